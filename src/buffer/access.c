@@ -14,18 +14,19 @@
 #include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
-/* The second half of an access. Prepare moves bytes to the place that needs them. Close notes the
- * use and commits a write. */
+/* The second half of an access. The prepare step copies stale bytes to the place that needs them.
+ * The close step records the use and commits a write. */
 
-/* Number of moves that are planned under one hold of the lock: in the first step, and in later
- * steps if there are more moves. */
+/* Maximum number of moves that are planned while the lock is held once. The first limit applies to
+ * a range's first list of moves. If the range needs more moves, a list of the second size is
+ * allocated. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
-/* Several moves of up to this many bytes become one transfer. Longer moves are not merged, because
- * helper threads stage each of them. */
+/* Consecutive moves of up to this many bytes each are merged into one transfer. Longer moves are
+ * not merged, because helper threads stage each of them. */
 #define GATHERED_BYTES ((size_t)256 << 10)
 
-/* Uploads of up to this many bytes are queued directly on a stream of the program. */
+/* Uploads of up to this many bytes may be queued directly on the program's stream. */
 #define STRAIGHT_BYTES ((size_t)64 << 10)
 
 /* -- moving ------------------------------------------------------------------------------------ */
@@ -71,7 +72,8 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
     return lost;
 }
 
-/* Marks bytes as lost after a move failed with DEVICE_LOST. The source may be FERRYI_ZERO. */
+/* After a move failed with DEVICE_LOST, marks the store's bytes as lost at each of the two places
+ * that is a lost device. `source` may be FERRYI_ZERO. Returns `status`. */
 static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
@@ -92,7 +94,7 @@ job_of(const struct ferryi_access *access)
     return job;
 }
 
-/* Writes zeros to bytes that were never written. */
+/* Writes zeros to [begin, end) at the access's place. */
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
@@ -115,8 +117,9 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Whether the host's replica is pageable memory. No device uses this memory directly, so a transfer
- * that reads or writes it is complete when the call returns. */
+/* Returns whether the replica is the host's replica in pageable memory. No device uses such memory
+ * directly, so a transfer that reads or writes it is complete when the call that queues it returns.
+ */
 static bool
 is_pageable(ferryi_store *store, int place)
 {
@@ -138,9 +141,10 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 /*
- * Whether a move is queued directly on the stream that needs it, which costs less than ordering two
- * streams. This is done for a short upload of pinned memory. The stream is known not to be
- * captured. `*out_uploads` is the timeline on which the use of host memory is noted.
+ * Returns whether the move is queued directly on the access's own stream, which costs less than
+ * ordering an internal stream with it. This is done only for short uploads of pinned memory. The
+ * caller has checked that the stream is not being captured.
+ * `*out_uploads` is the timeline on which the read of the host's replica is recorded.
  */
 static bool
 goes_straight(const struct ferryi_access *access, const struct ferryi_move *move,
@@ -155,8 +159,8 @@ goes_straight(const struct ferryi_access *access, const struct ferryi_move *move
            ferryi_timeline_of_uploads(timeline, out_uploads);
 }
 
-/* Notes the uses of a move that was queued directly. The host's next write of its replica waits for
- * the upload, but not for later work on the stream. */
+/* Records which replicas a directly queued move reads and writes. The next write to the host's
+ * replica then waits for the upload, but not for later work on the stream. */
 static void
 note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
 {
@@ -174,8 +178,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     if (move->source == FERRYI_ZERO)
         return fill_zero(access, move->begin, move->end, job);
 
-    /* Both places share one allocation, so no bytes are copied. Preparing the access waits for the
-     * last write. */
+    /* Both places use the same memory, so no bytes are copied. prepare_one() orders the access
+     * after the last write. */
     if (ferryi_store_same_memory(store, access->place, move->source))
         return FERRY_OK;
 
@@ -195,8 +199,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
                                 ferryi_access_memory(store, move->source, move->begin),
                                 move->end - move->begin, timeline, job);
-    /* The use is noted after a failure too, since some parts may be queued. Transfers of pageable
-     * memory are complete by now. */
+    /* The use is recorded even after a failure, because parts of the transfer may be queued. A
+     * transfer from or to pageable memory is complete by now. */
     if (straight)
         note_straight(access, uploads);
     else
@@ -212,7 +216,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* Returns how many of the moves are merged into one transfer, beginning with the first move. */
+/* Returns the number of moves, counted from the first, that are merged into one transfer. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {
@@ -262,7 +266,7 @@ move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, siz
     return status;
 }
 
-/* Runs moves from one place as one transfer. */
+/* Runs moves from the same place as one transfer. */
 static ferry_status
 move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t count,
           struct ferryi_transfer_job *job)
@@ -270,7 +274,7 @@ move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t 
     ferryi_claim_is_held();
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
-    /* Without memory for the list, the moves run one by one. */
+    /* If there is no memory for the list of pieces, the moves run one by one. */
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         if (pieces)
             pieces[i] = piece_of(access, &moves[i]);
@@ -297,7 +301,7 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
                        access->reason, access->begin, access->end, ferryi_store_name(store), text);
 }
 
-/* Whether the move is a transfer between the host's replica and a device. */
+/* Returns whether the move transfers bytes between the host's replica and a device. */
 static bool
 crosses(ferryi_store *store, int place, const struct ferryi_move *move)
 {
@@ -305,8 +309,8 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks the part as current at the place. Does nothing when the part is empty. Uses or releases one
- * promise of the map. */
+/* Marks [begin, end) as current at the access's place, which uses one promise of the map. If the
+ * range is empty, releases the promise instead. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -319,21 +323,21 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     ferryi_store_unlock(store);
 }
 
-/* Number of bytes that crossed between the host's replica and a device; whether any bytes were
- * copied at all. */
+/* What bring() has done so far: the number of bytes transferred between the host's replica and a
+ * device, and whether any bytes were copied or zeroed at all. */
 struct brought {
     size_t transferred;
     bool any;
 };
 
-/* Moves that were planned under one hold of the lock. */
+/* Moves that were planned while the lock was held once. */
 struct step {
     struct ferryi_move few[MOVES_PER_STEP], *moves;
     size_t room, count, next;
 };
 
-/* Plans as many moves from `at` on as fit into the list. Allocates a longer list when there are
- * more moves. */
+/* Plans the moves that make [at, end) current at the access's place, as many as fit into the step's
+ * list. If more are needed, allocates a longer list and plans again. */
 static ferry_status
 plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
 {
@@ -365,7 +369,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     for (size_t i = 0, gathered; i < step->count; i += gathered) {
         const struct ferryi_move *moves = &step->moves[i];
         gathered = count_gathered(access, moves, step->count - i);
-        /* Progress counts all bytes of the range, including those that are not moved. */
+        /* Progress counts every byte of the range, including bytes that need not be moved. */
         job->done = moves->begin - access->begin;
         ferry_status status = move_many(access, moves, gathered, job);
         if (status == FERRY_ERROR_CANCELLED)
@@ -382,8 +386,8 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     return FERRY_OK;
 }
 
-/* Copies the stale bytes of the part to the place. `*out_end` is the end of the bytes that are
- * current there afterwards, even if the call was cancelled. */
+/* Copies the part's stale bytes to the access's place. On return, the bytes from `part.begin` to
+ * `*out_end` are current there, even if the call was cancelled. */
 static ferry_status
 move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
           struct brought *brought, size_t *out_end)
@@ -404,8 +408,8 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return status;
 }
 
-/* Copies the stale bytes of the range to the place and marks them as current. Skips ranges that
- * open writes of the same stream cover. */
+/* Copies the range's stale bytes to the access's place and marks them as current. Skips bytes that
+ * are covered by an open write of the same stream. */
 static ferry_status
 bring(struct ferryi_access *access)
 {
@@ -461,8 +465,8 @@ scrub(struct ferryi_access *access)
         return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
                                   : status;
     }
-    /* The zeroing is queued on the access's own timeline, which is ordered already, so nothing can
-     * fail after it. The close notes the use. */
+    /* The zeroing is queued on the access's own timeline, which is already ordered after all
+     * earlier uses. So no later step can fail. The close records the use. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine,
                               ferryi_access_memory(store, access->place, access->begin),
@@ -470,9 +474,9 @@ scrub(struct ferryi_access *access)
 }
 
 /*
- * A device was lost during a transfer to the host. It is unknown which bytes arrived, so the whole
- * host replica is invalidated, even where no other replica is current. Bytes that are overwritten
- * afterwards are valid again.
+ * Called when a device was lost before its queued work on the host's replica completed, and the
+ * host will overwrite the range. It is unknown which bytes arrived, so the whole host replica is
+ * marked as lost. Bytes become valid again when they are overwritten.
  */
 static ferry_status
 give_host_copy_up(struct ferryi_access *access)
@@ -532,8 +536,8 @@ prepare_one(struct ferryi_access *access)
     return status;
 }
 
-/* Zeroes the ranges that will be overwritten. This destroys the old value and is therefore the last
- * step: an access that fails earlier leaves every buffer unchanged. */
+/* Zeroes the ranges that will be overwritten. This destroys the old value, so it is the last step:
+ * if an earlier step fails, every buffer is unchanged. */
 static ferry_status
 scrub_all(struct ferryi_access *list, size_t count)
 {
@@ -551,7 +555,7 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Changes the claim's state after all accesses of the list were prepared. This step cannot fail. */
+/* Changes the claim's state once all accesses of the list are prepared. This step cannot fail. */
 static void
 hold(struct ferryi_access *access)
 {
@@ -626,7 +630,7 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     return status;
 }
 
-/* Returns the change of the map for this kind of close; see enum ferryi_close. */
+/* Returns the change that this kind of close makes to the map; see enum ferryi_close. */
 static enum ferryi_change
 change_of(uint8_t access, enum ferryi_close how)
 {
@@ -635,8 +639,8 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
-/* Returns the other places that use the memory of the replica. The set is empty for a claim without
- * a place. */
+/* Returns the other places that use the same memory as the replica at `place`. The set is empty for
+ * FERRYI_PLACE_NONE. */
 static ferryi_places
 other_sharers(const ferryi_store *store, int place)
 {
@@ -656,15 +660,17 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     struct ferryi_claim claim = store->claims[access->slot];
     ferryi_store_unlock(store);
     bool changes = claim.access == FERRY_UPDATE || claim.access == FERRY_OVERWRITE;
-    /* The range was zeroed for a write that was cancelled, so its bytes are stale now. */
+    /* The range was zeroed for a write that is now cancelled. The place no longer holds the old
+     * value, so the write is closed as abandoned. */
     if (how == FERRYI_CLOSE_CANCEL && claim.access == FERRY_OVERWRITE && is_scrubbed(access))
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* If an earlier kernel of the stream fails, this write must not be marked as lost. Nothing is
-     * recorded if later work of the stream has relied on the write already. */
+    /* Log that this write replaced its range, so that a later failure of an earlier kernel does not
+     * mark the range as lost. If later work on the stream already relied on the write, nothing is
+     * logged. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
@@ -684,7 +690,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
                               done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
-        /* The claim keeps the store alive. No scope refers to it any more. */
+        /* The claim keeps the store alive while the lock is released. No scope refers to the claim
+         * any more. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);
         ferryi_observe_close(access, &claim, done_end, how);

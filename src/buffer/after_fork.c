@@ -22,7 +22,7 @@ ferryi_after_fork_add(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Does nothing for a context that was never added. */
+/* Removes a context from the list. Does nothing if the context was never added. */
 void
 ferryi_after_fork_remove(ferry_context *context)
 {
@@ -35,8 +35,8 @@ ferryi_after_fork_remove(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Locks the lists of stores, so that they are consistent at the fork. Not analysed: it locks one
- * mutex for each context, and another function unlocks them. */
+/* Locks the lists of stores, so that they are consistent at the fork. The lock analysis skips this
+ * function, because it locks one mutex per context and a different function unlocks them. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
@@ -55,7 +55,7 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* Not analysed: it unlocks what hold_lists() locked. */
+/* The lock analysis skips this function, because it unlocks what hold_lists() locked. */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)

@@ -95,7 +95,8 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     return FERRY_OK;
 }
 
-/* Does the checks that all creations share. `*out_bytes` is the size. */
+/* Checks the arguments that all calls that create a buffer have in common. `*out_bytes` is the size
+ * of the buffer. */
 static ferry_status
 check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out,
                const char *what, const ferry_element **out_interned, size_t *out_bytes)
@@ -152,8 +153,8 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     if (!options)
         options = &defaults;
     ferryi_store *store;
-    /* A view may have larger elements as far as the alignment of this memory allows. Replicas
-     * elsewhere have the alignment of the pool. */
+    /* The alignment of the wrapped memory limits which element types a view may have. Replicas at
+     * other places are aligned by the pool. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
     ferry_buffer_options named = {
         .name = options->name,
@@ -218,7 +219,8 @@ ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, voi
                : status;
 }
 
-/* A coherent device has no replica: the host uses the wrapped memory itself. */
+/* Fails if the place is a coherent device and the host cannot use `memory`. A buffer has no
+ * separate replica at a coherent device: the host and the device use the same memory. */
 static ferry_status
 check_of_host(const ferry_context *context, int place, const void *memory)
 {
@@ -260,7 +262,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
                               : status;
 }
 
-/* Whether this handle is the only user of the wrapped memory. */
+/* Returns whether this handle is the store's only handle and no scope is open. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
@@ -269,12 +271,12 @@ is_only_user(const ferry_buffer *buffer)
            ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Copies newer bytes to the wrapped memory, and orders the host or `timeline` after every use of
- * it. */
+/* Copies newer bytes to the wrapped memory. Then `timeline`, or the host if it is NULL, waits for
+ * all uses of this memory. */
 static ferry_status
 bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
-    ferryi_claim_is_held(); /* there is no claim, but the length of wrapped memory never changes */
+    ferryi_claim_is_held(); /* no claim is open, but the length of wrapped memory never changes */
     int place = store->borrowed_place;
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;
@@ -301,8 +303,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory",
                            ferryi_store_name(store));
 
-    /* First wait for queued calls, since prefetches have no event to wait for, and for evictions
-     * that other threads run. */
+    /* First wait for queued calls and for evictions in other threads. A prefetch has no event that
+     * the program could have waited for. */
     status = ferryi_access_wait_calls(store, "unwrap a buffer");
     if (status != FERRY_OK)
         return status;
@@ -318,8 +320,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                            "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open"
                                   : "other handles, views or batches of it live");
-    /* on_release may free the memory. Then it is not enough that the stream waits, unless the owner
-     * named a stream for the release. */
+    /* on_release may free the memory. If the owner named no stream for the release, the host must
+     * wait for the uses; a wait on the caller's stream is not enough. */
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
     if (release || (cold && cold->on_release))
@@ -331,7 +333,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (status != FERRY_OK)
         return status;
     if (release || (timeline && !(cold && cold->on_release))) {
-        /* The stream waits for the uses, so the release of the memory has nothing to wait for. */
+        /* A stream waits for the uses, so they are cleared here. Releasing the memory then waits
+         * for nothing. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
         copy->written = 0;
@@ -347,7 +350,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 
 /*
  * Marks the wrapped memory as current and as read-only, so that neither the end of the wrap nor an
- * eviction copies bytes to it. Fails while claims exist, since a running call may use the memory.
+ * eviction copies bytes to it. Fails if another handle, an open scope or a running call may use the
+ * memory.
  */
 static ferry_status
 disown(ferry_buffer *buffer)
@@ -398,7 +402,8 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 
 /* -- views ------------------------------------------------------------------------------------- */
 
-/* Creates a view. The caller has retained the store for it, and a failure releases it. */
+/* Creates a view. The caller has added a reference to the store, which the view owns. On failure
+ * the reference is dropped. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
          ferry_buffer **out)
@@ -433,13 +438,14 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
         if (status != FERRY_OK)
             return status;
     } while (!ferryi_store_retain(
-        base->store, range.end)); /* repeat: a resize happened between the check and the retain */
+        base->store,
+        range.end)); /* repeat if a resize shortened the store between the check and the retain */
     return view_new(base->store, base->element, range.begin,
                     (range.end - range.begin) / base->element_bytes, out);
 }
 
-/* Computes the range of `count` elements of another type, for the current length of the buffer.
- * FERRY_REST means as many as fit. */
+/* Computes the range of `count` elements of a different type, for the current length of the buffer.
+ * FERRY_REST means all elements up to the end of the buffer. */
 static ferry_status
 find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes,
                    size_t count, struct ferryi_range *out)
@@ -473,7 +479,8 @@ find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size
                            "reach past its %zu bytes",
                            ferryi_store_name(base->store), interned->name, count, interned->bytes,
                            offset_bytes, room);
-    /* Replicas are aligned to at least 256 bytes, borrowed memory as far as its address allows. */
+    /* Replicas in Ferry's memory are aligned to at least 256 bytes. Wrapped memory is only as
+     * aligned as its address. */
     if (interned->align > ferryi_store_align(base->store))
         return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
                            "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
@@ -501,7 +508,8 @@ ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_
         if (status != FERRY_OK)
             return status;
     } while (!ferryi_store_retain(
-        base->store, range.end)); /* repeat: a resize happened between the check and the retain */
+        base->store,
+        range.end)); /* repeat if a resize shortened the store between the check and the retain */
     return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes,
                     out);
 }
@@ -536,8 +544,9 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* The call that runs the callback may still use the store. Freeing wrapped memory waits for its
- * last use, which some callbacks must not do. */
+/* Returns false if a call that may still use the store runs in this thread, such as the call that
+ * runs the callback. Freeing wrapped memory waits for its last use. So in a callback that must not
+ * wait, a running call in any thread prevents it. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -547,7 +556,7 @@ ferryi_store_may_end(ferryi_store *store)
     return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
 }
 
-/* Whether a callback may destroy the buffer's last handle. */
+/* Returns whether the running callback may destroy the buffer's last handle. */
 static bool
 may_end_now(const ferry_buffer *buffer)
 {
@@ -567,9 +576,10 @@ refuse_end(const ferry_buffer *buffer)
 
 /*
  * Adds an owner to the context for the duration of ferry_buffer_destroy(). A lease owns its
- * context. When a lease is exported and imported into the same context, the deleter of the import
- * may drop the last owner, which would destroy the context during the call. Returns NULL when the
- * buffer is no import, or within a callback of the context, where the last owner cannot be dropped.
+ * context. If a lease was exported and then imported into the same context, destroying the import
+ * destroys the lease. This may drop the context's last owner, and the context would be destroyed
+ * during the call. Returns NULL if the buffer is not an import. Also returns NULL within a callback
+ * of the context, where the last owner cannot be dropped.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)
@@ -606,8 +616,8 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;
-    /* The handle is quarantined before the store, which holds the name, so that the store is freed
-     * later. */
+    /* The handle enters the quarantine before the store. The store holds the handle's name, so it
+     * must be freed later than the handle. */
     if (is_view)
         ferryi_quarantine_free(store->context->debug, gone, free);
     ferry_context *context = keep_context(store);
@@ -631,7 +641,8 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
         const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
         if (!cold || !cold->name || strcmp(cold->name, name) != 0)
             continue;
-        /* Another thread may be destroying the handle: a count of 0 must not be raised. */
+        /* If the count is 0, another thread is destroying the handle, and the count must not be
+         * increased. */
         int count = atomic_load(&store->first.references);
         while (count > 0 &&
                !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))

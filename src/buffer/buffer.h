@@ -3,8 +3,8 @@
 #define FERRYI_BUFFER_H
 
 /*
- * The handle behind ferry_buffer: an element and a window on a store (store.h). A buffer and a view
- * differ only in the range of their windows.
+ * The handle behind ferry_buffer: an element type and a window on a store (store.h). A buffer and a
+ * view differ only in the ranges of their windows.
  */
 
 #include <ferry/buffer.h>
@@ -14,14 +14,15 @@
 #include "src/buffer/element.h"
 #include "src/buffer/store.h"
 
-/* Checks handle, element (NULL: any) and range. `what` is the first part of the message. */
+/* Checks the handle, the element type (NULL means any) and the range. `what` is the beginning of
+ * the error message. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
                                  size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
-/* Returns the status, and sets the message, for arguments that the fast check rejected. */
+/* Sets the error message and returns the status for arguments that the fast check rejected. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
                                   size_t offset, size_t count, const char *what);
-/* Fails unless `place` is one of the buffer's context and the context is still open. */
+/* Fails unless `place` is a place of the buffer's context and the context is still open. */
 ferry_status ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what);
 
 static inline size_t
@@ -32,8 +33,8 @@ ferryi_buffer_count(const ferry_buffer *buffer)
     return count;
 }
 
-/* Computes the bytes of a range of the handle. Reads the count once. Returns false when the range
- * is outside the handle. */
+/* Computes the byte range of `count` elements of the handle, beginning with element `offset`. Reads
+ * the handle's length only once. Returns false if the range is outside the handle. */
 static inline bool
 ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
                     struct ferryi_range *out)
@@ -47,20 +48,20 @@ ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
     return true;
 }
 
-/* Whether a call must be repeated: it asked for the rest of a buffer, and a resize moved the end
- * before the call had claimed its range. */
+/* Returns whether a call must be repeated. This is so if the call asked for the rest of a buffer,
+ * and a resize moved the end of the buffer before the range was claimed. */
 static inline bool
 ferryi_buffer_starts_over(ferry_status status, size_t count)
 {
     return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
 }
 
-/* Which places hold which bytes of a range, up to the end of the store. Takes no lock and returns a
- * snapshot. */
+/* Snapshot of which places hold which bytes of a range, up to the end of the store.
+ * ferryi_store_validity() takes and releases the store's lock. */
 struct ferryi_validity {
-    bool written;     /* some byte was written */
-    bool host_only;   /* some written byte is current at the host and at no device */
-    bool device_only; /* some written byte is current at a device and not at the host */
+    bool written;     /* whether some byte was written */
+    bool host_only;   /* whether some written byte is current at the host and at no device */
+    bool device_only; /* whether some written byte is current at a device and not at the host */
     bool lost;
     ferryi_places all;   /* places that hold every written byte */
     ferryi_places every; /* places that hold every byte of the range */
@@ -70,42 +71,43 @@ struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
 /*
- * Fills in everything except the element and the count. `*out_host` is host memory that the caller
- * looks up in the engine's list of page-locked memory; NULL: no lookup is needed.
+ * Fills in everything except the element and the count. `*out_host` is the host memory that the
+ * caller must look up in the engine's list of page-locked memory, or NULL if no lookup is needed.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
                            const void **out_host);
 /* Sets the counters of all buffers to zero. */
 void ferryi_stores_reset_traffic(ferry_context *context);
-/* Writes the labels of the live leases of all buffers, in the format of ferryi_lease_labels(); ""
- * when there are none. `text_bytes` is not 0. */
+/* Writes the labels of the live leases of all buffers, in the format of ferryi_lease_labels().
+ * Writes "" if there are no leases. `text_bytes` must not be 0. */
 void ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes);
-/* Appends the line of ferry_buffer_describe(). */
+/* Appends the line that ferry_buffer_describe() returns for a buffer. */
 void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
                         size_t bytes, size_t *length);
-/* Appends with snprintf() to `text` and adds the untruncated length to `*length`. */
+/* Appends formatted text to `text` as snprintf() does, and adds the untruncated length to
+ * `*length`. */
 void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
     FERRY_PRINTF(4, 5);
 
-/* Checks the range and the place. `what` is the first part of the message. */
+/* Checks the range and the place. `what` is the beginning of the error message. */
 ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                 const char *what, struct ferryi_range *out);
-/* Returns the timeline on which the engine moves bytes of a place; NULL where the host copies
- * them. */
+/* Sets `*out` to the timeline on which the engine moves bytes of a place, or to NULL if the host
+ * copies these bytes. */
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
-/* Waits until no queued work reads host memory that the program is about to edit. Does nothing for
- * other places. */
+/* If `place` uses the host's memory, waits until no queued work uses it, because the program is
+ * about to edit it. Does nothing for other places. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);
-/* Moves newer bytes into wrapped memory. If no bytes pass through the host, `timeline` waits for
- * the writes; otherwise, or if it is NULL, the host waits. */
+/* Copies newer bytes to wrapped memory. If no bytes pass through the host, `timeline` waits for the
+ * writes. Otherwise, or if `timeline` is NULL, the host waits. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,
                                       ferryi_timeline *timeline);
-/* Copies the bytes that are current at `place` alone to the place `to`. The caller holds a claim
- * that excludes all others from the range. */
+/* Copies the bytes that are current only at `place` to the place `to`. The caller's claim excludes
+ * all other claims from the range. */
 ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
                                    int to, const char *reason);
-/* Whether some bytes of the range are current at these places and nowhere else. */
+/* Returns whether some bytes of the range are current at one of `places` and nowhere else. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range,
                              ferryi_places places);

@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Internal functions for claims. access.c takes and drops claims, and the hit path in scope.c does
- * so inline. The store's lock is held unless a comment says otherwise.
+ * Internal functions for claims. access.c adds and removes claims, and so does the inlined hit path
+ * in scope.c. The store's lock is held during each call unless a comment says otherwise.
  */
 
 #include "src/buffer/access.h"
@@ -30,20 +30,20 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 }
 
 /*
- * An access relies on the open writes on its own stream that overlap it. ferryi_claim_rely() is
- * called without the lock when the access is prepared. It counts these writes, and makes a promise
- * for each, which the access owns. ferryi_claim_end_relied() commits these writes if `commits` is
- * true, and releases the promises that it did not use.
+ * An access relies on the open writes on the same stream that overlap it. ferryi_claim_rely() is
+ * called without the lock when the access is prepared. It counts these writes, and makes one
+ * promise for each, which the access owns. ferryi_claim_end_relied() commits these writes if
+ * `commits` is true. Then it releases the promises that are left.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
-/* Returns the next part of the access, from byte `at` on, that no write covers on which the access
- * relies. If there is none, the result is empty and lies at the end of the access. */
+/* Returns the next part of the access, from byte `at` on, that is not covered by a write on which
+ * the access relies. If there is none, the result is empty and lies at the end of the access. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
-/* Returns a running call that relies on the open write, or NULL. */
+/* Returns the claim of a running call that relies on the open write, or NULL. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
@@ -52,22 +52,23 @@ const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
  * last user. */
 void ferryi_claim_drop(struct ferryi_access *access);
 
-/* Copies the stale bytes of the range to the place, which has memory, and marks them as current.
+/* Copies the range's stale bytes to the place, which already has memory, and marks them as current.
  * Called without the lock, under a claim that excludes all other claims from the range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
-/* Whether `access` at `place` on `timeline` may proceed beside the open claims. */
+/* Whether an access may proceed beside the open claims, must wait for one of them, or must fail
+ * with BUSY. */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
 
-/* Describes one of the open scopes that make the access BUSY, in the format of
+/* Describes one of the open scopes because of which the access fails with BUSY, in the format of
  * ferryi_store_describe_scope(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
-/* Whether the access needs no transfer, no allocation and no wait. */
+/* Returns whether the access can be opened without a transfer, an allocation or a wait. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place,
@@ -90,7 +91,7 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
            ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
-/* Returns a free slot, or the capacity when the table is full. */
+/* Returns the number of a free slot, or the capacity if the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint32_t
 ferryi_access_free_slot(const ferryi_store *store)
@@ -114,8 +115,8 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 }
 
 /* Fills a free slot and returns the claim's id. If the access writes, the claim takes over a
- * promise of the caller. A caller without a promise sets `spent` afterwards. If uses of the
- * timeline are ordered by thread, the claim also stores the thread. */
+ * promise of the caller. A caller that made no promise must set `spent` afterwards. If each thread
+ * has its own stream for the timeline, the claim also stores the thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -140,8 +141,8 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * Slots above the last open one are free, whatever their contents, and are never read. A free slot
- * below the last open one is reused after a search, or when the table is empty.
+ * Slots above the last open claim are free, whatever their contents, and are never read. A free
+ * slot below it is found by a search, and all slots are free again when the table is empty.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
@@ -159,7 +160,7 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
-/* Removes a claim that owns no promise: that of a READ, or of a write that has used its promise. */
+/* Removes a claim that owns no promise: a READ, or a write that has used its promise. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_remove_spent(ferryi_store *store, uint32_t slot)

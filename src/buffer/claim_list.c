@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Computes the union of the reads, or of the writes, of one store. `uses` are sorted by begin.
- * Returns the number of spans. */
+/* Computes the union of the ranges that `uses` write, or read if `writes` is false. All `uses` are
+ * of one store and sorted by begin. Returns the number of spans. */
 static size_t
 unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_interval *out)
 {
@@ -20,8 +20,8 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_in
     return made;
 }
 
-/* Merges both into one sorted list, in which writes replace the reads that they overlap. Sets
- * `*out_both` when some bytes are read and written. */
+/* Merges `reads` and `writes` into one sorted list. Where a read and a write overlap, the list has
+ * the write. Sets `*out_both` if some bytes are both read and written. */
 static size_t
 lay_over(const struct ferryi_interval *reads, size_t read_count,
          const struct ferryi_interval *writes, size_t write_count, struct ferryi_interval *out,
@@ -49,8 +49,8 @@ lay_over(const struct ferryi_interval *reads, size_t read_count,
     return made;
 }
 
-/* Makes the claim on the one store of `uses`. `spans` has room for 2 * count spans, `work` for
- * `count`. Returns the number of spans. */
+/* Adds one access to the list, for the one store of all `uses`. `spans` has room for 2 * count
+ * spans, `work` for `count`. Returns the number of spans. */
 static size_t
 make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
            const char *reason, struct ferryi_interval *spans, struct ferryi_interval *work)

@@ -12,19 +12,20 @@
 #include "src/transfer/levels.h"
 
 struct ferryi_claim_list {
-    struct ferryi_access *items; /* one for each store, sorted by store */
+    struct ferryi_access *items; /* one access for each store, sorted by store */
     size_t count;
     struct ferryi_interval_set *interval_sets; /* the claimed pieces of each item */
     struct ferryi_interval *spans;
 };
 
-/* `uses` are sorted by space and begin. Uses with a NULL space are not claimed. The caller frees
- * the list also after a failure. */
+/* Fills the list with one access for each store of `uses`; the caller then claims them. `uses` are
+ * sorted by space and begin. Uses whose space is NULL are skipped. The caller must free the list,
+ * even after a failure. */
 ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses,
                                     size_t count, const char *reason);
-/* Frees the list after its claims were dropped. */
+/* Frees the list. All claims of the list were removed before. */
 void ferryi_claim_list_free(struct ferryi_claim_list *list);
-/* Returns the position of a store's claim, or `count` when the list has none. */
+/* Returns the index of the store's access in the list, or `count` if the list has none. */
 size_t ferryi_claim_list_find(const struct ferryi_claim_list *list, const ferryi_store *store);
 
 #endif

@@ -31,8 +31,8 @@ is_scalar_width(ferry_kind kind, uint32_t bits)
     return false;
 }
 
-/* Whether the fields are scalars or arrays of scalars, in ascending order, inside the struct and
- * disjoint. */
+/* Returns whether all fields are scalars or arrays of scalars, lie inside the struct in ascending
+ * order, and do not overlap. */
 static bool
 are_fields_well_formed(const ferry_element *element)
 {
@@ -165,15 +165,16 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Complete entries are added at the head, under the lock, and are never removed. So lists are read
- * without the lock. */
+/* Complete entries are added at the head, under the lock, and are never removed. So a reader of a
+ * list needs no lock. */
 static _Atomic(struct entry *) buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Scalars of one kind and width are one element, whatever their alignment. */
+/* Scalars of the same kind and width are the same element, whatever their alignment, so they share
+ * a bucket. */
 static _Atomic(struct entry *) *
 bucket_of(const ferry_element *element)
 {
@@ -191,7 +192,7 @@ find(const ferry_element *element)
     return entry;
 }
 
-/* Copies the string; NULL stays NULL. Returns false when memory is short. */
+/* Copies the string; the copy of NULL is NULL. Returns false if memory is short. */
 static bool
 copy_string(const char *string, const char **out)
 {
@@ -255,8 +256,8 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
     return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
 }
 
-/* Copies to the entry the CUDA declaration that it lacks, if `element` has one. Returns false when
- * memory is short. Called under the lock. */
+/* If the entry has no CUDA declaration and `element` has one, copies the declaration to the entry.
+ * Returns false if memory is short. Called under the lock. */
 static bool
 complete_entry(struct entry *entry, const ferry_element *element)
 {
@@ -272,7 +273,8 @@ complete_entry(struct entry *entry, const ferry_element *element)
     return true;
 }
 
-/* Finds or creates the entry. Returns NULL when memory is short. */
+/* Returns the entry of the element, and creates the entry if there is none. Returns NULL if memory
+ * is short. */
 static struct entry *
 add(const ferry_element *element)
 {
@@ -318,7 +320,8 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Finds the entry of a description whose content was checked before. Ignores the names. */
+/* Returns the entry of a description whose content was checked before, or NULL. Compares no names.
+ */
 static struct entry *
 find_known(const ferry_element *element)
 {
@@ -354,7 +357,8 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 
 /* -- descriptions that the program made at run time -------------------------------------------- */
 
-/* Complete descriptions, compared with all names. As in `buckets`, entries are never removed. */
+/* Complete descriptions in lists like those of `buckets`. Two descriptions are equal only if all
+ * their names are equal. Entries are never removed. */
 static _Atomic(struct entry *) kept_buckets[BUCKETS];
 
 static bool
@@ -363,7 +367,7 @@ is_same_string(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* `kept` was made by copy_entry(), so its C type is not NULL. */
+/* `kept` was made by copy_entry(), so the C type of `kept` is not NULL. */
 static bool
 is_same_description(const ferry_element *kept, const ferry_element *element)
 {

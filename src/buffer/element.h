@@ -4,9 +4,8 @@
 
 /*
  * The elements of this process: one copy of each distinct description. Objects that outlive a call
- * point at these copies, so that dlclose() of the program's library leaves no dangling pointer.
- * There are few of them and they are never freed, because handles of destroyed contexts still name
- * their element.
+ * point to these copies, so that dlclose() of the program's library leaves no dangling pointer. The
+ * copies are few and are never freed, because handles of destroyed contexts still point to them.
  */
 
 #include <ferry/element.h>
@@ -14,23 +13,24 @@
 #include "src/base/base.h"
 
 /*
- * Returns the library's own copy of a description, made at its first use. Equal content returns the
- * same pointer for the life of the process. Name, C type (the name where it is NULL) and field
- * names are those of the first description; a struct without a CUDA declaration takes the first one
- * that is passed later. A known element is found by its hash, without a lock.
+ * Returns the library's own copy of a description, which is made when the description is first
+ * used. Equal content returns the same pointer for the life of the process. The copy has the name,
+ * C type and field names of the first description; if the C type is NULL, the name is used instead.
+ * If a struct has no CUDA declaration, it takes the first one that is passed later. A known element
+ * is found by its hash, without a lock.
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, malformed, or `identity` does not
  * match the content); FERRY_ERROR_OUT_OF_MEMORY. `*out` is written only on FERRY_OK. Threads: any.
  */
 ferry_status ferryi_element_intern(const ferry_element *element, const ferry_element **out);
 
-/* Returns a suffix for the second of two names in a message, where two different elements have the
- * same name; otherwise "". */
+/* If two different elements have the same name, returns a suffix for the second name in a message;
+ * otherwise "". */
 const char *ferryi_element_namesake(const ferry_element *a, const ferry_element *b);
 
-/* Returns the CUDA declaration of an interned struct, or NULL. It may be set later than the
- * element, so read it only with this function. The string lives as long as the process. Threads:
- * any. */
+/* Returns the CUDA declaration of an interned struct, or NULL. The declaration may be set later
+ * than the element, so it must be read only with this function. The string lives as long as the
+ * process. Threads: any. */
 const char *ferryi_element_cuda_declaration(const ferry_element *interned);
 
 #endif

@@ -11,9 +11,9 @@
 #include "src/buffer/worker.h"
 #include "src/transfer/engine.h"
 
-/* Maximum number of short waits for calls of other threads, if only such calls prevent an eviction.
- * All waits together sleep for a tenth of a second. On a busy machine the sleeps take longer, and
- * so do the calls. */
+/* If only calls in other threads prevent an eviction, it is retried up to RETRIES times, with a
+ * sleep of MOMENT_NS before each retry. The sleeps add up to a tenth of a second. On a busy machine
+ * the sleeps take longer, and so do the calls. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -25,16 +25,17 @@ struct scan {
     ferry_pool *pool;
     size_t needed;
     bool dirty_too;
-    bool fitting; /* whether only blocks are freed that are large enough by themselves, and at most
-                     8 times too large */
-    bool patient; /* whether some replica was skipped because a call of another thread was using it
+    bool fitting; /* whether a block is freed only if it alone is large enough, and not more than 8
+                     times too large */
+    bool patient; /* whether a replica was skipped because a call in a different thread was using it
                    */
     size_t freed;
 };
 
-/* Result of a visit to a store: memory to free, or a store to copy from first. */
+/* Result of a visit to a store: memory to free, or a claimed store whose bytes must be copied
+ * first. */
 struct victim {
-    ferryi_store *store; /* the caller holds a claim on it; NULL: none */
+    ferryi_store *store; /* store on which the caller has a claim, or NULL */
     int place;
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
@@ -66,8 +67,8 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Whether no pin prevents the eviction of the replica. Never called for managed memory, because the
- * driver moves it by itself. */
+/* Returns whether no pin at these places prevents the eviction of their replica. Must not be called
+ * for managed memory, which the driver moves. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
@@ -94,7 +95,7 @@ fits(const ferry_block *block, size_t needed)
     return block->bytes >= needed && block->bytes / 8 <= needed;
 }
 
-/* Whether some written byte is current at these places and at no other. */
+/* Returns whether some written byte is current at one of these places and at no other place. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_there(const ferryi_store *store, ferryi_places mask)
@@ -102,8 +103,9 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
     return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
 }
 
-/* Whether the claim's call ends without any action of this thread. False for a call of this thread,
- * and for calls queued behind it on the same helper. */
+/* Returns whether the claim belongs to a call that ends without any action of this thread. This is
+ * not so for a call of this thread, nor for calls that are queued behind it on the same helper
+ * thread. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
@@ -113,7 +115,8 @@ ends_soon(const struct ferryi_claim *claim)
                                                  : claim->thread != ferryi_thread_id();
 }
 
-/* Whether another thread's call uses the store and ends without any action of this thread. */
+/* Returns whether a call in a different thread uses the store and ends without any action of this
+ * thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_briefly_busy(const ferryi_store *store)
@@ -124,7 +127,7 @@ is_briefly_busy(const ferryi_store *store)
     return false;
 }
 
-/* Whether a scope or a call uses the replica's memory. */
+/* Returns whether an open scope or a running call prevents dropping the replica. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
@@ -136,8 +139,8 @@ is_busy_at(ferryi_store *store, int place)
     return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
 }
 
-/* Whether the replica must stay. While a write is open all replicas stay, because an abandoned
- * write needs the old value. */
+/* Returns whether the replica must stay. While any write is open all replicas stay, because the old
+ * value is needed if the write is abandoned. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)
@@ -158,15 +161,15 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* Whether the bytes can be copied to the host before the replica is freed. */
+/* Returns whether the replica's bytes can be copied to the host before the replica is freed. */
 static bool
 may_write_back(const ferryi_store *store, int place)
 {
     return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
 }
 
-/* Claims the whole store, so that all other accesses wait. If the table of claims is full, `*out`
- * stays unchanged. */
+/* Claims the whole store, so that all other accesses wait. If the table of claims is full, does
+ * nothing and leaves `*out` unchanged. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct victim *out)
@@ -177,7 +180,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
-    /* Eviction changes only the whole map, which needs no promise. */
+    /* Eviction changes the map only as a whole, which needs no promise. So the claim owns no
+     * promise. */
     store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }
@@ -192,13 +196,13 @@ unclaim(struct victim *victim)
     ferryi_store_unlock_waking(store);
 }
 
-/* Checks one store. Puts memory that can be freed at once in `out->gone`, or claims a store that
- * must be written back first. */
+/* Visits one store. If its memory can be freed at once, stores the memory in `out->gone`. If the
+ * store must be written back first, claims it. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct scan *scan, struct victim *out)
 {
-    /* A store without a handle is being freed, or will be with its last claim. */
+    /* A store without a handle is being freed, or is freed when its last claim is removed. */
     if (store->references == 0)
         return;
     int place = place_from(store, scan->pool);
@@ -221,7 +225,7 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
 
 /* -- writing back ------------------------------------------------------------------------------ */
 
-/* Copies the bytes that only `place` holds to the host. */
+/* Copies to the host the bytes that only `place` holds. */
 static ferry_status
 write_back(ferryi_store *store, int place)
 {
@@ -231,8 +235,9 @@ write_back(ferryi_store *store, int place)
                                  "evict");
 }
 
-/* Writes the claimed store back and frees its replica. On failure the replica stays. @return the
- * bytes freed */
+/* Writes the claimed store back and frees its replica. If the bytes cannot be copied, the replica
+ * stays.
+ * @return the number of bytes freed */
 static size_t
 write_back_and_drop(struct victim *victim)
 {
@@ -253,7 +258,7 @@ write_back_and_drop(struct victim *victim)
     ferryi_places device = FERRYI_PLACE_BIT(victim->place),
                   host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
-    /* A pin takes no claim, so one may have been added in the meantime. */
+    /* A pin takes no claim, so a pin may have been added since the store was claimed. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         victim->gone = forget(store, victim->place, device);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
@@ -282,7 +287,8 @@ advance(ferry_context *context)
     return store;
 }
 
-/* Visits at most `*left` stores, until one has memory to free. */
+/* Visits stores, at most `*left` of them, until one has memory to free or to move. Returns whether
+ * there is one. */
 static bool
 find(struct scan *scan, size_t *left, struct victim *out)
 {
@@ -310,7 +316,7 @@ count_stores(struct scan *scan)
     return count;
 }
 
-/* Visits every store twice: a recently used store is skipped in the first round. */
+/* Visits every store up to twice, because a recently used store is skipped at the first visit. */
 static void
 go_round(struct scan *scan, bool fitting)
 {
@@ -376,7 +382,7 @@ held_bytes(ferryi_store *store, int place)
     return held;
 }
 
-/* Copies the current bytes of the claimed store's replica into `fresh`. Notes the read in the
+/* Copies the current bytes of the claimed store's replica into `fresh`. Records the read in the
  * replica and the write in `fresh`. */
 static ferry_status
 copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_copy *fresh)
@@ -388,7 +394,7 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     ferry_status status = ferryi_engine_timeline(engine, victim->place, victim->place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, victim->place, timeline, false);
-    /* fresh->written covers the previous uses of the block. */
+    /* fresh->written covers all previous uses of the block. */
     if (status == FERRY_OK)
         status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || held.begin == held.end)
@@ -405,8 +411,8 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     return status;
 }
 
-/* Moves the claimed store's replica into another block, if the pool has one. @return the bytes
- * moved */
+/* Moves the claimed store's replica to a different block, if the pool has one.
+ * @return the number of bytes moved */
 static size_t
 move_copy(struct victim *victim)
 {
@@ -422,7 +428,7 @@ move_copy(struct victim *victim)
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
-    /* A pin takes no claim, so one may have been added in the meantime. */
+    /* A pin takes no claim, so a pin may have been added since the store was claimed. */
     bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) &&
                  copy->block;
     if (moves) {

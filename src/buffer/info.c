@@ -6,7 +6,7 @@
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
-/* Information about a buffer. Everything here is computed from the map when it is queried. */
+/* Information about a buffer, which is computed from the map at each query. */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
@@ -49,7 +49,7 @@ ferryi_validity_state(const struct ferryi_validity *validity)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    /* Lost bytes were written, and neither side holds them. */
+    /* Lost bytes were written, but neither the host nor a device holds their value. */
     if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)

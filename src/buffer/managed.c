@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/managed.h"
 
-/* Checks that the driver accepts hints. They need memory that host and device can use at any time;
- * otherwise the driver moves all of it at every launch. */
+/* Fails with UNSUPPORTED unless the driver accepts hints for the store. Hints need managed memory
+ * that host and device can use at the same time. Without this ability, the driver moves all managed
+ * memory at every launch. */
 static ferry_status
 check_hints(const ferryi_store *store, const ferryi_device *device, const char *what)
 {
@@ -16,7 +17,8 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
                : FERRY_OK;
 }
 
-/* Returns a claim that keeps the memory at its address while the driver uses the address. */
+/* Returns an access that claims the range. The claim keeps the memory at its address while the
+ * driver uses the address. */
 static struct ferryi_access
 claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 {
@@ -58,7 +60,8 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
 
 /* -- advice ------------------------------------------------------------------------------------ */
 
-/* Returns the device that takes hints about the host: the first one that can. */
+/* Returns the device to which hints about the host are passed: the first device that accepts hints.
+ * If there is none, returns NULL. */
 static ferryi_device *
 managing_device(const ferry_context *context)
 {

@@ -7,8 +7,9 @@
 
 #include "src/buffer/buffer.h"
 
-/* Asks the driver to move the pages of a range to a place, on a timeline of the device that moves
- * them. Returns UNSUPPORTED where the device takes no hints. */
+/* Asks the driver to move the pages of a range to a place. The request is queued on `timeline`,
+ * which belongs to the device that moves the pages. Fails with UNSUPPORTED if this device takes no
+ * hints. */
 ferry_status ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place,
                                      ferryi_timeline *timeline);
 

@@ -8,18 +8,18 @@
 #include "src/buffer/claim.h"
 
 #define YIELDS_BEFORE_TIMELINES 64
-#define FIRST_ROOM              8 /* entries of a new log */
+#define FIRST_ROOM              8 /* number of entries in a new log */
 
 /* One range in the log. */
 struct ferryi_pending_call {
     size_t begin, end;
     uint8_t place;
-    bool reads;    /* launch with READ or UPDATE */
-    bool is_write; /* launch with UPDATE or OVERWRITE */
-    bool replaces; /* committed write */
-    bool pending;  /* launch that has not ended */
-    bool failed;   /* launch whose host function failed, or was not called */
-    bool poisoned; /* launch that reads lost bytes */
+    bool reads;    /* whether it is a launch with READ or UPDATE */
+    bool is_write; /* whether it is a launch with UPDATE or OVERWRITE */
+    bool replaces; /* whether it is a committed write */
+    bool pending;  /* whether it is a launch that has not ended */
+    bool failed;   /* whether it is a launch whose host function failed or was not called */
+    bool poisoned; /* whether it is a launch that reads lost bytes */
 };
 
 static struct ferryi_pending_calls *
@@ -57,7 +57,7 @@ entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
     return &pending_calls->log[pending_calls->first + index];
 }
 
-/* Returns the log entry of a use, or NULL when it has none or the entry was removed. */
+/* Returns the log entry of a use, or NULL if the use has no entry or the entry was removed. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static struct ferryi_pending_call *
 entry_of(const struct ferryi_body_use *use)
@@ -68,8 +68,8 @@ entry_of(const struct ferryi_body_use *use)
                : entry_at(pending_calls, use->number - pending_calls->first_number);
 }
 
-/* Makes room for one more entry. The log grows unless at least half of it is free at its start;
- * then the entries are moved down. */
+/* Makes room for one more entry. If more than half of the log is free at its start, moves the
+ * entries to the start. Otherwise enlarges the log. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static bool
 make_room(struct ferryi_pending_calls *pending_calls)
@@ -91,7 +91,7 @@ make_room(struct ferryi_pending_calls *pending_calls)
     return true;
 }
 
-/* Returns the entry's number, or 0 when memory is short. */
+/* Appends an entry to the log. Returns the number of the entry, or 0 if memory is short. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static uint64_t
 append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call entry)
@@ -102,8 +102,9 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call en
     return pending_calls->first_number + pending_calls->count++;
 }
 
-/* Removes entries at the start of the log, up to the first pending launch that writes or was
- * poisoned. A launch that only reads cannot be poisoned any more when no older entry is left. */
+/* Removes entries from the start of the log, up to the first pending launch that writes or was
+ * poisoned. A pending launch that only reads can be removed, because without older entries it can
+ * no longer be poisoned. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -127,10 +128,10 @@ drop_first_entries(struct ferryi_pending_calls *pending_calls)
 }
 
 /*
- * Applies the failed write [begin, end) to the entries from `index` on. Launches that read bytes of
- * it are poisoned, and committed writes remove their bytes from it. If `loses` is set the remaining
- * bytes are marked as lost. Entries at other places are skipped: a launch there read another
- * replica.
+ * Applies the failed write of [begin, end) to the entries from `index` on. A launch that reads some
+ * of these bytes is poisoned. A committed write removes the bytes that it replaced from the failed
+ * range. If `loses` is true, the remaining bytes are marked as lost. Entries at other places are
+ * skipped, because a launch at a different place read a different replica.
  */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
@@ -146,7 +147,7 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
             continue;
         size_t left_end = ferryi_max_size(entry->begin, begin),
                right_begin = ferryi_min_size(entry->end, end);
-        /* The smaller part is handled by recursion, so its depth is at most the number of bits of a
+        /* Recursion handles the smaller part, so its depth is at most the number of bits of a
          * size_t. */
         if (left_end - begin < end - right_begin) {
             spread(pending_calls, index + 1, begin, left_end, place, loses);
@@ -187,7 +188,8 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
     ferryi_store_unlock(store);
 }
 
-/* Returns the store's struct, with a reference for the caller. Creates it at the first call. */
+/* Returns the store's struct with a reference for the caller, or NULL if memory is short. The first
+ * call creates the struct. */
 static struct ferryi_pending_calls *
 obtain(ferryi_store *store)
 {
@@ -206,8 +208,8 @@ obtain(ferryi_store *store)
     return pending_calls;
 }
 
-/* Whether the access reads lost bytes. Bytes that open writes of the same stream cover do not
- * count. */
+/* Returns whether the access reads lost bytes. Bytes that are covered by open writes of the same
+ * stream do not count as lost. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_lost(const ferryi_store *store, const struct ferryi_access *access)
@@ -226,8 +228,8 @@ is_lost(const ferryi_store *store, const struct ferryi_access *access)
     return false;
 }
 
-/* Fails when the map has lost bytes in the range. The map covers launches that have ended; the log
- * covers the pending ones. */
+/* Fails if the map has lost bytes in the access's range. The map contains the losses of launches
+ * that have ended; the losses of pending launches are found in the log. */
 static ferry_status
 check_lost(const struct ferryi_access *access)
 {
@@ -299,14 +301,14 @@ ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 void
 ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
 {
-    /* Uses on streams without a number are noted on the join timeline of their place. */
+    /* Uses on a stream without a number are recorded on the join timeline of the stream's place. */
     if (!ferryi_timeline_is_numbered(timeline))
         timeline = timeline->order->joins[timeline->place];
     if (timeline && use->is_write)
         atomic_fetch_or(&use->pending_calls->timelines, UINT64_C(1) << timeline->number);
 }
 
-/* Poisons the readers of launches that failed and have not ended yet. */
+/* Poisons the launches that read bytes of failed launches that have not ended yet. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_failing(struct ferryi_pending_calls *pending_calls)
@@ -384,8 +386,8 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
     struct ferryi_pending_calls *pending_calls =
         atomic_load(&ferryi_store_cold_of(store)->pending_calls);
     ferryi_mutex_lock(&pending_calls->mutex);
-    /* If memory is short the entry is missing, and a failure marks more bytes as lost than needed,
-     * never fewer. */
+    /* If memory is short the entry is missing. A later failure then marks more bytes as lost than
+     * necessary, but never fewer. */
     if (pending_calls->places & FERRYI_PLACE_BIT(place))
         (void)append(pending_calls,
                      (struct ferryi_pending_call){
@@ -421,9 +423,10 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * The wait for a write's sync point ends when the host function returns, slightly before the launch
- * is marked as ended; therefore the loop. A replica that was freed in the meantime has no sync
- * point; in that case the wait is for the timelines of the launches.
+ * The loop is necessary because the wait for a write's sync point ends when the host function
+ * returns, slightly before the launch is marked as ended. If the replica was freed in the meantime,
+ * it has no sync point. So after some tries the loop waits for the timelines of the launches
+ * instead.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)
@@ -437,8 +440,8 @@ ferryi_pending_calls_wait(ferryi_store *store)
             status = ferryi_timelines_wait(
                 &store->context->order, NULL,
                 atomic_load(&atomic_load(&ferryi_store_cold_of(store)->pending_calls)->timelines));
-        /* An error of the wait is not reported here: the caller's next use of the device fails with
-         * it. */
+        /* An error of the wait is not reported here, because the caller's next use of the device
+         * fails with the same error. */
         if (status == FERRY_OK && ferryi_pending_calls_are_pending(store))
             ferryi_yield();
     }

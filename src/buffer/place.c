@@ -10,10 +10,10 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
-/* For code that keeps raw pointers: functions that mark, invalidate, evict and hold replicas. */
+/* Functions that mark, invalidate, evict and hold replicas, for code that keeps raw pointers. */
 
-/* Only a timeline of the wrapped memory's place is used for the access. The caller orders any other
- * timeline. */
+/* The access uses `timeline` only if it belongs to the place of the wrapped memory. Otherwise the
+ * host waits, and the caller orders `timeline`. */
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
@@ -86,7 +86,8 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* `timeline` did the write; NULL: the host, or work that is complete. */
+/* Marks the range as written at the place. The write was queued on `timeline`. NULL means that the
+ * host wrote, or that the write is complete. */
 static ferry_status
 mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
@@ -175,8 +176,9 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
 
 /* -- freeing replicas -------------------------------------------------------------------------- */
 
-/* Returns the place to which the bytes of a replica are copied before it is freed. This is the
- * host. For the host's replica it is a device, preferably one with a replica. */
+/* Returns the place to which a replica's bytes are copied before it is freed. For a device's
+ * replica this is the host. For the host's replica it is a device, preferably one that has a
+ * replica. */
 static int
 fallback_of(ferryi_store *store, int place)
 {
@@ -201,8 +203,8 @@ ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, fe
     return false;
 }
 
-/* Finds the next part of [at, end) that is current only at `place`. Returns false when there is
- * none. */
+/* Finds the next part of [at, end) that is current only at `place`. Returns false if there is none.
+ */
 static bool
 find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
 {
@@ -240,9 +242,9 @@ ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
     return status;
 }
 
-/* Reports why the replica cannot be freed: its address is in use. Returns BUSY for a lease, which
- * ends without this caller. Returns INVALID_STATE for a hold or a wrap, which the program must end.
- */
+/* Fails because the replica cannot be freed while its address is in use. Returns BUSY if a lease
+ * uses the address, because the lease ends without this caller. Returns INVALID_STATE for a hold or
+ * a wrap, which the program must end. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
@@ -255,7 +257,8 @@ refuse_to_evict(ferryi_store *store, int place)
                        store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
-/* Whether the memory of the replica must stay, because it is pinned or belongs to the program. */
+/* Returns whether the replica's memory must stay, because it is pinned or belongs to the program.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_kept(const ferryi_store *store, int place)
@@ -263,8 +266,9 @@ is_kept(const ferryi_store *store, int place)
     return store->copies[place].pins > 0 || store->borrowed_place == place;
 }
 
-/* Marks the claimed range as stale at the place, after copying the bytes that only this place
- * holds. Frees the memory if the range is the whole store, unless it must stay. */
+/* Marks the claimed range as stale at the claim's place. Bytes that only this place holds are
+ * copied to a different place first. If the range is the whole store, frees the memory unless it
+ * must stay. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {
@@ -277,7 +281,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
         return status;
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
-    /* A pin takes no claim, so one may have been added in the meantime. */
+    /* A pin takes no claim, so a pin may have been added since the first check. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
     if (!refuses && range.begin < range.end) {
@@ -322,7 +326,8 @@ is_read_only_at(ferryi_store *store, int place)
     return is_read_only;
 }
 
-/* Refuses to invalidate read-only wrapped memory, since the next use there would write to it. */
+/* Fails because read-only wrapped memory cannot be invalidated: the next use at its place would
+ * write to it. */
 static ferry_status
 refuse_to_forget(const ferryi_store *store, int place)
 {
@@ -406,7 +411,8 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
-    /* The pin is added first, so that the memory cannot be freed as soon as it is allocated. */
+    /* The pin is added before memory is allocated, so that an eviction cannot free the new memory.
+     */
     count_pins(store, place, 1);
     status = ferryi_store_reserve(store, place);
     if (status != FERRY_OK) {

@@ -7,7 +7,7 @@
 #include "src/debug/debug.h"
 #include "src/transfer/engine.h"
 
-/* The backends of the context's pools: how they allocate and free memory. */
+/* The functions with which the context's pools allocate and free memory. */
 
 static ferry_status
 device_memory_alloc(void *user, size_t bytes, void **out)
@@ -24,8 +24,8 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
-/* Page-locked memory of pools shares its limit with auto-pinned replicas, which are unlocked when
- * this needs room. */
+/* Page-locked memory of pools and auto-pinned replicas share one limit. If a pool needs room,
+ * replicas are unlocked. */
 static ferry_status
 pinned_memory_alloc(void *user, size_t bytes, void **out)
 {
@@ -68,7 +68,8 @@ system_memory_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* An auto-pinned block was unlocked when it was freed. The call here catches any that was not. */
+/* An auto-pinned block is usually unlocked when it is freed. This call unlocks a block that is
+ * still page-locked. */
 static ferry_status
 system_memory_free(void *user, void *memory, size_t bytes)
 {

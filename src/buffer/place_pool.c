@@ -13,7 +13,7 @@
 const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned",
                                                                    "pageable", "managed"};
 
-/* Opens the pool's allocation log; NULL when the context has none. */
+/* Opens the pool's allocation log. `*out` is NULL if the context has none. */
 static ferry_status
 open_allocation_log(const ferry_context *context, int place, ferry_memory_kind kind,
                     ferryi_allocation_log **out)
@@ -47,7 +47,7 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
                                         .place = place,
                                         .kind = kind,
                                         .name = name};
-    /* Managed memory is shared by all places, so no replica of it can be evicted. */
+    /* All places share managed memory, so none of its replicas can be evicted. */
     if (kind != FERRY_MEMORY_MANAGED)
         config.holders = (struct ferryi_pool_holders){
             .evict = ferryi_evict,
@@ -207,7 +207,7 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
     return FERRY_OK;
 }
 
-/* Removes the program's pool from the list. Returns NULL when it is not in the list. */
+/* Removes the program's pool from the list. Returns NULL if the pool is not in the list. */
 static struct ferryi_place_own_pool *
 disown(ferry_context *context, const ferry_pool *pool)
 {

@@ -2,7 +2,8 @@
 #ifndef FERRYI_PLACE_POOL_H
 #define FERRYI_PLACE_POOL_H
 
-/* The pools of a context: one for each place and kind of memory, created at the first use. */
+/* The pools of a context: one for each place and kind of memory. Each pool is created when it is
+ * first used. */
 
 #include "src/pool/pool.h"
 #include "src/stream/shell.h"
@@ -12,9 +13,9 @@ extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
 
 /* The source of a pool's memory. */
 struct ferryi_place_backend {
-    ferryi_device *device; /* NULL: the system's memory */
+    ferryi_device *device; /* device that allocates; NULL for system memory */
     ferry_memory_kind kind;
-    ferryi_engine *engine; /* its list of page-locked memory is updated */
+    ferryi_engine *engine; /* engine whose list of page-locked memory is updated */
     ferry_context *context;
     int place;
     struct ferryi_pool_backend
@@ -31,7 +32,7 @@ struct ferryi_place_own_pool {
 
 ferry_status ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind,
                                ferry_pool **out);
-/* Fills in the backend and the limit of such a pool. */
+/* Fills in the backend and the limit of the context's pool for this place and kind of memory. */
 FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                                          struct ferryi_pool_config *config);
@@ -48,9 +49,9 @@ struct ferryi_pool_work {
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };
 void ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out);
-/* Sets the counters of all pools to zero, also of pools that the program created. */
+/* Sets the counters of all pools to zero, including pools that the program created. */
 void ferryi_place_pools_reset_stats(ferry_context *context);
-/* Destroys all pools, also those that the program created and did not destroy. */
+/* Destroys all pools, including those that the program created and did not destroy. */
 void ferryi_place_pools_close(ferry_context *context);
 
 #endif

@@ -9,8 +9,8 @@
 #include "src/transfer/engine.h"
 
 /*
- * Resizing allocates and fills new memory for every place with current bytes before it changes
- * anything. So a failure leaves the buffer unchanged.
+ * A resize that lengthens a buffer first allocates and fills new memory for every place with
+ * current bytes. Only then it changes the buffer, so a failure leaves the buffer unchanged.
  */
 
 /* Allocates new memory for one replica and copies the first `kept` bytes to it. */
@@ -40,7 +40,7 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
     return status;
 }
 
-/* Returns the places that hold some of the kept bytes. */
+/* Returns the places where some of the kept bytes are current. */
 static ferryi_places
 places_to_keep(ferryi_store *store, size_t kept)
 {
@@ -55,8 +55,8 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* Creates a store of `bytes` bytes that has the kept bytes at these places. The caller's claim
- * excludes all other claims. */
+/* Creates a store of `bytes` bytes, and copies the kept bytes to its replicas at these places. The
+ * caller's claim excludes all other claims. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -112,8 +112,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* The old memory would have to stay for the lease, and the program could not tell which memory
-     * it uses. */
+    /* A lease would have to keep the old memory, and the program could not know whether the lease
+     * uses the old or the new memory. */
     ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
     if (status != FERRY_OK)
         return status;
@@ -123,8 +123,8 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes length, map and replicas together, and uses the promise of the claim. `fresh` receives
- * the old replicas; NULL: the replicas stay. */
+/* Changes the length, the map and the replicas together, and uses the promise of the claim. The old
+ * replicas are moved to `fresh`. If `fresh` is NULL, the replicas stay. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, ferryi_store *fresh,
@@ -142,8 +142,8 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, fe
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Resizes a store under a claim on all of it, so that no other call changes the length. Views and
- * pins take no claim, so they are checked again under the lock. */
+/* Resizes a store under a claim on all its bytes, so that no other call changes the length. Views
+ * and pins take no claim, so they are checked again under the lock. */
 static ferry_status
 resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
 {

@@ -10,12 +10,13 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Scopes and their hit path. When the range is current at the place, opening and closing are one
- * atomic exchange each and a few dozen plain loads and stores under the store's spin bit. All other
+ * Scopes and their hit path. If the range is current at the place, opening and closing each take
+ * one atomic exchange, and a few dozen plain loads and stores under the store's spin bit. All other
  * cases use access.c.
  */
 
-/* Whether the range is still valid; a resize may have happened since it was computed. */
+/* Returns whether the range still fits the store, because a resize may have happened since the
+ * range was computed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
@@ -71,8 +72,8 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
     return open_locked(store, range, to_end, kind, place, timeline, scope, out);
 }
 
-/* Whether an OVERWRITE of the range needs nothing but memory for the replica. Called under the
- * lock. */
+/* Returns whether an OVERWRITE of the range misses the hit path only because the replica has no
+ * memory. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
@@ -156,8 +157,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     return FERRY_OK;
 }
 
-/* Opens a scope. Streams without a number do not use the hit path, because ordering them needs a
- * driver call. */
+/* Opens a scope. Scopes on streams without a number do not use the hit path, because ordering such
+ * a stream needs a driver call. */
 static ferry_status
 open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
@@ -294,7 +295,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* Like ferryi_scope_close_read(), for the first use since an event. */
+/* Same as ferryi_scope_close_read() for the first use of a timeline since the last event recorded
+ * on it. */
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
@@ -305,8 +307,8 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Closes a write if that needs no driver call. The claim stays, and its promise is used. Called
- * under the lock. */
+/* Commits a write if that needs no driver call, which uses the promise of its claim. The caller
+ * then removes the claim. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
@@ -335,8 +337,8 @@ ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
     return close_first_read_hit(claim) || close_write_hit(store, claim);
 }
 
-/* Returns the claim of an open scope, with the store locked; or NULL, unlocked, when the scope is
- * closed. */
+/* If the scope is open, returns its claim and leaves the store locked. If it is closed, returns
+ * NULL and leaves the store unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static struct ferryi_claim *
 find_claim(const struct ferryi_scope *scope)
@@ -351,8 +353,8 @@ find_claim(const struct ferryi_scope *scope)
     return NULL;
 }
 
-/* Returns the bit of the scope in claim->shares. Scopes that share a claim have one bit each; bit 0
- * is that of a scope with its own claim. */
+/* Returns the scope's bit in claim->shares. Scopes that share a claim have one bit each. A scope
+ * that does not share its claim has bit 0. */
 static uint32_t
 share_of(const struct ferryi_scope *scope)
 {
@@ -365,8 +367,8 @@ is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
-/* Marks the claim as being closed by this thread. Copies of the scope in other threads no longer
- * match it, and conflicting accesses wait. Called under the lock. */
+/* Marks the claim as being closed by this thread. Copies of the scope in other threads then no
+ * longer match the claim, and conflicting accesses wait. Called under the lock. */
 static void
 take_claim(struct ferryi_claim *claim)
 {
@@ -389,8 +391,8 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* Whether closing the scope of a traced context would be a hit without the trace. Only then may
- * callbacks close it. */
+/* Returns whether closing this scope of a traced context would be a hit without the trace.
+ * Callbacks may close the scope only if this is so. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
@@ -410,8 +412,8 @@ closes_freely(const struct ferryi_scope *scope)
     return free;
 }
 
-/* Closes a scope. `last_use` is NULL for the scope's own stream. If other scopes share the claim,
- * the use is noted before this scope's share is removed. */
+/* Closes a scope. `last_use` is NULL if the last use was on the scope's own stream. If other scopes
+ * share the claim, the use is recorded before this scope's share is removed. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
@@ -430,8 +432,8 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         bool shared = is_shared(claim, scope);
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* The result of the call that relies on the write is not known yet: wait for it. It runs in
-         * another thread, since callbacks cannot abandon scopes. */
+        /* Wait for the call that relies on the write, because its result is not known yet. The call
+         * runs in a different thread, because callbacks cannot abandon scopes. */
         if (relying) {
             ferryi_store_unlock_and_park(store, 0);
             continue;
@@ -452,8 +454,8 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
     return status;
 }
 
-/* Closes a scope that ferryi_scope_close_read() does not handle. The lock of
- * ferryi_store_lock_plain() is held; the claim in the slot may belong to another scope. */
+/* Closes a scope that ferryi_scope_close_read() does not handle. Called with the lock of
+ * ferryi_store_lock_plain(). The claim in the scope's slot may belong to a different scope. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
 close_locked(struct ferryi_scope *scope)
@@ -539,7 +541,7 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
 
 /* -- streams that Ferry does not know ---------------------------------------------------------- */
 
-/* Copies the claim of an open scope; returns false when the scope is closed. */
+/* Copies the claim of an open scope. Returns false if the scope is closed. */
 static bool
 find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
 {
@@ -551,8 +553,8 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Returns the timeline for streams that Ferry does not know. If there is none left it waits for the
- * device; then `*out` is NULL and no use needs to be noted. */
+/* Sets `*out` to the timeline for streams that Ferry does not know. If there is no such timeline,
+ * waits for the device and sets `*out` to NULL, because no use needs to be recorded then. */
 static ferry_status
 find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
 {
@@ -576,7 +578,7 @@ ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
         return FERRY_OK;
     }
     ferryi_timeline *timeline = NULL;
-    /* The timelines of a destroyed context are freed, and no use needs to be noted. */
+    /* The timelines of a destroyed context are freed, and no use needs to be recorded. */
     if (claim.place != FERRY_PLACE_HOST && !ferryi_store_is_dead(store))
         status = find_unknown_timeline(store->context, claim.place, &timeline);
     ferry_status closed = close_how(scope, how, timeline);
@@ -613,7 +615,8 @@ ferry_scope_wait(ferry_scope *scope)
                            ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
-    /* The zeroing that the open queued may still run, and only the close would note it. */
+    /* The zeroing that was queued when the scope was opened may still run. Only the close would
+     * record this use, so it is recorded here. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
     return status == FERRY_OK

@@ -6,14 +6,14 @@
 
 #include "src/buffer/access.h"
 
-/* The library's use of the words of a ferry_scope. All zero means closed. Programs may copy and
- * clear it, so no pointer to it is kept. */
+/* How the library uses the words of a ferry_scope. If all words are 0, the scope is closed.
+ * Programs may copy and clear a scope, so the library keeps no pointer to it. */
 struct ferryi_scope {
-    ferryi_store *store; /* NULL: closed */
-    uint64_t id;         /* of its claim, while the scope is open */
-    uint32_t slot;       /* of its claim, in the store's table */
-    uint32_t
-        share; /* number of this scope among those that share the claim; 0: it does not share it */
+    ferryi_store *store; /* NULL if the scope is closed */
+    uint64_t id;         /* id of the scope's claim, while the scope is open */
+    uint32_t slot;       /* slot of the scope's claim in the store's table */
+    uint32_t share; /* number of this scope among those that share its claim; 0 if the claim is not
+                       shared */
 } __attribute__((may_alias));
 
 FERRY_STATIC_ASSERT(sizeof(struct ferryi_scope) <= sizeof(ferry_scope),
@@ -27,15 +27,15 @@ ferryi_scope_of(ferry_scope *scope)
     return (struct ferryi_scope *)scope;
 }
 
-/* Sets the scope of an open access. */
+/* Fills in the scope for an open access. */
 static inline void
 ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
 {
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
-/* Whether the scope must reach the end of the store: a program that asks for the rest of a buffer
- * uses the buffer's count while the scope is open. */
+/* Returns whether the scope must reach the end of the store. This is so if the program asked for
+ * the rest of a buffer, because it uses the buffer's count while the scope is open. */
 FERRYI_INLINE bool
 ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 {
@@ -43,10 +43,10 @@ ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 }
 
 /*
- * The fast path under the lock that ferryi_store_lock_plain() takes. It opens a write, or a read
- * beside other reads, of a range that is not empty, and closes a scope that does not share its
- * claim. Returns false, without a change, if a transfer, an allocation or a wait is needed. The
- * timeline of an open is NULL (the host) or numbered.
+ * Fast paths, called under the lock that ferryi_store_lock_plain() takes. The first opens a write,
+ * or a read beside other reads, of a range that is not empty. Its timeline is NULL (the host) or
+ * numbered. The second closes a scope that does not share its claim. Both return false and change
+ * nothing if a transfer, an allocation or a wait is needed.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
@@ -55,13 +55,13 @@ bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bo
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim);
 
-/* Opens a scope at a place for a holder without a stream. On return no queued work uses the bytes
- * in a conflicting way. */
+/* Opens a scope at a place without a stream. On return no queued work uses the bytes in a
+ * conflicting way. */
 ferry_status ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element,
                                      ferry_access access, int place, size_t offset, size_t count,
                                      struct ferryi_scope *scope, void **out);
-/* Closes a scope whose last work may be on streams that Ferry does not know. Returns FERRY_OK for a
- * scope that is closed already. */
+/* Closes a scope whose last work may be on streams that Ferry does not know. Returns FERRY_OK if
+ * the scope is already closed. */
 ferry_status ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how);
 
 #endif

@@ -30,8 +30,8 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
     return status;
 }
 
-/* Fills `wanted` with the arguments whose ranges are not empty. index[i] is the position of
- * argument i in `wanted`, or SIZE_MAX. */
+/* Fills `wanted` with the arguments whose ranges are not empty. `index[i]` is the position of
+ * argument i in `wanted`, or SIZE_MAX if its range is empty. */
 static ferry_status
 collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline,
         struct ferryi_access *wanted, size_t *index, size_t *out_used)
@@ -60,7 +60,7 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
 }
 
 /* Assigns the scope a share of its claim. Scopes of one ferry_scope_open_all() have the shares 1, 2
- * and so on; share 0 belongs to other scopes, which the hit path closes. */
+ * and so on. Share 0 belongs to scopes that do not share their claim, which the hit path closes. */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
@@ -102,7 +102,7 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
     }
 }
 
-/* Whether no merged range has more members than a claim has shares. */
+/* Returns whether each merged range contains at most as many scopes as a claim has shares. */
 static bool
 shares_suffice(const size_t *group, size_t used)
 {

@@ -4,14 +4,14 @@
 
 /*
  * The hit path of READ scopes, under the lock of ferryi_store_lock_plain(). scope.c and lease.c
- * compile it inline to avoid a function call.
+ * compile these functions inline to avoid a call.
  */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
 
-/* Same as ferryi_store_copy() at the timeline's place. */
+/* Same as ferryi_store_copy() for the timeline's place. */
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
@@ -20,8 +20,8 @@ ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
                               : (unsigned)timeline->place];
 }
 
-/* Whether the last write of the place's replica is known to be complete for the timeline (NULL: the
- * host), without a driver call. Called under the lock. */
+/* Returns whether the last write of the replica is known to precede later work on the timeline
+ * (NULL: the host), without a driver call. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy,
@@ -32,9 +32,9 @@ ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy 
            ferryi_sync_point_is_done(&store->context->order, written);
 }
 
-/* Adds the claim and the scope of a READ that needs no transfer. Returns false, without a change,
- * when the range is empty or out of bounds, or the table of claims is full. Called under the
- * lock. */
+/* Opens a READ that needs no transfer: fills in a claim and the scope. Returns false and changes
+ * nothing if the range is empty or out of bounds, or if the table of claims is full. Called under
+ * the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count,
@@ -49,7 +49,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
         if (last > all)
             return false;
     }
-    /* If the sum overflowed, it is less than the offset. */
+    /* If the sum overflowed, it is less than the offset, so this check fails too. */
     if (offset >= last || slot >= store->claim_capacity)
         return false;
     struct ferryi_claim *claim = &store->claims[slot];
@@ -74,10 +74,11 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 }
 
 /*
- * The fast path of the commonest case: a READ of a buffer that is current as a whole at the place,
- * while no write is open. It calls no function, and the slow path needs few of its arguments, so
- * that the compiler saves few registers. `timeline` is NULL (the host) or plain. A resize changes
- * the count under the lock, so a range checked under the lock needs no second check.
+ * The fast path for the most common case: a READ of a buffer of which all bytes are current at the
+ * place, while no write is open. Everything that it calls is inlined, and the slow path needs few
+ * of its arguments, so that the compiler saves few registers. `timeline` is NULL (the host) or
+ * plain. A resize changes the count under the lock, so a range that is checked under the lock stays
+ * valid.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
@@ -88,7 +89,7 @@ ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t o
           (timeline ? timeline->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) ||
         store->write_claims > 0)
         return false;
-    /* A place that holds current bytes has memory for them. */
+    /* A place that holds current bytes has memory for these bytes. */
     struct ferryi_place_copy *copy =
         timeline ? ferryi_scope_copy(store, timeline) : &store->copies[0];
     return ferryi_scope_can_read(store, copy, timeline) &&
@@ -103,8 +104,8 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Whether the use may be noted without a driver call. False for streams whose uses must be recorded
- * at once, and for timelines that are no longer alive. Called under the lock. */
+/* Returns whether the use may be recorded without a driver call. This is not so if the close must
+ * record an event, or if the timeline is no longer alive. Called under the lock. */
 FERRYI_INLINE bool
 ferryi_scope_notes_freely(const struct ferryi_claim *claim)
 {
@@ -112,8 +113,9 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Closes a READ that does not share its claim, of the host or of a timeline that was used since its
- * last event. Called under the lock. */
+/* Records the end of a READ that does not share its claim. The READ was made by the host, or by a
+ * timeline that was used since its last event. Otherwise returns false. The caller then removes the
+ * claim. Called under the lock. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {

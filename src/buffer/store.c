@@ -17,8 +17,8 @@
 #include "src/debug/debug.h"
 
 /* Freed stores are cached with their tables of claims, the room in their maps and their reference
- * to the context, so that temporary buffers allocate only the memory of their replicas. Under the
- * address sanitizer they are not cached, so that it finds uses after free. */
+ * to the context. So a new temporary buffer allocates only the memory of its replicas. Under the
+ * address sanitizer stores are not cached, so that the sanitizer finds uses after free. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
 #define SPARE_CLAIMS 64 /* larger tables are not cached */
@@ -32,7 +32,7 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Zeroes the store but keeps its allocations. retire() has zeroed `cold`. */
+/* Zeroes the store but keeps its allocations. retire() has already zeroed the cold members. */
 static void
 clean(ferryi_store *store, size_t total)
 {
@@ -93,7 +93,7 @@ make_name(const char *name, struct ferryi_store_cold **out)
                        name);
 }
 
-/* Adds a store to the list. It has neither a handle nor a replica yet. */
+/* Adds to the list a store that has neither a handle nor a replica yet. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 list(ferry_context *context, ferryi_store *store)
@@ -236,7 +236,8 @@ call_on_release(const ferryi_store *store, void *memory)
     ferryi_last_error_restore(&kept);
 }
 
-/* Returns the timeline that waits for the last uses of wrapped memory; NULL: the host waits. */
+/* Returns the timeline that waits for the last uses of wrapped memory, or NULL if the host waits.
+ */
 static ferryi_timeline *
 release_timeline(const ferryi_store *store)
 {
@@ -251,8 +252,8 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
     return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, copy->readers) : status;
 }
 
-/* Notifies the owner of borrowed memory that all its uses are complete, or that the owner's stream
- * waits for them. The host waits where the stream cannot. */
+/* Notifies the owner of borrowed memory that all uses of the memory are complete, or that the
+ * owner's stream waits for them. If the stream cannot wait, the host waits. */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
@@ -283,7 +284,7 @@ release_copies(ferryi_store *store)
             release_borrowed(store, &copy);
         }
     }
-    /* Wrapped memory of zero bytes may have no address. */
+    /* Wrapped memory of zero bytes may have no address. Its owner was not notified above. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold && cold->on_release)
         release_borrowed(store, &(struct ferryi_place_copy){0});
@@ -293,12 +294,12 @@ release_copies(ferryi_store *store)
     }
 }
 
-/* Ends a wrap: copies newer bytes to the wrapped memory, as unwrap does. A failure is logged, since
- * there is no caller to return it to. */
+/* Ends a wrap: copies newer bytes to the wrapped memory, as unwrap does. A failure is logged,
+ * because it cannot be returned to a caller. */
 static void
 end_wrap(ferryi_store *store)
 {
-    ferryi_claim_is_held(); /* there is no claim, but the length of wrapped memory never changes */
+    ferryi_claim_is_held(); /* no claim is open, but the length of wrapped memory never changes */
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 ||
         ferryi_store_is_dead(store))
@@ -312,7 +313,8 @@ end_wrap(ferryi_store *store)
             ferryi_store_name(store), ferry_last_error());
 }
 
-/* Removes a store whose end calls the program from the list, so that no other thread finds it. */
+/* Removes a store from the list before its on_release callback runs, so that no other thread finds
+ * the store. */
 static void
 unlist_wrap(ferry_context *context, ferryi_store *store)
 {
@@ -321,7 +323,7 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Whether `cold` holds only counters, so that no thread can still be reading it. */
+/* Returns whether `cold` contains only counters, so that no thread can still be reading it. */
 static bool
 is_spare(const struct ferryi_store_cold *cold)
 {
@@ -329,8 +331,8 @@ is_spare(const struct ferryi_store_cold *cold)
                      atomic_load(&cold->number) == 0);
 }
 
-/* Removes the store from the list. Caches it for reuse when there is room and no thread can still
- * be reading its name. */
+/* Removes the store from the list. If there is room, and no thread can still be reading the store's
+ * name, caches the store for reuse and returns true. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -370,7 +372,8 @@ ferryi_store_free(ferryi_store *store)
     if (context->inherited)
         return;
     if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED) {
-        /* Clear the bit, so that the claim of end_wrap() does not free the store a second time. */
+        /* Clear the bit, so that removing the claim that end_wrap() takes does not free the store a
+         * second time. */
         ferryi_store_lock(store);
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
@@ -387,7 +390,7 @@ ferryi_store_free(ferryi_store *store)
     ferryi_pending_calls_cut(store);
     release_copies(store);
     if (!retire(context, store)) {
-        /* In the quarantine the store keeps the name for a report about a late use of its handle.
+        /* The quarantined store keeps the name, so that a late use of its handle can be reported.
          */
         store->first.identity = FERRYI_BUFFER_GONE;
         ferryi_quarantine_free(context->debug, store, free_header);
@@ -404,14 +407,15 @@ ferryi_store_retain_living(ferryi_store *store)
     ferryi_store_lock(store);
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
-    if (living) /* dropping this reference frees the store, no longer its last claim */
+    if (living) /* from now on, dropping this reference frees the store, and removing the last claim
+                   does not */
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
     ferryi_store_unlock(store);
     return living;
 }
 
-/* Returns the name of a call that opens scopes, for traces and messages. */
+/* Returns the name of the public call that opens such a scope, for traces and messages. */
 const char *
 ferryi_scope_call(int access, int place)
 {
@@ -452,8 +456,8 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     ferryi_store_unlock(store);
 }
 
-/* Logs an error if the program destroys a buffer while scopes of it are open. The scopes keep the
- * store alive. */
+/* Logs an error because the program destroys a buffer while scopes are open on it. These scopes
+ * keep the store alive. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_open_scopes(ferryi_store *store)
@@ -475,11 +479,11 @@ ferryi_store_release(ferryi_store *store)
 {
     ferryi_store_lock(store);
     assert(store->references > 0);
-    /* The end of a context has reported the scopes of the buffers that it kills. */
+    /* If the store is dead, the end of its context has already reported the open scopes. */
     if (store->references == 1 && store->claim_count > 0 && !ferryi_store_is_dead(store))
         report_open_scopes(store);
-    /* Wrapped memory: the end of the wrap happens here, before the caller may free the memory, and
-     * not later in another thread. */
+    /* Wait for running calls, so that the wrap of wrapped memory ends here. Otherwise it could end
+     * later in a different thread, when the caller may already have freed the memory. */
     if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
         !ferryi_store_is_dead(store))
         ferryi_access_outlast_calls(store);
@@ -519,7 +523,7 @@ ferryi_store_kill(ferryi_store *store)
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
-    /* Timelines are freed with the context. Scopes that are closed later note no use. */
+    /* Timelines are freed with the context. Scopes that are closed later then record no use. */
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
         store->claims[slot].timeline = NULL;
     ferryi_store_unlock(store);
@@ -530,8 +534,8 @@ void
 ferryi_store_after_fork(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    /* Members that another thread was changing at the fork are abandoned unfreed. The store becomes
-     * empty and its lock free. */
+    /* Members that another thread was changing at the fork are not freed. Afterwards the store is
+     * empty, and its lock is not held. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold) {
         atomic_store(&cold->pending_calls, NULL);

@@ -5,27 +5,29 @@
 /*
  * The store: the bytes of one base buffer. It holds the valid map, up to one replica per place
  * (struct ferryi_place_copy), and the claims on ranges that are in use. Handles (buffers and views)
- * are windows on a store and keep it alive; so do open scopes.
+ * are windows on a store and keep the store alive; so do open scopes.
  *
- * One 64-bit word with a spin bit protects all members for a few loads and stores; no driver call,
- * allocation, wait or callback happens under it. When the map has many segments or many claims are
- * open, the word has FERRYI_STORE_LONG set, and a mutex of the context is locked before the spin
- * bit, so that no thread spins through long walks. No thread holds two stores' locks at once.
+ * One 64-bit word with a spin bit protects all members for a few loads and stores. No driver call,
+ * allocation, wait or callback happens while the spin bit is held. When the map has many segments
+ * or many claims are open, the word has FERRYI_STORE_LONG set. A mutex of the context is then
+ * locked before the spin bit, so that no thread spins through long walks. No thread holds two
+ * stores' locks at once.
  *
  * While the lock is not held, another thread may change the length, the map and the addresses of
- * the replicas. A resize changes all three at once, in one hold of the lock and under a claim on
- * the whole store. Therefore a range that was computed from a handle's count is only a request. The
- * code that claims it, retains it for a view or takes a snapshot compares it with the length under
- * the lock. From then on only the claim, the view or the lock keeps it valid. Likewise the address
- * of a replica is read under the lock, and stays valid as long as a claim on its place, or a pin.
+ * the replicas. A resize changes all three in one hold of the lock, under a claim on the whole
+ * store. Therefore a range that was computed from a handle's count is only a request. Code that
+ * claims the range, retains it for a view or takes a snapshot compares the range with the length
+ * under the lock. From then on the range stays valid only as long as the claim, the view or the
+ * hold of the lock. Likewise the address of a replica is read under the lock. It stays valid as
+ * long as a claim on its place, or a pin.
  *
- * A claim is an open scope of a user (HELD), a scope being opened (MOVING), or a call that opens
- * and closes its own (CALL). Conflicts are detected by comparing claims. A conflict with a HELD
- * claim fails with BUSY; for the other kinds the caller waits.
+ * A claim is one of three kinds: an open scope of a user (HELD), a scope that is being opened
+ * (MOVING), or the claim of a running call (CALL). Conflicts are detected by comparing claims. A
+ * conflict with a HELD claim fails with BUSY; for the other kinds the caller waits.
  *
  * Every replica records its last write as a sync point, and its readers since then as a set of
- * timelines (timeline.h). A new write's sync point is set only when its timeline is ordered after
- * the old one, so one sync point is enough.
+ * timelines (timeline.h). The sync point of a new write is stored only when its timeline is ordered
+ * after the previous write. So one sync point is enough.
  */
 
 #include <ferry/buffer.h>
@@ -39,11 +41,11 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/traffic.h"
 
-/* Bits of the word. Only the thread that holds the spin bit changes the others. */
+/* Bits of the word. Only the thread that holds the spin bit changes the other bits. */
 enum {
     FERRYI_STORE_SPIN = 1,
-    FERRYI_STORE_LONG = 2,    /* lock the context's mutex first */
-    FERRYI_STORE_MUTEXED = 4, /* the holder has locked that mutex */
+    FERRYI_STORE_LONG = 2,    /* lock the context's mutex before the spin bit */
+    FERRYI_STORE_MUTEXED = 4, /* the holder of the spin bit has locked this mutex */
     FERRYI_STORE_WAITERS = 8, /* a thread sleeps until a claim is removed */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left: removing the last claim frees the store */
@@ -53,30 +55,33 @@ enum {
     FERRYI_STORE_TRACED = 256   /* scopes are traced, so they miss the hit path; constant */
 };
 
-/* Kinds of access of a claim, beside the public ones. */
+/* Kinds of access of a claim, in addition to the public ones. */
 enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
 
-/* Stored as the thread of a call that waits in a helper thread's queue. No thread has this id. */
+/* Stored in a claim as the thread of a call that waits in a helper thread's queue. No thread has
+ * this id. */
 #define FERRYI_THREAD_QUEUED 0
 
-#define FERRYI_PLACE_NONE    255 /* the claim covers bytes, not a replica */
+#define FERRYI_PLACE_NONE    255 /* place of a claim that covers bytes but uses no replica */
 
 enum ferryi_claim_state {
     FERRYI_CLAIM_FREE = 0,
     FERRYI_CLAIM_MOVING,
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
-    FERRYI_CLAIM_RELYING,  /* a call that was prepared on top of an open write of the same stream */
-    FERRYI_CLAIM_SCATTERED /* a call that claims only the pieces of a list; begin and end are their
-                              bounds */
+    FERRYI_CLAIM_RELYING,  /* claim of a call that was prepared on top of an open write of the same
+                              stream */
+    FERRYI_CLAIM_SCATTERED /* claim of a call on only the pieces of a list; begin and end are the
+                              bounds of all pieces */
 };
 
-/* A range in bytes of the store, checked against its length. Empty ranges have begin == end. */
+/* A range in bytes of the store, which was checked against the store's length. An empty range has
+ * begin == end. */
 struct ferryi_range {
     size_t begin, end;
 };
 
-/* Pieces of a store: sorted, not empty, disjoint. */
+/* One piece of a store. The pieces of a set are sorted, disjoint and not empty. */
 struct ferryi_interval {
     size_t begin, end;
     bool writes;
@@ -109,34 +114,35 @@ struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
     ferryi_timeline *timeline; /* NULL: the host */
-    uint64_t thread; /* the thread that runs this call, or FERRYI_THREAD_QUEUED; for user scopes set
-                        only on per-thread streams */
+    uint64_t thread; /* id of the thread that runs the call, or FERRYI_THREAD_QUEUED; for user
+                        scopes set only on per-thread streams */
     union {
         struct FERRYI_CLAIM_KIND;
-        uint64_t
-            kind; /* all of these members, so that the hit path writes and compares them at once */
+        uint64_t kind; /* all members of the struct above as one word, so that the hit path writes
+                          and compares them at once */
     };
     uint32_t generation; /* generation of the timeline */
-    ferryi_site site;    /* call site of a scope in a checked run; otherwise unset */
+    ferryi_site site;    /* call site of a scope; set only in a checked run */
     union {
         const struct ferryi_interval_set
-            *pieces; /* only in SCATTERED claims; the caller owns them */
+            *pieces; /* set only in SCATTERED claims; owned by the caller */
         struct ferryi_place_copy
-            *copy; /* only in HELD claims with a timeline: the replica in use */
+            *copy; /* the replica in use; valid only in HELD claims with a timeline */
     };
 };
 
 struct ferryi_place_copy {
     void *pointer;
-    ferry_block *block;        /* NULL: no memory, or borrowed memory */
-    ferryi_sync_point written; /* sync point of the last write; 0: nothing pending */
-    uint64_t readers;          /* timelines that have read since the write */
-    uint32_t
-        pins; /* pins and leases of this place, also where it shares the memory of another place */
-    uint16_t transfers; /* number of transfers of most of its bytes, while it is neither pinned nor
-                           borrowed; see ferryi_store_count_transfer() */
-    bool pinned;        /* allocated as page-locked host memory */
-    bool eager;         /* its last use needed a wait: record an event at the next close */
+    ferry_block *block;        /* NULL if there is no memory, or if it is borrowed */
+    ferryi_sync_point written; /* sync point of the last write; 0 if no write is pending */
+    uint64_t readers;          /* set of timelines that have read since the last write */
+    uint32_t pins; /* number of holds and leases of this place; counted here even if the place uses
+                      a different place's memory */
+    uint16_t transfers; /* number of transfers of at least 1/8 of its bytes, while it is neither
+                           pinned nor borrowed; see ferryi_store_count_transfer() */
+    bool pinned;        /* whether it was allocated as page-locked host memory */
+    bool eager; /* whether a wait for its last use was necessary, so that the next close records an
+                   event */
 };
 
 struct ferryi_pending_calls;
@@ -145,39 +151,40 @@ struct ferryi_pending_calls;
     UINT64_C(0xfe44fe44deaddead) /* identity of a destroyed handle that a checked run quarantines; \
                                     no element has it */
 
-/* A window on a store. The first one is a member of the store, views are allocated. */
+/* A window on a store. The first window is a member of the store; views are allocated. */
 struct ferry_buffer {
-    uint64_t identity;    /* of the element: compared on every open; FERRYI_BUFFER_GONE after the
-                             handle was destroyed */
-    size_t offset;        /* of its first byte in the store */
-    _Atomic size_t count; /* elements; a resize may change it while other threads open scopes */
+    uint64_t identity; /* identity of the element, compared on every open; FERRYI_BUFFER_GONE after
+                          the handle was destroyed */
+    size_t offset;     /* offset of the window's first byte in the store */
+    _Atomic size_t
+        count; /* number of elements; a resize may change it while other threads open scopes */
     struct ferryi_store *store;
     const ferry_element *element; /* interned */
     uint32_t element_bytes;
-    atomic_int references; /* owners; 0: the handle was destroyed */
+    atomic_int references; /* number of owners; 0 after the handle was destroyed */
 };
 
-/* Members that most small stores do not need. Allocated with the first replica at a device, with
- * the first lease, or when a member is needed. */
+/* Members that most small stores do not need. They are allocated with the first replica at a
+ * device, with the first lease, or when one of them is needed. */
 struct ferryi_store_cold {
     struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    struct ferry_lease
-        *leases; /* live ones (lease.h); each counts in `references` and in a replica's pins */
+    struct ferry_lease *leases; /* list of live leases (lease.h); each counts in `references` and in
+                                   a replica's pins */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
-    char *name; /* NULL: none; constant */
+    char *name; /* name of the buffer, or NULL; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
-    atomic_bool is_import;    /* on_release is an imported deleter, which may release the last
+    atomic_bool is_import;    /* whether on_release is an imported deleter, which may drop the last
                                  reference to the context */
-    ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; NULL: the
+    ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; if NULL, the
                                  host waits */
     ferry_status lost_status;
-    char *lost_text; /* why bytes were lost; NULL: no reason is stored */
+    char *lost_text; /* why bytes were lost; NULL if no reason is stored */
     _Atomic(struct ferryi_pending_calls *)
-        pending_calls; /* kernels that have not run yet (pending_calls.h); NULL: there were never
-                          any */
-    _Atomic uint32_t number; /* id in the trace of the context, constant; 0: not traced */
+        pending_calls; /* kernels that have not run yet (pending_calls.h); NULL until the first such
+                          kernel */
+    _Atomic uint32_t number; /* the store's id in the context's trace, constant; 0 if not traced */
 };
 
 typedef struct ferryi_store {
@@ -185,14 +192,16 @@ typedef struct ferryi_store {
     union {
         struct {
             FERRYI_GUARDED_BY(ferryi_store_spin)
-            uint32_t claim_count, claim_high; /* open claims; one past the last open slot */
+            uint32_t claim_count,
+                claim_high; /* number of open claims; index after the last open slot */
         };
         FERRYI_GUARDED_BY(ferryi_store_spin)
-        uint64_t
-            claim_counts; /* both, for the hit path, which adds FERRYI_CLAIM_ONE to open a claim */
+        uint64_t claim_counts; /* both counts as one word; the hit path adds FERRYI_CLAIM_ONE to it
+                                  to open a claim */
     };
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    uint32_t claim_capacity, write_claims; /* slots in the table; open claims that are not READ */
+    uint32_t claim_capacity,
+        write_claims; /* number of slots in the table; number of open claims that are not READ */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t exists; /* set of places that have a replica */
     uint32_t shared;                                      /* set of places that use copies[0] */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_claim *claims;
@@ -202,25 +211,25 @@ typedef struct ferryi_store {
     struct ferry_buffer first; /* the handle that was created with the store */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* number of handles and leases */
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    uint32_t visited;       /* next_id when eviction last visited the store (evict.c) */
+    uint32_t visited;       /* value of next_id when eviction last visited the store (evict.c) */
     uint8_t memory;         /* a ferry_memory_kind */
     uint8_t borrowed_place; /* place of the wrapped memory, or FERRYI_PLACE_NONE */
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
-    _Atomic ferryi_site
-        site; /* NONE until the first handle exists; call site of the creation in a checked run */
-    _Atomic(struct ferryi_store_cold *) cold; /* NULL: none */
+    _Atomic ferryi_site site; /* call site of the creation in a checked run; FERRYI_SITE_NONE until
+                                 the first handle exists */
+    _Atomic(struct ferryi_store_cold *) cold; /* NULL if not allocated */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
     struct ferryi_store *next, *prev; /* the context's list, newest first */
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    struct ferryi_place_copy copies[]; /* by place; place_count + 1 of them */
+    struct ferryi_place_copy copies[]; /* indexed by place; place_count + 1 elements */
 } ferryi_store;
 
 /* -- life -------------------------------------------------------------------------------------- */
 
-/* Creates a store. Only a listed store can be found by its name or evicted from, and is reported
- * when it outlives the context. */
+/* Creates a store. If `listed` is true, the store can be found by its name and evicted from, and is
+ * reported if it outlives the context. */
 ferry_status ferryi_store_create(ferry_context *context, size_t bytes,
                                  const ferry_buffer_options *options, bool listed,
                                  ferryi_store **out);
@@ -229,52 +238,54 @@ ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *intern
 /* Removes the store from the context's list, if it is listed. */
 FERRYI_REQUIRES(ferryi_stores_mutex) void ferryi_store_unlist(ferryi_store *store);
 /* Frees the stores that are cached for reuse, after the context was closed. The caller keeps the
- * context alive. */
+ * context's struct alive. */
 void ferryi_stores_clear(ferry_context *context);
-/* Adds a reference for a view or a batch that covers bytes up to `end`; the store cannot be resized
- * while it exists. Returns false, without a reference, when the store is shorter by now. */
+/* Adds a reference for a view or a batch that covers bytes up to `end`. The store cannot be resized
+ * while the reference exists. If the store is now shorter than `end`, adds none and returns false.
+ */
 bool ferryi_store_retain(ferryi_store *store, size_t end);
-/* Drops a reference. Dropping the last one frees the store, unless a scope is open; closing the
- * last scope then frees it. */
+/* Drops a reference. If it was the last one, frees the store, or leaves this to the removal of the
+ * last claim if claims are open. */
 void ferryi_store_release(ferryi_store *store);
-/* Whether a callback may drop the last reference, which frees the store. */
+/* Returns whether the running callback may drop the last reference, which frees the store. */
 bool ferryi_store_may_end(ferryi_store *store);
-/* Describes an open scope of the user, such as "update_host of bytes 0 to 40". Adds the holder of a
- * lease, and in a checked run the call site. @return the length, as snprintf() does */
+/* Describes an open scope of the user, such as "update_host of bytes 0 to 40". For a lease adds the
+ * holder, and in a checked run the call site.
+ * @return the length of the text, as snprintf() returns it */
 FERRYI_REQUIRES(ferryi_store_spin)
 int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim,
                                 char *text, size_t text_bytes);
-/* Describes all open scopes; "" when there are none. Called without the lock. */
+/* Describes all open scopes, or writes "" if none is open. Called without the lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
-/* Frees the store. Called when a claim was removed and ferryi_store_is_over() is true, without the
- * lock. Its memory may be cached for the next store. */
+/* Frees the store, or caches it for reuse. Called without the lock, after the last reference or the
+ * last claim was removed. */
 void ferryi_store_free(ferryi_store *store);
 /*
- * Adds a reference to a listed store, also to one that only open scopes keep alive. Returns false
- * when another thread is freeing it; that thread removes it from the list. The caller holds the
- * mutex of the list, so the store stays valid until it unlocks.
+ * Adds a reference to a listed store, even if only open scopes keep the store alive. Returns false
+ * if a different thread is freeing the store and will remove it from the list. The caller holds the
+ * list's mutex, so the store stays valid until the caller unlocks the mutex.
  */
 FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_store *store);
-/* Called when the context is destroyed and all work is complete: frees the memory, keeps the
- * struct. */
+/* Frees the store's memory but keeps its struct. Called when the context is destroyed and all work
+ * is complete. */
 void ferryi_store_kill(ferryi_store *store);
-/* Called in the child of a fork: like ferryi_store_kill(), but does not touch memory of the parent.
- * No other thread runs. */
+/* Called in the child of a fork, where no other thread runs. Like ferryi_store_kill(), except that
+ * it does not touch the parent's memory. */
 void ferryi_store_after_fork(ferryi_store *store);
 
-/* Returns NULL when the store has no cold members. */
+/* Returns the store's cold members, or NULL if they are not allocated. */
 static inline struct ferryi_store_cold *
 ferryi_store_cold_of(const ferryi_store *store)
 {
     return atomic_load_explicit(&store->cold, memory_order_acquire);
 }
 
-/* Allocates the cold members at the first call. Returns NULL, without a message, when memory is
- * short. Threads: any. */
+/* Returns the store's cold members, which the first call allocates. If memory is short, returns
+ * NULL and sets no message. Threads: any. */
 struct ferryi_store_cold *ferryi_store_make_cold(ferryi_store *store);
-/* Allocates the cold members for the transfer counters. Reports a lack of memory as a failure of
- * `what`, such as "copy to", on this buffer. */
+/* Allocates the cold members, which contain the transfer counters. If memory is short, fails with a
+ * message that begins with `what`, such as "copy to". */
 ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
 
 static inline const char *
@@ -292,8 +303,8 @@ ferryi_store_number(const ferryi_store *store)
     return cold ? atomic_load_explicit(&cold->number, memory_order_relaxed) : 0;
 }
 
-/* Returns NULL when nothing was counted: the store never had a replica at a device and took part in
- * no transfer. */
+/* Returns the store's counters. Returns NULL if nothing was counted, because the store never had a
+ * replica at a device and took part in no transfer. */
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
 {
@@ -301,8 +312,9 @@ ferryi_store_traffic(const ferryi_store *store)
     return cold ? &cold->traffic : NULL;
 }
 
-/* Sets whose bytes a job moves, and why, for messages, traces and counters. The replicas that the
- * job uses exist. `offset` is the position of its first byte in the store; SIZE_MAX: unknown. */
+/* Sets which store's bytes a job moves, and why, for messages, traces and counters. The replicas
+ * that the job uses must already exist. `offset` is the position of the job's first byte in the
+ * store, or SIZE_MAX if it is unknown. */
 static inline void
 ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason,
                       size_t offset)
@@ -320,7 +332,7 @@ ferryi_store_align(const ferryi_store *store)
     return (size_t)1 << store->align_shift;
 }
 
-/* Returns why bytes were lost. Called under the lock; `cold` may be NULL. */
+/* Returns the reason why bytes were lost. Called under the lock; `cold` may be NULL. */
 static inline const char *
 ferryi_store_lost_text(const struct ferryi_store_cold *cold)
 {
@@ -364,11 +376,11 @@ ferryi_store_unlock(ferryi_store *store)
 /* Unlocks, and wakes the threads that wait for the removal of a claim. */
 FERRYI_RELEASES(ferryi_store_spin) void ferryi_store_unlock_waking(ferryi_store *store);
 
-/* Sets FERRYI_STORE_DEAD, after the context was destroyed. Takes and releases the lock. */
+/* Sets FERRYI_STORE_DEAD after the context was destroyed. Takes and releases the lock. */
 void ferryi_store_mark_dead(ferryi_store *store);
 
-/* Unlocks, and sleeps until some claim is removed. Returns false when the deadline (0: none) has
- * passed. */
+/* Unlocks the store, and sleeps until a claim is removed. Returns false if the deadline passed
+ * first; a deadline of 0 means none. */
 FERRYI_RELEASES(ferryi_store_spin)
 bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
 
@@ -378,7 +390,7 @@ ferryi_store_is_dead(const ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
 }
 
-/* Returns the number of the user's open scopes. Claims of running calls are not counted. */
+/* Returns the number of the user's open scopes, without the claims of running calls. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline uint32_t
 ferryi_store_scopes(const ferryi_store *store)
@@ -389,7 +401,7 @@ ferryi_store_scopes(const ferryi_store *store)
     return scopes;
 }
 
-/* Whether the store has neither a handle nor a claim. */
+/* Returns whether the store has neither a reference nor a claim. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_store_is_over(const ferryi_store *store)
@@ -398,8 +410,9 @@ ferryi_store_is_over(const ferryi_store *store)
            (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED);
 }
 
-/* Takes the lock only if the word is 0: no thread must be woken, the store must not be freed, and
- * no long walk is needed. The hit path uses it. */
+/* Takes the lock only if the word is 0, and returns whether it did. A word of 0 means that no
+ * thread waits to be woken, the store must not be freed, and no long walk is needed. The hit path
+ * uses it. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_store_lock_plain(ferryi_store *store)
@@ -419,8 +432,8 @@ ferryi_store_unlock_plain(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
-/* Like ferryi_store_lock_plain() for a traced store: FERRYI_STORE_TRACED is the only bit set
- * before. */
+/* Same as ferryi_store_lock_plain() for a traced store: takes the lock only if no bit except
+ * FERRYI_STORE_TRACED is set. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static inline bool
 ferryi_store_lock_traced(ferryi_store *store)
@@ -451,8 +464,8 @@ ferryi_store_is_traced(const ferryi_store *store)
 
 /*
  * A lock class for what an open claim keeps constant: the length of the store, and the address of
- * the replica that the claim is on. The static analysis of locks cannot see claims. Functions that
- * rely on a claim of their caller therefore begin with ferryi_claim_is_held().
+ * the claimed replica. The static analysis of locks cannot see claims. Therefore functions that
+ * rely on their caller's claim begin with ferryi_claim_is_held().
  */
 FERRYI_LOCK_CLASS(ferryi_claim_lock);
 #define ferryi_claim_is_held() ferryi_lock_is_held(FERRYI_CLASS(ferryi_claim_lock))
@@ -486,7 +499,7 @@ ferryi_store_same_memory(const ferryi_store *store, int a, int b)
     return a == b || ((store->shared >> a & 1) && (store->shared >> b & 1));
 }
 
-/* Returns the places that use the memory of the replica at `place`, including `place`. */
+/* Returns the places that use the same memory as the replica at `place`, including `place`. */
 static inline ferryi_places
 ferryi_store_sharers(const ferryi_store *store, int place)
 {
@@ -496,52 +509,56 @@ ferryi_store_sharers(const ferryi_store *store, int place)
 /* Allocates memory for the replica at `place` if it has none, and marks the replica as existing.
  * Called without the lock. */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place);
-/* Like ferryi_store_reserve(), where the first use of new memory will be on `timeline`: only that
+/* Like ferryi_store_reserve(), but the first use of new memory will be on `timeline`. Only that
  * timeline waits for the previous use of the block. */
 ferry_status ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline);
 /* Allocates memory for a replica in two steps. ferryi_store_take() allocates a block of `bytes`
- * without the lock. Then ferryi_store_install() stores it in the replica under the lock, unless
- * another thread did so first. It returns false when the replica has no memory. */
+ * without the lock. Then ferryi_store_install() stores the block in the replica under the lock,
+ * unless a different thread did so first. ferryi_store_install() returns whether the replica now
+ * has memory. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
                                ferryi_timeline *timeline, struct ferryi_place_copy *out);
-/* Does not use a block that is too small because of a resize in the meantime. */
+/* Ignores a block that has become too small because of a resize in the meantime. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
-/* Removes the replica's memory. The caller frees it without the lock with ferryi_store_give_back(),
- * which waits for its uses. */
+/* Removes the memory from the replica and returns it. The caller then calls
+ * ferryi_store_give_back() without the lock. The memory is reused only after its uses are complete.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
 void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);
 
 /*
- * Counts `bytes` transferred between the host replica and a device. Pageable memory crosses through
- * the staging ring; a replica that crosses often is moved to pinned memory. Called without the
- * lock.
+ * Counts `bytes` transferred between the host replica and a device. Transfers of pageable memory
+ * pass through the staging ring. Therefore a replica that is transferred often is page-locked.
+ * Called without the lock.
  */
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
-/* Whether the host replica has memory that is page-locked, by Ferry or by the program. */
+/* Returns whether the host replica has memory that is page-locked, by Ferry or by the program. */
 bool ferryi_store_is_pinned(ferryi_store *store);
 
-/* Waits until later work of `timeline` (NULL: this thread) may read, or write, the replica. Called
- * without the lock. */
+/* Orders later work on `timeline` after the last write of the replica, and after its readers too if
+ * `writes` is true. If `timeline` is NULL, this thread waits for these uses. Called without the
+ * lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
-/* Notes that work queued on `timeline` until now reads, or writes, the replica. `timeline` is
- * numbered. Called without the lock. */
+/* The first records that the work queued on `timeline` so far reads the replica, the second that it
+ * writes the replica. `timeline` is numbered. Called without the lock. */
 void ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline);
 void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline);
 
-/* Marks the value at `place` as lost on the range. Bytes that were current only there fail to read
- * with `status` and `text` (NULL: out of memory) until they are overwritten. Called without the
- * lock; may be called from a device's thread. */
+/* Marks the range as lost at `place`. Reads of bytes that were current only there then fail with
+ * `status` and `text`, until the bytes are overwritten. `text` is NULL if memory was short. Called
+ * without the lock; may be called from a device's thread. */
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
 
-/* Makes `count` promises in the map, or none (valid_map.h). Called without the lock. */
+/* Makes `count` promises in the map (valid_map.h). On failure makes none. Called without the lock.
+ */
 ferry_status ferryi_store_promise(ferryi_store *store, uint32_t count);
-/* Applies `change`, which is FORGET or LOSE, to the range. Uses a promise if there is one (`room`).
- * Without a promise the change is applied to the whole map. Does nothing but release the promise
- * when the range is empty. */
+/* Applies `change`, which is FORGET or LOSE, to the range. If `room` is true, uses a promise of the
+ * caller. Otherwise applies the change to the whole map. If the range is empty, only releases the
+ * promise. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
                            size_t end, bool room);

@@ -8,15 +8,15 @@
 #include "src/base/callback.h"
 #include "src/transfer/engine.h"
 
-/* Only replicas above this size are auto-pinned; smaller ones do not start on a page boundary, and
- * gain little. */
+/* Only replicas larger than this are auto-pinned. Smaller replicas do not start on a page boundary,
+ * and gain little. */
 #define PIN_ABOVE ((size_t)64 << 10)
-/* Only transfers of at least this part (1/8) of a replica are counted, because page-locking costs
- * time in proportion to the whole. */
+/* A transfer is counted only if it moves at least 1/8 of the replica, because the cost of page-
+ * locking is proportional to the size of the whole replica. */
 #define COUNTED_PART 8
 
-/* Whether the store's host memory is page-locked. Where no device can pin memory, pinned memory is
- * ordinary memory and is reported as such. */
+/* Returns whether the store's host memory is allocated as page-locked memory. If no device can pin
+ * memory, a buffer of pinned memory has ordinary memory and is reported as such. */
 static bool
 is_pinned_memory(const ferryi_store *store)
 {
@@ -41,8 +41,9 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
         context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
 }
 
-/* Allocates a block. For a device replica `timeline` orders earlier uses of the block: it is the
- * timeline of the first use, or NULL for one of the engine. The host takes only idle blocks. */
+/* Allocates a block. For a device replica, `timeline` waits for earlier uses of the block. It is
+ * the timeline of the first use, or NULL to use a timeline of the engine. A host replica gets only
+ * an idle block. */
 static ferry_status
 take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
            struct ferryi_place_copy *out)
@@ -64,12 +65,12 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes,
                               ferryi_store_name(store), store->context->names[place]);
-    /* If the previous use of the block may still be running, the first write to this replica must
+    /* The previous use of the block may still be running. The first write to this replica must then
      * wait for it. */
     if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))
         out->written = ferryi_timeline_sync_point(timeline);
-    /* Managed memory and memory of a coherent device are not pinned in the sense of page-locked
-     * host memory. */
+    /* `pinned` means page-locked host memory, so it is false for managed memory and for memory of a
+     * coherent device. */
     out->pinned = !on_device && is_pinned_memory(store);
     return FERRY_OK;
 }
@@ -81,7 +82,8 @@ home_of(const ferryi_store *store, int place)
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
-/* Allocates the counters, before the first replica that can take part in a counted transfer. */
+/* Allocates the counters before the store has its first replica that can take part in a counted
+ * transfer. */
 static ferry_status
 make_counters(ferryi_store *store, int home)
 {
@@ -108,7 +110,7 @@ bool
 ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
 {
     struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
-    /* A resize may have happened in the meantime. */
+    /* A resize may have made the block too small in the meantime. */
     if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
         fresh->pins = copy->pins;
         *copy = *fresh;
@@ -134,7 +136,8 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
         bool there = ferryi_store_install(store, place, &fresh);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock(store);
-        /* Freed when another thread was first, or when the block is too small by now. */
+        /* Frees the block if a different thread installed one first, or if the block is too small
+         * by now. */
         ferryi_store_give_back(store->context, &fresh);
         if (there)
             return FERRY_OK;
@@ -144,8 +147,8 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
     }
 }
 
-/* Whether a place that shares the memory has a pin. A pin is added before the memory is allocated,
- * so its place may have none yet. */
+/* Returns whether a place that shares the memory has a pin. A pin is added before memory is
+ * allocated, so a place with a pin may have no replica yet. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_pinned_by_a_sharer(const ferryi_store *store, int place)
@@ -163,7 +166,7 @@ ferryi_store_detach(ferryi_store *store, int place)
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     struct ferryi_place_copy out = {0};
     store->exists &= ~FERRYI_PLACE_BIT(place);
-    /* Shared memory is freed with the last place that uses it. */
+    /* Shared memory is freed only when the last place that uses it drops its replica. */
     bool still_used = (store->shared >> place & 1) && (store->exists & store->shared);
     if (!still_used && copy->block && !is_pinned_by_a_sharer(store, place)) {
         out = *copy;
@@ -198,7 +201,7 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
                   whole > PIN_ABOVE && bytes >= whole / COUNTED_PART;
-    /* The transfer after `pin_after` others pins the replica. */
+    /* The first transfer after `pin_after` counted transfers pins the replica. */
     bool due = counts && copy->transfers >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->transfers < UINT16_MAX)
@@ -207,8 +210,8 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
                                      due ? copy->block->bytes : 0);
     ferryi_store_unlock(store);
-    /* The caller's claim keeps the replica at its address. If pinning fails it is tried again after
-     * as many transfers. */
+    /* The caller's claim keeps the replica at its address. If pinning fails, it is tried again
+     * after about `pin_after` more transfers. */
     if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
         ferryi_store_lock(store);
         store->copies[0].transfers = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Above these counts walks under the lock take so long that other threads should sleep instead of
- * spin. */
+/* Above these numbers of segments or claims, walks under the lock take so long that other threads
+ * should sleep instead of spin. */
 #define CROWDED_SEGMENTS   64
 #define CROWDED_CLAIMS     32
 
@@ -10,8 +10,9 @@
 
 /* -- parking --- */
 
-/* A thread that waits for a claim reads the epoch while it holds the store's lock, and sleeps until
- * the epoch changes. park() returns false when the deadline (0: none) has passed. */
+/* A thread that waits for a claim reads the epoch with park_epoch() while it holds the store's
+ * lock. Then it sleeps in park() until the epoch changes. park() returns false if the deadline
+ * passed first; a deadline of 0 means none. */
 
 static uint64_t
 park_epoch(ferry_context *context)
@@ -55,8 +56,8 @@ long_lock(ferryi_store *store)
     return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
 }
 
-/* Takes the spin bit and sets the bits `extra` with it. Returns false when one of the `stop` bits
- * is set. */
+/* Takes the spin bit, and sets the bits `extra` in the same step. Returns false without the spin
+ * bit if one of the `stop` bits is set. */
 static bool
 take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
 {

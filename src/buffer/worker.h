@@ -5,13 +5,15 @@
 /*
  * The context's helper threads run calls that would block their caller, such as asynchronous copies
  * from pageable memory. There is one thread for each device and direction, so that an upload does
- * not wait behind a download, and one for all other calls. Each runs its calls in the order of
- * their submission. Jobs hold their claims from submission on, so they never wait for each other.
+ * not wait behind a download, and one thread for all other calls. Each thread runs its calls in the
+ * order of their submission. Each call has its claims from its submission on, so calls never wait
+ * for each other's claims.
  */
 
 #include "src/stream/shell.h"
 
-/* Thread numbers of a device place, to it and from it; 0 is the thread of all other calls. */
+/* Numbers of the threads for transfers to and from a device place. The thread for all other calls
+ * has number 0. */
 #define FERRYI_WAY_TO(place)   (2 * (unsigned)(place))
 #define FERRYI_WAY_FROM(place) (2 * (unsigned)(place) + 1)
 
@@ -21,11 +23,11 @@ struct ferryi_job {
     void (*run)(struct ferryi_job *job); /* frees the job */
 };
 
-/* Whether this thread is a helper thread of any context. */
+/* Returns whether the calling thread is a helper thread of any context. */
 bool ferryi_worker_is_here(void);
-/* Starts the thread on the first call. */
+/* Queues the job for its helper thread, and starts the thread if it does not run yet. */
 ferry_status ferryi_worker_submit(ferry_context *context, struct ferryi_job *job);
-/* Runs the queued calls, then ends the threads. */
+/* Waits until the queued calls have run, then ends the threads. */
 void ferryi_worker_stop(ferry_context *context);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/map/coherence.h"
 
-/* Returns the lowest place of the set that is at least `first`; FERRYI_PLACES_MAX when there is none. */
+/* Returns the lowest place of the set that is not below `first`, or FERRYI_PLACES_MAX if there is
+ * none. */
 /*@
   requires 0 <= first < FERRYI_PLACES_MAX;
   assigns \nothing;
@@ -44,8 +45,8 @@ ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, fer
     return device < FERRYI_PLACES_MAX ? device : FERRYI_ZERO;
 }
 
-/* Further results of find_source(). NOT_NEEDED: the place has the bytes already. NOWHERE: the bytes
- * are lost. */
+/* Results of find_source() that are not a source. NOT_NEEDED: the place already has the bytes.
+ * NOWHERE: the bytes are lost. */
 #define NOT_NEEDED (-2)
 #define NOWHERE    (-3)
 
@@ -65,8 +66,8 @@ find_source(ferryi_places places, int place, ferryi_places same, ferryi_places r
     return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, same, reachable);
 }
 
-/* Appends a move to the first `made` moves in `moves`. If the new move continues the last one,
- * extends the last one instead. Returns the number of moves. */
+/* Appends a move to `moves`, which already has `made` moves. If the new move continues the last
+ * one, the function extends the last move instead. Returns the number of moves. */
 /*@
   requires begin < end && \valid(moves + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(moves + (made - 1)) && moves[made - 1].end <= begin;
@@ -146,10 +147,10 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     ferryi_places bit = FERRYI_PLACE_BIT(place);
     if (change == FERRYI_CHANGE_WRITE || change == FERRYI_CHANGE_OVERWRITE)
         return bit;
-    /* Only writing or discarding makes lost bytes valid again. */
+    /* Lost bytes stay lost unless the change writes or discards them. */
     if (places & FERRYI_LOST)
         return places;
-    /* Zeros that were only read still count as never written. */
+    /* Bytes that were never written still count as never written after a read. */
     if (change == FERRYI_CHANGE_READ)
         return places == 0 ? FERRYI_ZEROS | bit : places | bit;
     if (places == bit)
@@ -157,8 +158,9 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     return places == (FERRYI_ZEROS | bit) ? 0 : places & ~bit;
 }
 
-/* Appends [begin, end), which is not empty, to the first `made` segments in `out`. If the last
- * segment has the same set, extends it instead. Returns the number of segments. */
+/* Appends the segment [begin, end) to `out`, which already has `made` segments. The range must not
+ * be empty. If the last segment has the same set, the function extends the last segment instead.
+ * Returns the number of segments. */
 /*@
   requires begin < end && \valid(out + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(out + (made - 1)) && out[made - 1].end == begin;
@@ -213,8 +215,8 @@ ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int p
         ferryi_places places = window[i].places;
 
         /* Each round appends one part of the segment: the part before, inside or after the range.
-         * Only the segment that contains `begin` and the one that contains `end` have more than one
-         * part. So there are at most count + 2 segments. */
+         * Only the segments that contain `begin` or `end` have more than one part. So `out`
+         * receives at most count + 2 segments. */
         /*@
           loop invariant at == begin_of{Pre}(window, i) || at == begin || at == end || at == segment_end;
           loop invariant begin_of{Pre}(window, i) <= at <= segment_end;

@@ -9,16 +9,16 @@
  * A map partitions the bytes [0, bytes) of a buffer into segments, which are sorted and not empty.
  * Each segment has the set of places that hold its current value: bit p for place p. The empty set
  * means that the bytes were never written: they read as zero. FERRYI_ZEROS is always combined with
- * places. It also means that the bytes were never written, and that these places were filled with
- * zeros for a reader. FERRYI_LOST is always alone. It means that all places that held the value
- * lost it. Neighbouring segments with equal sets are merged.
+ * places. It means that the bytes were never written, and that these places were filled with zeros
+ * for a reader. FERRYI_LOST is never combined with anything. It means that every place that held
+ * the value has lost it. Neighbouring segments with equal sets are merged.
  *
  * Functions work on a window: consecutive segments of the map that cover at least the range of the
  * access. Only the first and the last of these segments may extend beyond the range or lie next to
  * it. Callers include the segments that touch the range from outside, so that neighbours can be
  * merged.
  *
- * The comments that begin with an @ are contracts in ACSL, which ./dev prove proves; see
+ * The comments that begin with an @ are contracts in ACSL. The command ./dev prove proves them; see
  * docs/reliability.md.
  */
 
@@ -39,7 +39,8 @@ struct ferryi_segment {
     ferryi_places places;
 };
 
-/* One transfer: copies the bytes [begin, end) from `source`, or fills them with zeros. */
+/* One transfer: the bytes [begin, end) are copied from `source`. If `source` is FERRYI_ZERO, they
+ * are filled with zeros. */
 struct ferryi_move {
     size_t begin, end;
     int source; /* a place, or FERRYI_ZERO */
@@ -47,14 +48,15 @@ struct ferryi_move {
 
 #define FERRYI_ZERO (-1)
 
-/* Effect of a commit on the set of each byte in the range. Values 1..3 equal ferry_access. */
+/* Effect of a commit on the set of each byte in the range. The values 1 to 3 equal those of
+ * ferry_access. */
 enum ferryi_change {
-    FERRYI_CHANGE_READ = 1,      /* adds the place; lost bytes stay lost; bytes never written still count as never written */
+    FERRYI_CHANGE_READ = 1,      /* adds the place to the set; lost bytes stay lost; bytes never written still count as never written */
     FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
     FERRYI_CHANGE_OVERWRITE = 3, /* sets only the place */
-    FERRYI_CHANGE_FORGET = 4,    /* removes the place, unless it is the only one with a written value */
-    FERRYI_CHANGE_LOSE = 5,      /* removes the place; if only this place had the written value, the bytes are lost */
-    FERRYI_CHANGE_DISCARD = 6    /* empties the set: the bytes read as zero; `place` is ignored */
+    FERRYI_CHANGE_FORGET = 4,    /* removes the place from the set, unless it is the only place that holds a written value */
+    FERRYI_CHANGE_LOSE = 5,      /* removes the place from the set; if it is the only place that holds a written value, the bytes become lost */
+    FERRYI_CHANGE_DISCARD = 6    /* empties the set, so the bytes read as zero; `place` is ignored */
 };
 
 /*@
@@ -139,18 +141,18 @@ enum ferryi_change {
 
 /*
  * Computes the moves that make [begin, end) readable at `place`, in ascending order, and writes
- * them to `moves`. Moves of neighbours from the same source are joined, so there are at most
- * `count` moves, and `moves` must have room for as many. Bytes that `place` holds are not moved.
+ * them to `moves`. Adjacent moves from the same source are joined, so there are at most `count`
+ * moves. `moves` must have room for `count` moves. Bytes that `place` already holds are not moved.
  *
- * `same` is the set of places that use the memory of `place`. A valid place of this set is
- * preferred to all others, since a move from it copies nothing. `reachable` is the set of places
+ * `same` is the set of places that share the memory of `place`. A valid place of this set is
+ * preferred to all others, because a move from it copies nothing. `reachable` is the set of places
  * from which `place` can copy directly. The other sources are, in order of preference: the lowest
  * valid reachable device (if `place` is the host: the lowest valid device), the host, the lowest
  * other valid device.
  *
- * Segments that were never written become zero fills, unless a place of `same` was filled with
- * zeros already. Lost segments produce no move. `*out_lost` is true if there is a lost segment,
- * otherwise false. An empty range produces no move.
+ * Segments that were never written become zero fills, unless a place of `same` was already filled
+ * with zeros. Lost segments produce no move. `*out_lost` is set to whether a segment in the range
+ * is lost. An empty range produces no move.
  * @return the number of moves
  */
 /*@
@@ -173,8 +175,8 @@ enum ferryi_change {
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Returns the source for a place that is not in the set, with the preferences of
- * ferryi_coherence_plan(). Returns FERRYI_ZERO if the bytes were never written. */
+/* Returns the source of the bytes for `place`, which must not be in the set. The preferences are
+ * those of ferryi_coherence_plan(). Returns FERRYI_ZERO if zeros must be filled in. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
@@ -203,8 +205,8 @@ int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same,
 
 /*
  * Computes the window after a change on [begin, end), with neighbours merged. Writes it to `out`,
- * which has room for count + 2 segments and must not overlap `window`. Bytes of the window outside
- * the range keep their sets.
+ * which must have room for count + 2 segments and must not overlap `window`. Bytes of the window
+ * outside the range keep their sets.
  * @return the number of segments, at most count + 2
  */
 /*@
@@ -251,7 +253,7 @@ size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count
 */
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
 
-/* Whether the bytes were written, and some place holds the value. */
+/* Whether the bytes were written and at least one place holds their value. */
 /*@
   assigns \nothing;
   exits \false;

@@ -13,8 +13,8 @@ set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
     chunk->count = count;
 }
 
-/* Takes a spare chunk and empties it. The promise guarantees that there is a spare chunk, and room
- * for it in the index. */
+/* Takes a spare chunk and empties it. The caller's promise guarantees that a spare chunk exists,
+ * and that the index has room for it. */
 static struct ferryi_map_chunk *
 take_promised(ferryi_valid_map *map)
 {
@@ -33,7 +33,7 @@ remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t fi
     set_count(map, chunk, chunk->count - count);
 }
 
-/* Moves the upper half of chunks[at] into a new chunk after it. */
+/* Moves the upper half of chunks[at] into a new chunk, which is inserted behind it. */
 static void
 split(ferryi_valid_map *map, size_t at)
 {
@@ -72,7 +72,7 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
     }
 }
 
-/* If only one segment is left, makes its chunk spare and stores its set in map->whole. */
+/* If only one segment is left, stores its set in map->whole and makes its chunk a spare chunk. */
 static void
 collapse(ferryi_valid_map *map)
 {
@@ -85,7 +85,7 @@ collapse(ferryi_valid_map *map)
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
-/* Returns the first segment of the chunk that ends after `at`. */
+/* Returns the index of the first segment of the chunk that ends after `at`. */
 static size_t
 find_segment(const struct ferryi_map_chunk *chunk, size_t at)
 {
@@ -100,8 +100,8 @@ find_segment(const struct ferryi_map_chunk *chunk, size_t at)
     return low;
 }
 
-/* Returns the chunk that contains byte `at`, which is less than `bytes`. The map has at least one
- * chunk. */
+/* Returns the index of the chunk that contains byte `at`, which must be less than `bytes`. The map
+ * must have at least one chunk. */
 static size_t
 find_chunk(const ferryi_valid_map *map, size_t at)
 {
@@ -140,7 +140,8 @@ segment_at(const ferryi_valid_map *map, struct position position)
     return map->room->chunks[position.chunk]->segments[position.index];
 }
 
-/* Must only be called if the segment at `position` ends before the end of the map. */
+/* Returns the position of the next segment. The segment at `position` must not be the last one of
+ * the map. */
 static struct position
 next_position(const ferryi_valid_map *map, struct position position)
 {
@@ -175,7 +176,8 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
     }
 }
 
-/* Appends a move, or extends the last move by it. Returns false when `moves` has no room for it. */
+/* Appends a move, or extends the last move by it. Returns false if `moves` has no room for another
+ * move. */
 static bool
 add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
 {
@@ -279,10 +281,10 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 }
 
 /*
- * Walks over the chunks from chunks[first] on. Changes each chunk's part of the range, and joins
- * each chunk with the chunk before it. The walk ends after the first chunk behind the range that
- * did not change when it was joined. Chunks that became empty are removed from the index. Returns
- * the index after the last chunk that was walked over and kept.
+ * Walks over the chunks, starting at chunks[first]. Changes the part of the range that lies in each
+ * chunk, and joins each chunk with its predecessor. The walk ends after the first chunk behind the
+ * range whose number of segments the join did not change. Chunks that became empty are removed from
+ * the index. Returns the index after the last chunk that was visited and kept.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -348,7 +350,7 @@ ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_chan
 
 /* -- resizing ---------------------------------------------------------------------------------- */
 
-/* Shortens a map with chunks to `bytes` > 0. */
+/* Shortens a map that has chunks to `bytes` bytes, which must not be 0. */
 static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
@@ -364,7 +366,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
-    /* The last chunk may have few segments now. */
+    /* The last chunk may now have few segments, so it may have to be joined. */
     if (keep > 1) {
         join(map, map->room->chunks[keep - 2], chunk);
         if (chunk->count == 0) {
@@ -375,7 +377,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     collapse(map);
 }
 
-/* Appends bytes with the empty set to a map with chunks. */
+/* Appends bytes that were never written to a map that has chunks. */
 static void
 grow(ferryi_valid_map *map, size_t bytes)
 {
@@ -406,7 +408,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
         grow(map, bytes);
     }
     map->bytes = bytes;
-    /* With a single segment the new bytes have inherited its set, so it is removed from them. */
+    /* With a single segment, the new bytes have taken over the set of the old ones, so their set is
+     * emptied. */
     if (map->room->chunk_count == 0 && bytes > old)
         change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
     map->reserved--;
@@ -414,8 +417,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
 /* -- lifetime ---------------------------------------------------------------------------------- */
 
-/* Returns the room without chunks that all maps share before their first promise. It is never
- * written, since a map gets its own room before its first chunk. */
+/* Returns the room without chunks that all maps share before their first promise. The shared room
+ * is never written, because a map gets a separate room before its first chunk. */
 static struct ferryi_map_room *
 no_room(void)
 {

@@ -3,16 +3,16 @@
 #define FERRYI_VALID_MAP_H
 
 /*
- * The container of a buffer's segments: a sorted sequence in chunks. Inserting 10^5 segments takes
- * time n log n, and a single segment needs no memory besides this struct. The owner's lock protects
- * the map. Functions that change a map neither allocate nor free memory, so they may run under a
- * spin lock and cannot fail. The exceptions are the functions on supplies, ferryi_valid_map_reuse()
- * and ferryi_valid_map_clear(), which are called without the lock.
+ * The container of a buffer's segments: a sorted sequence in chunks. Inserting n segments takes
+ * time proportional to n log n. A map with a single segment uses no memory besides this struct. The
+ * owner's lock protects the map. Functions that change a map neither allocate nor free memory, so
+ * they may run under a spin lock and cannot fail. The exceptions are the functions on supplies,
+ * ferryi_valid_map_reuse() and ferryi_valid_map_clear(), which are called without the lock.
  *
  * Memory circulates as follows. The owner makes a supply without the lock, and `promise` moves it
- * into the map under the lock. Changes take spare chunks into use and return the chunks that they
- * empty. `take_excess` moves spare chunks into a supply, and `supply_free` frees them without the
- * lock.
+ * into the map under the lock. Changes take spare chunks into use, and make the chunks that they
+ * empty spare. `take_excess` moves spare chunks into a supply, and `supply_free` frees them without
+ * the lock.
  */
 
 #include "src/base/base.h"
@@ -20,15 +20,15 @@
 
 struct ferryi_map_chunk;
 
-/* The lock of a map's owner, which is a store (buffer/store.h). */
+/* The lock of the map's owner, which is a store (buffer/store.h). */
 FERRYI_LOCK_CLASS(ferryi_store_spin);
 
 /* The chunks of a map, and the spare chunks for promised changes. Before their first promise all
  * maps share one room without chunks. */
 struct ferryi_map_room {
-    size_t segment_count; /* at least 1, because a map of 0 bytes has one empty segment with the
-                             empty set */
-    size_t chunk_count;   /* 0 while there is one segment */
+    size_t segment_count; /* at least 1: a map of 0 bytes has one segment of 0 bytes with the empty
+                             set */
+    size_t chunk_count;   /* 0 while the map has only one segment */
     struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
     size_t spare_count;
     size_t chunk_capacity;
@@ -37,18 +37,19 @@ struct ferryi_map_room {
 
 typedef struct ferryi_valid_map {
     size_t bytes;
-    ferryi_places whole; /* the set of all bytes while there is one segment; otherwise empty */
-    uint32_t reserved;   /* number of changes for which room is promised */
-    struct ferryi_map_room *room; /* never NULL, once initialised */
+    ferryi_places
+        whole; /* the set of all bytes while the map has only one segment; otherwise empty */
+    uint32_t reserved;            /* number of changes for which room is promised */
+    struct ferryi_map_room *room; /* not NULL after the initialisation */
 } ferryi_valid_map;
 
-/* Initialises a map with one segment that has this set, or the empty set when `bytes` is 0. */
+/* Initialises a map with one segment that has the given set, or the empty set if `bytes` is 0. */
 void ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places);
-/* Resets a map for another buffer: one segment with the empty set. Keeps the map's room if the room
- * is small. Called without the lock, just as ferryi_valid_map_clear() is. */
+/* Resets a map for a different buffer: one segment with the empty set. Keeps the map's room if the
+ * room is small. Must be called without the lock, like ferryi_valid_map_clear(). */
 void ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes);
-/* Frees all memory of the map. Called without the lock, once no other thread uses the map. Does
- * nothing for a zeroed map. */
+/* Frees all memory of the map. Must be called without the lock, when no other thread uses the map.
+ * Does nothing for a zeroed map. */
 void ferryi_valid_map_clear(ferryi_valid_map *map);
 
 /*
@@ -78,13 +79,14 @@ struct ferryi_map_supply {
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_promise(ferryi_valid_map *map, uint32_t count,
                               struct ferryi_map_supply *supply);
-/* Returns how much a supply must contain for `count` more promises. Both results are 0 when a
- * zeroed supply is enough. */
+/* Computes what a supply must contain so that the map can make `count` more promises. Both results
+ * are 0 if a zeroed supply is enough. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
                            size_t *out_index_capacity);
 /*
- * Allocates until the supply has at least this much. What the supply has already is counted.
+ * Allocates until the supply contains at least the given chunks and index capacity. What the supply
+ * already contains counts towards them.
  * @return FERRY_OK, FERRY_ERROR_OUT_OF_MEMORY (supply_free frees what was allocated)
  */
 ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks,
@@ -100,26 +102,25 @@ void ferryi_valid_map_unpromise(ferryi_valid_map *map, uint32_t count);
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
-/* Whether a call of ferryi_valid_map_take_excess() would free enough chunks to be worth it. Fast
- * enough for every close. */
+/* Whether ferryi_valid_map_take_excess() would take enough chunks to be worth the call. This check
+ * is cheap enough for every close. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
 
 /* Applies a change to [begin, end) and uses one promise; see ferryi_coherence_commit(). The range
- * is not empty and lies in the map. */
+ * must not be empty and must lie in the map. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change,
                              size_t begin, size_t end);
-/* Applies a change to the whole map, for which no promise is needed. Does nothing when the map has
- * 0 bytes. */
+/* Applies a change to the whole map. This uses no promise. Does nothing if the map has 0 bytes. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change);
 
 /*
- * Plans moves from `begin` towards `end` until `moves`, which has room for `room` moves, is full;
- * see ferryi_coherence_plan(). `*out_next` is the end of the planned part, and is equal to `end`
- * when all was planned. `*out_lost` is true if some bytes of the planned part [begin, *out_next)
- * are lost. Moves are joined over the whole planned part, so planning in several calls makes at
- * most one additional move for each call.
+ * Plans the moves that make bytes of the range readable at `place`; see ferryi_coherence_plan().
+ * Planning starts at `begin` and stops at `end`, or earlier if `moves`, which has room for `room`
+ * moves, is full. `*out_next` is the end of the planned part. `*out_lost` is set to whether bytes
+ * of the planned part [begin, *out_next) are lost. Adjacent moves are joined over the whole planned
+ * part. So each additional call for the same range makes at most one additional move.
  * @return the number of moves
  */
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -127,8 +128,8 @@ size_t ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begi
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves,
                              size_t room, size_t *out_next, bool *out_lost);
 
-/* Returns the segment that contains byte `at`, which is less than `bytes`. To walk over the map,
- * call it again with the end of that segment. */
+/* Returns the segment that contains byte `at`, which must be less than `bytes`. To visit all
+ * segments, call it again with the end of the returned segment. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_segment ferryi_valid_map_at(const ferryi_valid_map *map, size_t at);
 
@@ -136,8 +137,8 @@ struct ferryi_segment ferryi_valid_map_at(const ferryi_valid_map *map, size_t at
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, size_t end);
 
-/* Like ferryi_valid_map_holds(), but faster, for the hit path: it answers only for a map with one
- * segment. If it returns false, ferryi_valid_map_holds() may still return true. */
+/* A faster ferryi_valid_map_holds() for the hit path. It only recognizes maps with one segment: if
+ * it returns false, ferryi_valid_map_holds() may still return true. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
@@ -150,8 +151,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
 
 /* Checks the invariants, for tests and checked builds. Segments are sorted, gapless and merged.
- * Counts are right. Neighbouring chunks hold more than half of a chunk together. Promises have
- * their room. */
+ * Counts are right. Any two neighbouring chunks together hold more than HALF segments
+ * (valid_map_chunk.h). The map has the room for its promises. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_check(const ferryi_valid_map *map);
 
 #endif

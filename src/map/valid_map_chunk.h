@@ -5,11 +5,11 @@
 /*
  * The chunks of a valid map, shared by valid_map.c and valid_map_room.c.
  *
- * A chunk holds up to FULL segments between calls. Within a change it may hold two more, since a
- * change cuts at most two segments. It is then split into halves, and a spare chunk receives one
- * half. So each change takes at most two spare chunks.
+ * Between calls, a chunk holds at most FULL segments. During a change it may hold two more, because
+ * a change cuts at most two segments. Such a chunk is then split into halves, and a spare chunk
+ * receives one half. So each change takes at most two spare chunks.
  *
- * Two neighbouring chunks always hold more than HALF segments together. So a map never has more
+ * Two neighbouring chunks together always hold more than HALF segments. So a map never has more
  * chunks than ferryi_chunks_of() returns.
  */
 

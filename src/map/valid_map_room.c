@@ -5,21 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for promised changes, and the check of a map. */
+/* The room for promised changes, and the check of a map's invariants. */
 
 const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
 
-/* Number of spare chunks that are kept beyond those that promises need: as many as one promise can
- * need. So a buffer that is written alternately at different places does not allocate each time,
- * and a released promise can be made again without an allocation. */
+/* Number of spare chunks that are kept beyond those that the promises need. It equals the largest
+ * number that one promise can need. So a buffer that is written alternately at different places
+ * does not allocate each time, and a released promise can be made again without an allocation. */
 #define KEPT_SPARE 2
-/* Smallest number of unneeded chunks for which ferryi_valid_map_take_excess() is worth a call. */
+/* Minimum number of unneeded chunks for which a call of ferryi_valid_map_take_excess() is worth its
+ * cost. */
 #define WORTH_TAKING 4
 
 /* -- room -------------------------------------------------------------------------------------- */
 
-/* Returns the number of spare chunks that the promised changes may take: two for each change, but
- * never more than the map can use after all of them. Each change adds at most two segments. */
+/* Returns the maximum number of spare chunks that the promised changes may take. Each change takes
+ * at most two chunks and adds at most two segments. All changes together take no more chunks than
+ * the map can have after them. */
 static size_t
 chunks_needed(const ferryi_valid_map *map, size_t promises)
 {
@@ -55,7 +57,8 @@ exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->room = fresh;
 }
 
-/* Whether the map already has the room for `count` more promises. This is so at most hits. */
+/* Whether the map already has the room for `count` more promises. This is the case for most hits.
+ */
 static inline bool
 has_room_for(const ferryi_valid_map *map, uint32_t count)
 {
@@ -64,8 +67,8 @@ has_room_for(const ferryi_valid_map *map, uint32_t count)
     return needed <= room->spare_count && needed <= room->chunk_capacity - room->chunk_count;
 }
 
-/* Moves the room for `count` more promises from the supply into the map. Returns false, without a
- * change, when the supply is too small. */
+/* Moves the room for `count` more promises from the supply into the map. If the supply is too
+ * small, returns false and changes nothing. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_COLD static bool
 take_room(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
@@ -200,8 +203,8 @@ is_possible(ferryi_places places)
     return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
 }
 
-/* Whether the segments cover [0, bytes) without a gap, are not empty, have possible sets, and
- * differ from their neighbours. */
+/* Whether the segments cover [0, bytes) without a gap, none is empty, all have valid sets, and no
+ * two neighbours have equal sets. */
 static bool
 check_segments(const ferryi_valid_map *map)
 {

@@ -54,7 +54,8 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
     return FERRY_OK;
 }
 
-/* Returns the microseconds of the wall clock, and updates `clock` once a second. */
+/* Returns the microseconds of the current second of the wall clock. Updates `clock` when a new
+ * second begins. */
 FERRYI_REQUIRES(ferryi_log_mutex)
 static long
 look_at_clock(ferryi_allocation_log *log)

@@ -4,9 +4,9 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-#define REPORTED 16 /* maximum number of leaked blocks that are reported one by one */
+#define REPORTED 16 /* maximum number of leaked blocks that are reported individually */
 
-/* Descriptions of all blocks as they were at one moment. */
+/* Descriptions of all blocks at one point in time. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;
@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Adds the blocks of a slab. Must be called with empty magazines. Blocks for which there is no room
- * are only counted. */
+/* Adds the blocks of a slab to the snapshot. All magazines must be empty. Blocks for which the
+ * snapshot has no room are only counted. */
 FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -51,7 +51,8 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
 }
 
 /* Takes a snapshot, whose `blocks` the caller frees. Memory is allocated without the mutex. If
- * other threads add blocks meanwhile, the snapshot is repeated. */
+ * other threads add blocks in the meantime, so that the memory is too small, the snapshot is
+ * repeated. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -143,7 +144,7 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
         site[0] ? "; taken by " : "", site);
 }
 
-/* Reports and counts the held blocks of a slab. */
+/* Reports and counts the blocks of a slab that the program still holds. */
 static void
 report_slab(const ferry_pool *pool, const struct ferryi_slab *slab, size_t *blocks, size_t *bytes)
 {
@@ -179,7 +180,7 @@ ferry_block_label(ferry_block *block, const char *label)
     ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
-    /* Release order: a thread that lists the blocks may read the string. */
+    /* Release order: a thread that lists the blocks reads the string after it was written. */
     atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;
 }

@@ -20,14 +20,14 @@ static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has 16 slots");
 
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
 
-/* Held while a thread ends or a pool is destroyed, so that the two do not happen at the same time.
+/* Held while a thread ends and while a pool is destroyed, so that these never run at the same time.
  */
 FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
 static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t
-    key; /* its destructor runs when a thread ends; its value is that of ferryi_thread_caches */
+    key; /* its destructor runs when a thread ends; its value equals ferryi_thread_caches */
 static bool key_is_made;
 
 struct ferryi_cache *
@@ -114,12 +114,12 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The caches that the last fork gave up. Never read: the pointer keeps the memory reachable, so
- * that leak checkers do not report it. */
+/* The caches that this process gave up after the last fork. Never read: the pointer keeps the
+ * memory reachable, so that leak checkers do not report it. */
 static struct ferryi_thread_caches *volatile given_up;
 
 /* Gives up this thread's caches in the child of a fork, because their pools belong to the parent.
- * Their memory is not freed. */
+ * The memory of the caches is not freed. */
 static void
 forget_caches(bool in_child)
 {
@@ -143,8 +143,8 @@ set_up(void)
     ferryi_caches_are_lockless = ferryi_fence_all_prepare();
 }
 
-/* Returns this thread's caches. Returns NULL if there is no host memory, or if no destructor can be
- * registered that empties the caches when the thread ends. */
+/* Returns this thread's caches. Returns NULL if host memory is exhausted, or if the destructor that
+ * empties the caches at the end of the thread cannot be registered. */
 static struct ferryi_thread_caches *
 caches_of_thread(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Totals counted from the slabs, which are compared with the pool's counts and lists. */
+/* Totals that are counted from the slabs and compared with the pool's counts and lists. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
@@ -9,8 +9,8 @@ struct census {
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
-/* Counts one block and checks its state. Two free pieces must not be neighbours, and a free piece
- * must be in a list unless its slab is leaving. */
+/* Counts one block and checks its state. Two free pieces must not be neighbours. A free piece must
+ * be in a list, unless its slab is leaving. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
@@ -36,7 +36,7 @@ count_block(const ferry_block *block, struct census *census)
     }
 }
 
-/* Checks that the blocks cover the slab without gaps, and that its counts are right. */
+/* Checks that the blocks cover the slab without gaps, and that the slab's counts are right. */
 FERRYI_POOL_LOCKED static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LEVELS 64 /* slabs are compared by the 64ths of their bytes that are live */
+#define LEVELS                                                                                     \
+    64 /* number of levels: the level of a slab is the number of 64ths of its bytes that are live  \
+        */
 #define SPARSE 57 /* slabs of this level and above are too full to be emptied */
 
 /*
  * Compaction empties the sparsest slabs. Such a slab is marked as leaving: its free pieces are in
- * no bin, so takes do not use them, and no take uses its released blocks. The holders of its blocks
- * move the bytes into other slabs, which have room for all of them. Leaving slabs that are then
- * empty are returned to the backend. The others become normal slabs again.
+ * no bin, and takes skip its released blocks. The holders of its live blocks move the bytes into
+ * other slabs, which have room for all of them. Leaving slabs that are empty afterwards are
+ * returned to the backend. The others become normal slabs again.
  */
 
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
@@ -34,7 +36,8 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* Returns the parts of LEVELS of a slab's bytes that live blocks have, rounded down. */
+/* Returns the level of a slab: the part of its bytes that is live, in units of 1/LEVELS, rounded
+ * down. Large blocks have level LEVELS. */
 FERRYI_POOL_LOCKED static size_t
 level_of(const struct ferryi_slab *slab)
 {
@@ -42,8 +45,8 @@ level_of(const struct ferryi_slab *slab)
 }
 
 /* Marks the slabs of one level as leaving, as long as the other sparse slabs have room for their
- * blocks. `*room` is the free room of these other slabs, and `*leaving` the live bytes of the slabs
- * that leave. Returns false when the next slab cannot leave. */
+ * live blocks. `*room` is the unused room in these other slabs. `*leaving` is the number of live
+ * bytes in the slabs that leave. Returns false when the next slab cannot leave. */
 FERRYI_POOL_LOCKED static bool
 choose_level(ferry_pool *pool, size_t level, size_t *room, size_t *leaving)
 {
@@ -59,8 +62,8 @@ choose_level(ferry_pool *pool, size_t level, size_t *room, size_t *leaving)
     return true;
 }
 
-/* Chooses the slabs that leave, the sparsest first. Empty slabs leave too, so that no blocks are
- * moved into them. */
+/* Chooses the slabs that leave, sparsest first. Empty slabs are chosen as well, so that no blocks
+ * are moved into them. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
@@ -78,7 +81,8 @@ begin(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
-    ferryi_caches_lock_out(pool); /* threads read block->list without the mutex */
+    ferryi_caches_lock_out(
+        pool); /* threads read block->list without the mutex, so they must be locked out */
     choose(pool);
     ferryi_caches_let_in(pool);
     ferryi_mutex_unlock(&pool->mutex);
@@ -97,7 +101,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Whether a leaving slab has no live blocks, but queued work still uses it. */
+/* Whether there is a leaving slab that has no live blocks but is still used by queued work. */
 static bool
 is_under_way(ferry_pool *pool)
 {

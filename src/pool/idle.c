@@ -3,13 +3,14 @@
 
 #include "src/pool/magazine.h"
 
-#define LOOK      8 /* maximum number of pending blocks examined from one end of a list */
+#define LOOK                                                                                       \
+    8 /* maximum number of suitable pending blocks that are examined from one end of a list */
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
 
-/* Whether a block has the request's size. Some requests accept a large block that is larger by up
- * to 1/8, which is the maximum waste of a class. */
+/* Whether the block's size suits the request. Some requests accept a large block that is up to 1/8
+ * larger than needed, which is the maximum waste of a class. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -53,7 +54,8 @@ ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
 /* -- finding ----------------------------------------------------------------------------------- */
 
 /* Examines a few pending blocks from one end of the list. Returns the first block that the request
- * can use without waiting. With `any`, the request's timeline may have to wait for the block. */
+ * can use at once. With `any`, a block is also accepted if the request's timeline must wait for it.
+ */
 static ferry_block *
 look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
      const struct ferryi_pool_request *request)
@@ -73,8 +75,9 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
     return NULL;
 }
 
-/* Returns the newest ready block of the request's class, or of the next class if its blocks fit.
- * All exact sizes share one list, which is searched for the best fit. */
+/* Returns the newest ready block of the request's class. If there is none, returns that of the next
+ * class if its size suits the request. All exact sizes share one list, which is searched for the
+ * best fit. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -100,8 +103,8 @@ find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
     ferry_block *block = find_ready(pool, request);
     if (block)
         return block;
-    /* The oldest pending blocks are most likely to be done. The newest are most likely to be on the
-     * request's timeline. */
+    /* The oldest pending blocks are most likely to be done, so they are tried first. The newest are
+     * most likely to be on the request's timeline. */
     ferryi_class_promote(pool, class);
     block = find_ready(pool, request);
     if (!block)
@@ -136,8 +139,8 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* Returns the statistics' bin for a block. The requested bytes include the red zone, because hits
- * are counted by class, and the class includes it. */
+/* Returns the statistics' bin for a block. The red zone is added to the requested bytes, because
+ * the class that hits are counted by includes it. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
@@ -154,9 +157,9 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
-    /* A block may enter a magazine only if a take of the same bytes would search that magazine.
-     * Above the high-water mark the block is released on the slow path, which returns memory to the
-     * backend. */
+    /* A block may enter a magazine only if a take of the same number of bytes would search that
+     * magazine. Above the high-water mark the block enters none, because its release must take the
+     * slow path, which returns memory to the backend. */
     bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
@@ -185,8 +188,9 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Inserts a slab into the list of empty slabs, which is ordered by time. Blocks from several
- * magazines arrive out of order, so the slab is compared with a few others. */
+/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. Blocks from
+ * several magazines arrive out of order, so the slab's time is compared with those of the last few
+ * slabs. */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

@@ -6,7 +6,7 @@
 
 /* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
 
-/* Makes the magazine's blocks idle, oldest first. The empty magazine remains. */
+/* Makes the magazine's blocks idle, oldest first. The empty magazine stays in use. */
 FERRYI_POOL_LOCKED static void
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -20,7 +20,7 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
     magazine->top = magazine->entries;
 }
 
-/* Adds an empty magazine to the pool's list, for reuse by any class. */
+/* Adds an empty magazine to the pool's list of empty magazines, which all classes use. */
 FERRYI_POOL_LOCKED static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -152,8 +152,8 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* Exchanges the loaded magazine for a full one of the depot if both magazines of the class are
- * empty. */
+/* If both magazines of the class are empty and the depot has a full one, exchanges it for the
+ * loaded magazine. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -179,8 +179,9 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* Different timelines used the cached blocks. In the idle lists, the take can find a block
-         * and make its timeline wait. */
+        /* The cached blocks were last used on different timelines, so the request cannot use them
+         * at once. From the idle lists, the take can pick a block and make its timeline wait for
+         * it. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -190,8 +191,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Loads an empty magazine for a class whose two magazines are full. Moves the spare magazine to the
- * depot. */
+/* Loads an empty magazine for a class whose two magazines are full. The full spare magazine moves
+ * to the depot. */
 FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
            uint32_t list)
@@ -209,8 +210,8 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
     cache->loaded[list] = empty;
 }
 
-/* Makes room in the loaded magazine. `list` may be FERRYI_POOL_NO_LIST, because a compaction may
- * have removed the block from its list while the mutex was unlocked. */
+/* Makes room for an entry in the loaded magazine. `list` may be FERRYI_POOL_NO_LIST, because a
+ * compaction may have changed the block's list while the mutex was unlocked. */
 FERRYI_POOL_LOCKED static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {

@@ -5,25 +5,25 @@
 /*
  * Inside the pool: magazines, from which the fast path takes blocks without a lock.
  *
- * Each thread has a cache for each pool it uses, with two magazines for each size class. A take
- * pops an entry and a give pushes one, without a lock or a driver call. Both write a member of the
- * block only if its value changes. When both magazines are empty, the thread fetches a full one
- * from the pool's depot. When both are full, it moves one of them to the depot. The slab of a block
- * in a magazine counts the block as live. Functions that must see all idle memory, such as a trim
+ * Each thread has a cache for each pool it uses. A cache has two magazines for each size class. A
+ * take pops an entry and a give pushes one, without a lock or a driver call. Both write a member of
+ * the block only if its value changes. When both magazines are empty, the thread fetches a full one
+ * from the pool's depot. When both are full, the thread moves one of them to the depot. A slab
+ * counts its blocks in magazines as live. Functions that must see all idle memory, such as a trim
  * or a take that finds none, lock all threads out of their caches and move the cached blocks into
  * the idle lists.
  *
- * Only its own thread writes a cache, between `enter` and `leave`, which cost two stores and a
- * load. Another thread must first lock the owner out: it holds the pool's mutex, clears `open`,
- * runs a fence in all threads, and waits until `busy` is false. The owner then waits for the mutex.
- * A thread that holds the mutex may use its own cache without locking it out. If the system has no
- * such fence, a thread always holds the mutex when it uses its cache, and the slots stay empty. A
- * pointer to a cache or magazine that does not exist yet points to a dummy that is both empty and
+ * A thread writes its own cache only between `enter` and `leave`, which cost two stores and a load.
+ * A different thread must first lock the owner out: it holds the pool's mutex, clears `open`, runs
+ * a fence in all threads, and waits until `busy` is false. The owner then waits for the mutex. A
+ * thread that holds the mutex may use its own cache without locking itself out. If the system has
+ * no such fence, a thread always holds the mutex when it uses its cache, and the slots stay empty.
+ * A pointer to a cache or magazine that does not exist yet points to a dummy that is both empty and
  * full, so a hit does not check for NULL.
  *
  * A cache belongs to its pool and to its thread. The pool empties and detaches its caches when it
  * is destroyed. A thread empties and frees its caches when it ends. The mutex `registry` in cache.c
- * serializes the two, and is locked before the pool's mutex.
+ * keeps these two from running at the same time. It is locked before the pool's mutex.
  */
 
 #include "src/base/interleave.h"
@@ -31,23 +31,28 @@
 
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
-#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* marks the bottom of a magazine */
+#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of the sentinel entry */
 #define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
-#define FERRYI_CACHE_SLOTS      16  /* slots of a thread; if there are more pools, they share */
-#define FERRYI_CACHE_TIME_EVERY 256 /* gives between two reads of the clock */
+#define FERRYI_CACHE_SLOTS                                                                         \
+    16 /* number of slots of a thread; with more pools than slots, several pools share a slot */
+#define FERRYI_CACHE_TIME_EVERY 256 /* number of gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* the block's last use */
-    uint64_t since; /* approximate time of its release in ns; larger for each later release */
+    uint64_t
+        since; /* approximate time of the block's release in ns; larger for each later release */
 };
 
-/* Aligned so that magazines of different threads share no cache line. */
+/* A stack of released blocks of one class. It is aligned so that magazines of different threads
+ * share no cache line. */
 struct ferryi_magazine {
-    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* in the depot's list */
-    struct ferryi_magazine_entry *top, *end; /* the newest entry; the last entry that may be used */
-    /* Entry 0 is a sentinel: its sync point FERRYI_MAGAZINE_BOTTOM shows a take that the magazine
-     * is empty. */
+    _Alignas(
+        FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* next magazine in the depot's list */
+    struct ferryi_magazine_entry *top,
+        *end; /* `top` is the newest entry, `end` the last entry that may be used */
+    /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which a take recognizes
+     * an empty magazine. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
@@ -55,25 +60,27 @@ struct ferryi_magazine {
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    /* The pool; NULL while the owner is locked out, and after the pool was destroyed. */
+    /* The pool; NULL while the owner is locked out and after the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
-    atomic_bool busy;           /* whether the owner uses the cache now */
+    atomic_bool busy;           /* whether the owner is using the cache now */
     _Atomic(ferry_pool *) pool; /* NULL after the pool was destroyed */
     uint64_t now; /* time of the next entry; if it is a multiple of FERRYI_CACHE_TIME_EVERY, the
                      clock must be read first */
     struct ferryi_cache *next; /* next cache of the thread */
     struct ferryi_link in_pool;
-    /* Indexed by list. Separate arrays, so that a hit reaches each with one scaled index. */
+    /* Indexed by list. These are two arrays, so that a hit reaches each magazine with one scaled
+     * index. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS],
-        *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until needed */
-    /* Counts that were not yet added to the pool's. */
+        *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until one is needed */
+    /* Counts by list that were not yet added to the pool's counts. */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    uint64_t requested[FERRYI_CACHE_LISTS]; /* bytes taken minus bytes given back, modulo 2^64 */
+    uint64_t
+        requested[FERRYI_CACHE_LISTS]; /* bytes taken minus bytes released, modulo 2^64, by list */
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; &ferryi_no_cache: none
-                                                       yet */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; &ferryi_no_cache if
+                                                       there is no cache yet */
     struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
@@ -84,7 +91,7 @@ extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches FERRYI_FA
 
 extern struct ferryi_cache ferryi_no_cache;
 extern struct ferryi_magazine ferryi_no_magazine;
-/* Whether hits run without a lock, because the system has a fence for all threads. Set when the
+/* Whether hits run without a lock, which requires a fence that runs in all threads. Set when the
  * first cache is created; tests may clear it. */
 extern bool ferryi_caches_are_lockless;
 
@@ -92,12 +99,13 @@ extern bool ferryi_caches_are_lockless;
 
 /* Returns this thread's cache, or NULL. */
 struct ferryi_cache *ferryi_cache_find(const ferry_pool *pool);
-/* Returns this thread's cache and creates it if needed; NULL when there is no host memory. Called
- * without the mutex. */
+/* Returns this thread's cache, and creates it if needed. Returns NULL if there is no host memory.
+ * Must be called without the mutex. */
 struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
-/* Empties and detaches the caches of all threads when the pool is destroyed. */
+/* Empties and detaches the pool's caches in all threads. Called when the pool is destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
-/* Under the mutex: locks all threads out of their caches of the pool, and lets them in again. */
+/* The first function locks all threads out of their caches of the pool. The second lets them in
+ * again. Both must be called under the mutex. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
@@ -109,20 +117,20 @@ ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool
 /* Slow path of a give: makes room by moving a full magazine to the depot. Returns false if the
  * caller must proceed without magazines. */
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
-/* Reads the clock for this thread's cache. Returns false if there is no cache, or if the clock need
- * not be read yet. */
+/* Reads the clock for this thread's cache if the clock must be read before the next entry. Returns
+ * whether it was read; it is not read if the thread has no cache. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Adds the cache's counts to the pool's, and moves its blocks to the idle lists. The cache must be
- * this thread's own or locked out. */
+/* Adds the cache's counts to the pool's counts, and moves its blocks to the idle lists. The cache
+ * must belong to this thread, or its owner must be locked out. */
 FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
-/* Does the same for the caches of all threads, and empties the depots. */
+/* Empties the caches of all threads, as ferryi_cache_empty() does, and the depots. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 void ferryi_magazines_free(ferry_pool *pool);
 
 /* Adds the counts of all caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
-/* Returns the bytes of live blocks at the time when the caches were last counted. The result may be
- * negative: the gives of some blocks may be counted before their takes. */
+/* Returns the number of bytes in live blocks when the caches were last counted. The result may be
+ * negative, because the gives of some blocks may be counted before their takes. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -155,7 +163,8 @@ ferryi_cache_leave(struct ferryi_cache *cache)
     FERRYI_INTERLEAVE();
 }
 
-/* Returns false if the cache belongs to a different pool, or its thread is locked out. */
+/* Begins the use of a cache. Returns false if the cache belongs to a different pool, or if its
+ * thread is locked out. */
 FERRYI_INLINE bool
 ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
@@ -168,8 +177,8 @@ ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
     return false;
 }
 
-/* Marks a block as taken from a magazine. Writes only values that change, so that the block's cache
- * line can stay shared between cores. */
+/* Marks a block as taken from a magazine. Writes only members whose value changes, so that the
+ * block's cache line can stay shared between cores. */
 FERRYI_INLINE void
 ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block,
                       ferryi_sync_point point, size_t bytes, const ferryi_timeline *timeline)
@@ -249,9 +258,10 @@ out:
 }
 
 /*
- * Whether `point` does not cover an earlier use that was pending when the holder took the block.
- * The timeline that the block was taken on is ordered after that earlier use, but other timelines
- * may not be.
+ * Whether the block's last use before the holder took it may still be running when the work up to
+ * `point` is done. It cannot if `point` is on the timeline that the block was taken on, because
+ * that timeline is ordered after the earlier use. It cannot if `point` is on the timeline of that
+ * use either.
  */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
@@ -265,8 +275,8 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
 }
 
 /* Pushes the block into this thread's magazines. Returns false if the caller must take the slow
- * path, for example because both magazines are full, the block has no list, or the clock must be
- * read. */
+ * path: for example, if both magazines are full, the block has no list, or the clock must be read.
+ */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {

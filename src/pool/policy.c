@@ -13,7 +13,7 @@
           next growths */
 
 /* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
- * policy, and slow paths apply it. */
+ * policy, and the pool's slow paths apply it. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -41,7 +41,7 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Returns the reserved bytes above the high-water mark. */
+/* Returns the number of reserved bytes above the high-water mark, or 0 if no mark is set. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 excess(const ferry_pool *pool)
@@ -57,8 +57,8 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Returns the number of bytes of idle memory that should be returned to the backend before the pool
- * grows by a block of `need` bytes. */
+/* Returns how many bytes of idle memory should be returned to the backend before the pool grows by
+ * a block of `need` bytes. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static size_t
 surplus(ferry_pool *pool, size_t need)
@@ -71,8 +71,8 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Whether idle memory may be freed now. If the backend's `free` waits for the device, idle memory
- * is freed only when the device is short of memory. */
+/* Whether idle memory may be freed now. If the backend's `free` waits for the device, this is true
+ * only if the device is short of memory or its free memory is unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {
@@ -95,7 +95,7 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
 }
 
-/* Returns whether the trim period is over, and starts the next period if it is. */
+/* Returns whether the trim period has ended. If it has, starts the next period. */
 FERRYI_REQUIRES(ferryi_pool_mutex)
 static bool
 is_due(ferry_pool *pool, uint64_t now)

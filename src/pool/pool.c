@@ -102,9 +102,8 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* Releases a block into the idle lists, not into a magazine. Returns false if the block is not
- * live.
- */
+/* Releases a block into the idle lists instead of a magazine. Returns false if the block is not
+ * live. */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)
 {
@@ -221,9 +220,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Sets *out to the stream's current sync point. Fails if the stream is being captured. If the sync
- * point cannot be noted for a different reason, the device was waited for or is lost. No work can
- * then use the block, so *out is 0. */
+/* Sets *out to the stream's current sync point, or to 0 without a stream. Fails if the stream is
+ * being captured. If the sync point cannot be noted for a different reason, then the device was
+ * waited for or is lost. In either case no work can still use the block, so *out is 0. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -264,7 +263,7 @@ give_public(ferry_block **block_address, ferry_stream *stream)
 }
 
 /* Whether the stream belongs to the block's context, and its timeline is numbered and not retired.
- * The sync point of such a timeline can be read without a lock. */
+ * If so, the sync point can be read without a lock. */
 FERRYI_INLINE bool
 is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
@@ -274,7 +273,7 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
-/* Not inlined, for the same reason as take_ordered(). */
+/* Not inlined, so that the fast path of releases without a stream saves no registers. */
 static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
@@ -288,7 +287,8 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the pointer is known not to be a block of a pool. Only builds with red zones check it. */
+/* Whether the pointer is known not to be a block of a pool. Only builds with red zones check this;
+ * other builds return false. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {

@@ -5,22 +5,22 @@
 /*
  * A pool hands out memory of one place and kind in blocks, and keeps released blocks for reuse.
  *
- * Sizes: multiples of 256 bytes below 2 KiB, eight classes per doubling above, so that waste stays
- * within 12.5 %. Blocks up to 1 MiB are carved from slabs that all classes share, and idle
- * neighbours are merged before the pool grows. Larger blocks are allocated and cached one by one.
+ * Sizes: there are eight classes per doubling, so that waste stays within 12.5 %, and multiples of
+ * 256 bytes below 2 KiB. Blocks up to 1 MiB are carved from slabs that all classes share, and idle
+ * neighbours are merged before the pool grows. Larger blocks are allocated and cached individually.
  * A request above the largest class (1 GiB) is rounded up to 4 KiB. The handle of a block is its
  * descriptor, so a release does not search for it. A block that queued work still uses has one sync
  * point (timeline.h); several uses are joined into one. A take on a timeline prefers idle blocks
- * that are already ordered for it. If there are none, the timeline waits for the sync point of a
- * different block. A take for the host uses only blocks whose work is done; before the pool grows,
- * the take queries the pending blocks.
+ * whose last use is already ordered before the timeline's later work. If there are none, the
+ * timeline waits for the sync point of one of the others. A take for the host uses only blocks
+ * whose work is done. Before the pool grows, such a take queries the pending blocks.
  *
- * A released block enters a magazine of its thread. The next take of that thread reuses the block
- * without a lock (magazine.h).
+ * A released block enters a magazine of the releasing thread. The next take in that thread reuses
+ * the block without a lock (magazine.h).
  *
  * The pool does not depend on buffers. Its mutex is a leaf: no driver call, allocation or callback
  * happens under it. The memory comes from a backend of two functions, so an application can supply
- * a pool from its own allocator.
+ * memory from its own allocator.
  */
 
 #include <ferry/pool.h>
@@ -33,31 +33,31 @@
 #define FERRYI_POOL_ALIGN 256
 
 /* The source of slabs and large blocks. `alloc` returns memory aligned to `align`. Both functions
- * may block, and any thread may call them. A failed call has no effect: memory that could not be
+ * may block, and any thread may call them. A failed call has no effect, so memory that could not be
  * freed stays cached in the pool. */
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    /* Reports free and total bytes. NULL: they are unknown. */
+    /* Reports the free and the total bytes. NULL if they are unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
-    bool free_waits; /* whether `free` waits for all work of a device */
+    bool free_waits; /* whether `free` waits for all work of the device */
 };
 
 /*
- * Callbacks to the holders of blocks. A pool calls them when it runs short of memory or compacts.
- * Members may be NULL. They are called without a lock, on the thread that takes or compacts,
- * possibly on several threads at once.
+ * Functions that the holders of blocks supply. A pool calls them when it runs short of memory or
+ * compacts. Members may be NULL. The pool holds no lock during the call. Calls are made by the
+ * thread that takes or compacts, so several may run at once.
  */
 struct ferryi_pool_holders {
-    /* Releases blocks of this pool that are not in use, until `needed` bytes are free or no more
-     * such blocks exist. Without `dirty_too`, releases only blocks whose bytes are also current at
-     * a different place, so they need not be copied. Must not take from this pool. @return the
-     * bytes released */
+    /* Releases blocks of this pool that are not in use, until `needed` bytes are free or no such
+     * blocks are left. Without `dirty_too`, releases only blocks whose bytes are also current at a
+     * different place, because these need not be copied. Must not take from this pool. @return the
+     * number of bytes released */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
-    /* Replaces blocks for which ferryi_block_is_leaving() is true, if they are not in use, by new
-     * blocks and copies the bytes. @return the bytes moved */
+    /* Moves the bytes of blocks for which ferryi_block_is_leaving() is true to new blocks. Skips
+     * blocks that are in use. @return the number of bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);
     void *user;
 };
@@ -65,31 +65,32 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    ferryi_order *order; /* NULL: blocks never carry sync points and are taken without timelines */
+    ferryi_order *order; /* the order of the timelines; NULL: blocks never have sync points and are
+                            taken without timelines */
     const struct ferryi_log *log;
-    ferry_context *context; /* the owner; used only for comparison */
-    int place; /* the place of the blocks; timelines of other places may use pinned and managed
-                  memory */
+    ferry_context *context; /* the context that owns the pool; used only for comparison */
+    int place; /* the place of the blocks; timelines of other places may use blocks of pinned and
+                  managed memory */
     ferry_memory_kind kind;
     size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
                            limit; 0: no limit */
     ferry_pool_options options;
-    const char *name; /* for messages, such as "cuda:0 device memory"; copied */
+    const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
     ferryi_allocation_log
-        *allocation_log; /* NULL: no log. After a successful create the pool owns the log and closes
-                            it. With a log, threads have no caches, so every take and give runs on
-                            the slow path. Only the slow path writes the log */
+        *allocation_log; /* NULL: no log. If the pool is created, it owns the log and closes it.
+                            With a log, threads have no caches, so every take and give uses the slow
+                            path, which writes the log */
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
-/* Waits on the host for all work that uses idle memory. Called before a destroy if other pools stay
- * in use. Failed waits are logged. */
+/* Waits on the host until all work that uses the pool's idle memory is done. Called before the pool
+ * is destroyed if other pools stay in use. Failed waits are logged. */
 void ferryi_pool_finish(ferry_pool *pool);
 /* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Live blocks are
  * logged and freed. */
 void ferryi_pool_destroy(ferry_pool **pool);
 
-/* A member of a circular list; the list's head is one too. */
+/* A link of a circular list. The list's head is a link too. */
 struct ferryi_link {
     struct ferryi_link *next, *prev;
 };
@@ -99,27 +100,27 @@ struct ferryi_link {
 /*
  * A block. While it is live, `pointer`, `bytes` and `requested` are constant and any thread may
  * read them. Only the pool uses the other members. Descriptors exist as long as the pool, so a
- * stale pointer to a descriptor is readable. A descriptor has two cache lines; a hit reads only the
- * first.
+ * stale pointer to a descriptor stays readable. A descriptor occupies two cache lines, of which a
+ * hit reads only the first.
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
-    size_t bytes;     /* size of the block */
-    size_t requested; /* bytes that the holder asked for */
-    ferryi_sync_point
-        point; /* last use before the current holder took it; 0 if that use is known to be done */
+    size_t bytes;            /* size of the block */
+    size_t requested;        /* number of bytes that the holder requested */
+    ferryi_sync_point point; /* last use before the current holder took the block; 0 if that use is
+                                known to be done */
     ferry_pool *pool;
-    uint16_t timeline_number; /* number of the timeline that it was taken on; 0: the host, or a
-                                 timeline without a number */
-    uint16_t list;            /* class whose magazines it enters when it is released;
+    uint16_t timeline_number; /* number of the timeline that the block was taken on; 0: the host, or
+                                 a timeline without a number */
+    uint16_t list;            /* class whose magazines the block enters when it is released;
                                  FERRYI_POOL_NO_LIST: none */
     uint16_t state;           /* enum ferryi_block_state; checked at release */
     uint16_t align_log2; /* the holder's memory begins at the block's first address that is aligned
                             to 2^align_log2; 0: at `pointer` */
     _Atomic(const char *) label; /* set by the holder, which owns the string */
     struct ferryi_slab *slab;    /* the slab that contains the block */
-    ferry_block *before, *after; /* neighbours in the slab; NULL at its ends */
-    struct ferryi_link in_idle;  /* member of a list while idle or free */
+    ferry_block *before, *after; /* neighbours in the slab; NULL at the ends of the slab */
+    struct ferryi_link in_idle;  /* link in a list while the block is idle or free */
 #ifdef FERRYI_RED_ZONES
     uint64_t magic; /* FERRYI_BLOCK_MAGIC */
     struct ferryi_zone_state zone;
@@ -128,60 +129,62 @@ struct ferry_block {
 
 /*
  * Takes a block for later work of `timeline`. If `timeline` is NULL, the block is for the host and
- * has no pending use. `align` is a power of two. If it exceeds the alignment of the block's class,
- * a larger block is taken. *out_pointer is an aligned address inside it, which
- * ferry_block_pointer() returns too. A request for zero bytes returns a block and a NULL pointer.
+ * has no pending use. `align` must be a power of two. If `align` exceeds the alignment of the
+ * block's class, a larger block is taken. *out_pointer is an aligned address in the block, the same
+ * that ferry_block_pointer() returns. A request for zero bytes returns a block and a NULL pointer.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else the error of the backend or of the timeline's
  * wait
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /*
- * Releases a block whose last use is `point` (0: the holder used it on no timeline). NULL is
- * harmless. Never fails and never waits for work. Calls the driver only if the block was taken
- * while an earlier use was pending, and `point` is not on the timeline that the block was taken on.
+ * Releases a block whose last use is `point` (0: the holder used it on no timeline). Does nothing
+ * for NULL. Never fails and never waits for work. Calls the driver only if the block was taken
+ * while an earlier use was pending and `point` may not cover that use.
  */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
-/* Reports live, cached and reserved bytes as they were at one moment. */
+/* Reports the live, cached and reserved bytes at one point in time. */
 void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
                        size_t *out_reserved);
-/* Whether a compaction is emptying the block's slab. The block must be live. Any thread. */
+/* Whether a compaction is emptying the block's slab. The block must be live. Any thread may call
+ * it. */
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of one class of the public statistics. The class of a block follows from its requested
- * bytes. */
+/* Counts of one class of the public statistics. The requested bytes of a block determine its class.
+ */
 struct ferryi_pool_bin {
-    uint64_t takes, hits; /* number of blocks handed out, and of those that were idle before */
-    uint64_t live_blocks, live_bytes, requested_bytes; /* of the blocks that are live now */
+    uint64_t takes, hits; /* number of blocks handed out; number of these that were idle before */
+    uint64_t live_blocks, live_bytes, requested_bytes; /* counts of the blocks that are live now */
 };
 
 /* Counts of a pool since its creation. */
 struct ferryi_pool_counters {
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
-    uint64_t device_allocations, device_frees; /* successful calls of the backend */
+    uint64_t device_allocations, device_frees; /* number of successful backend calls */
     uint64_t trims;     /* number of times that idle memory was returned to the backend, except by
                            compactions */
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
-    uint64_t waits;     /* number of times that a stream waited for the last use of the block it
-                           took, or that the host waited for queued work */
-    uint64_t shortages; /* number of takes that ran the table of shortage.c */
-    uint64_t peak_live_bytes; /* largest number of live bytes among the times when the counts of all
+    uint64_t waits; /* number of times that a stream waited for the last use of the block that it
+                       took, or that the host waited for queued work */
+    uint64_t shortages;       /* number of takes that ran the table of shortage.c */
+    uint64_t peak_live_bytes; /* largest number of live bytes that was found when the counts of all
                                  threads were added up */
 };
 
-/* Reads the counters of the pool. Any thread; exact when no call is running on the pool. */
+/* Reads the counters of the pool. Any thread may call it. The result is exact only if no other call
+ * is running on the pool. */
 void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
-/* Resets the public cumulative counts and peaks. Any thread; exact when no call is running on the
- * pool. */
+/* Resets the public cumulative counts and peaks. Any thread may call it. The reset is exact only if
+ * no other call is running on the pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Counts one replica that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 
 /* Whether the pool's counts agree with its lists. For tests and checked builds. No other thread may
- * use the pool meanwhile. */
+ * use the pool during the call. */
 bool ferryi_pool_check(ferry_pool *pool);
 
 #endif

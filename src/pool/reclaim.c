@@ -9,15 +9,15 @@
 
 /* -- giving back ------------------------------------------------------------------------------- */
 
-/* Limits of the memory that is returned to the backend. */
+/* Limits on the memory that is returned to the backend. */
 struct bounds {
     size_t keep_bytes; /* minimum number of bytes that stay cached */
-    size_t want_bytes; /* number of bytes after which to stop */
-    uint64_t until_ns; /* latest time of the last release of a slab */
+    size_t want_bytes; /* number of returned bytes at which to stop */
+    uint64_t until_ns; /* latest allowed time of a slab's last release */
     bool leaving;      /* whether only slabs that a compaction is emptying are returned */
 };
 
-/* Returns the slab that has been empty longest, is within the bounds, and whose work is done.
+/* Of the slabs within the bounds whose work is done, returns the one that has been empty longest.
  * Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, const struct bounds *bounds)
@@ -33,8 +33,8 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
     return NULL;
 }
 
-/* Returns slabs to the backend. If the backend fails to free a slab, the pool keeps it as idle
- * memory and stops. */
+/* Returns slabs to the backend. If the backend fails to free a slab, the pool keeps the slab as
+ * idle memory, and the function stops. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
@@ -172,8 +172,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Queries the newest and the oldest pending use of each timeline. Returns whether one is done now.
- */
+/* Queries the newest pending use of each timeline, and the oldest if the newest is not done.
+ * Returns whether at least one of them is done. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -191,8 +191,8 @@ void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    /* A timeline runs in order: if its oldest use is not done, none of its uses is. If it is done,
-     * the next round queries the next use. */
+    /* A timeline runs in order. So if its oldest use is not done, none of its uses is done. If the
+     * oldest use is done, the next round queries the one that is then the oldest. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -200,8 +200,8 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Waits for the device if streams that are unknown to Ferry may use blocks, because such uses
- * cannot be queried. Returns whether a wait succeeded. */
+/* Waits for the device if streams that Ferry does not know may still use blocks, because such uses
+ * cannot be queried. Returns whether at least one wait succeeded. */
 static bool
 wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -212,7 +212,7 @@ wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
-/* Queries repeatedly, because drivers have no wait with a time limit. */
+/* Queries in a loop, because drivers have no wait with a time limit. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {

@@ -3,8 +3,8 @@
 #include "src/pool/magazine.h"
 
 /*
- * An allocation that finds no memory runs the rows of one table in order. The first rows use memory
- * that the pool already has, and run once. Each later row makes more memory available, and then the
+ * A take that finds no memory runs the rows of one table in order. The first rows use memory that
+ * the pool already has, and run once. Each later row makes more memory available, and then the
  * first rows run again. A later row is repeated as long as it makes memory available. All rows
  * share one budget of waiting time, the pool's wait_ms, and one budget of attempts.
  */
@@ -17,10 +17,11 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    bool evicted;      /* whether replicas were evicted, whose last uses may be pending */
+    bool
+        evicted; /* whether replicas were evicted, so that queued work may still use their memory */
 };
 
-/* Uses one attempt. Returns false when none is left. */
+/* Uses up one attempt. Returns false if none was left. */
 static bool
 may_attempt(struct shortage *shortage)
 {
@@ -57,8 +58,8 @@ trim_all(struct shortage *shortage)
     return ferryi_pool_give_back(shortage->pool, 0, SIZE_MAX, UINT64_MAX) > 0;
 }
 
-/* Whether the request is for a block of a slab. If the backend has no room for a slab, it may have
- * room for the block alone. */
+/* Whether the requested block is small enough for a slab. If the backend has no memory for a whole
+ * slab, it may still have enough for the block alone. */
 static bool
 is_small(struct shortage *shortage)
 {
@@ -82,8 +83,8 @@ grow_by_block(struct shortage *shortage)
 
 /* -- making memory available: each row returns whether it did ---------------------------------- */
 
-/* Waits for the work of a pending block. The remaining waiting time limits how often this returns
- * true. If no waiting time remains, the remaining attempts limit it. */
+/* Waits until the work of a pending block is done, and returns whether that happened. The waiting
+ * time that is left limits how often this can happen. If none is left, the attempts limit it. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -91,7 +92,8 @@ wait_for_work(struct shortage *shortage)
            ferryi_pool_wait_pending(shortage->pool, &shortage->wait_ns);
 }
 
-/* Compacts the pool if its idle bytes together are enough for the request. */
+/* Compacts the pool if its idle blocks together are as large as the request. Returns whether the
+ * compaction moved or freed bytes. */
 static bool
 compact(struct shortage *shortage)
 {
@@ -111,7 +113,8 @@ evict(struct shortage *shortage, bool dirty_too)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still use evicted memory, for example the copy that saves its bytes. */
+    /* Queued work may still use the memory of evicted replicas: for example, the copy that saves
+     * their bytes. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
     shortage->evicted =
@@ -139,7 +142,7 @@ static ferry_status use_own_memory(struct shortage *shortage);
 static const struct row {
     bool (*run)(struct shortage *shortage);
     ferry_status (*attempt)(struct shortage *shortage);
-    unsigned wait_part; /* it may wait for 1/wait_part of the remaining time */
+    unsigned wait_part; /* the row may wait for 1/wait_part of the waiting time that is left */
 } rows[] = {
     {collect, reuse_or_grow, 1},        {trim_enough, reuse_or_grow, 1},
     {trim_all, reuse_or_grow, 1},       {is_small, grow_by_block, 1},
@@ -180,8 +183,8 @@ use_own_memory(struct shortage *shortage)
     return run_rows(shortage, OWN_ROWS);
 }
 
-/* Returns whether the backend has allocated or freed memory since the call that set `*seen`, or is
- * doing so now. Updates `*seen`. */
+/* Returns whether the pool has allocated from the backend or freed to it since the call that set
+ * `*seen`, or is doing so now. Updates `*seen`. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -193,8 +196,8 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* Runs the table, and repeats it while other threads allocate and free, because a failed attempt
- * does not prove a shortage then. */
+/* Runs the table. Repeats it as long as other threads allocate and free meanwhile, because a failed
+ * attempt then does not prove a shortage. */
 static ferry_status
 run_table(struct shortage *shortage)
 {

@@ -4,11 +4,11 @@
 #include "src/pool/slab.h"
 
 #define STEP           FERRYI_POOL_ALIGN
-#define LINEAR_CLASSES 8 /* classes up to 2 KiB, one step apart */
+#define LINEAR_CLASSES 8 /* number of classes up to 2 KiB; they are one step apart */
 #define LINEAR_LOG2    11
 #define PER_DOUBLING   8
 #define PAGE           ((size_t)4096)
-#define SLAB           ((size_t)2 << 20) /* slab sizes are multiples of it */
+#define SLAB           ((size_t)2 << 20) /* slab sizes are multiples of this */
 #define SLAB_MOST      (8 * SLAB)
 
 size_t
@@ -61,7 +61,8 @@ ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
 {
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return backend_align;
-    /* Blocks of 8 or more pages are aligned to pages if the backend's memory is. */
+    /* Blocks of 8 or more pages are aligned to pages if the backend's memory is aligned to pages.
+     */
     return block_bytes >= 8 * PAGE ? ferryi_min_size(PAGE, backend_align) : FERRYI_POOL_ALIGN;
 }
 
@@ -69,7 +70,7 @@ bool
 ferryi_pool_request_plan(struct ferryi_pool_request *request,
                          const struct ferryi_pool_backend *backend)
 {
-    /* A request for zero bytes gets a block of the smallest class. */
+    /* A request for zero bytes takes a block of the smallest class. */
     if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), request->zone, &request->least))
         return false;
     request->need = ferryi_pool_class_bytes(request->least, &request->list);

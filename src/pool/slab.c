@@ -4,8 +4,8 @@
 
 #include "src/pool/slab.h"
 
-#define STOCK        2  /* spare descriptors that one step needs */
-#define ARENA_BLOCKS 62 /* they fill 8 KiB */
+#define STOCK        2  /* number of spare descriptors that are enough for one take */
+#define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
 #define LOOK         8  /* maximum number of pieces of a bin that are checked for alignment */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* Returns a spare descriptor. The caller has ensured that there is one. */
+/* Returns a spare descriptor. The caller must have ensured that one exists. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -79,7 +79,7 @@ block_new(ferry_pool *pool)
 
 /* -- bins -------------------------------------------------------------------------------------- */
 
-/* Returns the index of the largest class that fits into `bytes`. */
+/* Returns the index of the largest class whose blocks fit into `bytes`. */
 static size_t
 bin_of(size_t bytes)
 {
@@ -110,7 +110,8 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
         pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-/* Returns the first bin with pieces, starting at `bin`; FERRYI_POOL_PIECE_BINS: none. */
+/* Returns the lowest bin that has pieces and is not below `bin`. Returns FERRYI_POOL_PIECE_BINS if
+ * there is none. */
 FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {
@@ -126,9 +127,9 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. First tries a
- * few pieces of the smallest suitable bin, which may have such an address. Then takes a piece that
- * has room for `need` plus the largest possible gap. */
+/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. It first
+ * tries a few pieces of the smallest suitable bin, which may contain such an address. Otherwise it
+ * returns a piece that has room for `need` and the largest gap that alignment can cause. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -147,13 +148,13 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/* Cuts a block that is in no list into its first `bytes` bytes and the rest. @return the rest,
- * which is in no list */
+/* Splits a block that is in no list. The block keeps its first `bytes` bytes. @return a block of
+ * the other bytes, which is in no list */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
-    /* A new slab is cut before its memory is allocated. */
+    /* A new slab is split before its memory is allocated, so its blocks have no pointer yet. */
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
     rest->bytes = block->bytes - bytes;
     rest->slab = block->slab;
@@ -166,7 +167,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges a block with its successor, which is in no list. */
+/* Merges a block with the block behind it, which must be in no list. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
@@ -313,7 +314,8 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    atomic_store(&slab->leaving, false); /* the compaction that set it may have ended meanwhile */
+    atomic_store(&slab->leaving,
+                 false); /* the compaction that marked the slab may have ended meanwhile */
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;

@@ -6,48 +6,51 @@
  * Inside the pool: its struct, its slabs and its lists. Only src/pool includes this.
  *
  * A slab is one allocation of the backend. Its blocks form a chain in order of address that covers
- * the whole slab. A small slab is split into blocks of any class; a large block has its own slab,
+ * the whole slab. A small slab is split into blocks of any class. A large block has a slab alone,
  * which is never split.
  *
- * A small block that is released stays whole at first and enters a list of its class, where the
- * next take of the class finds it. It enters `ready` if its work is done, and `pending` otherwise;
- * both lists begin with the oldest block. Only a merge makes the block free: it becomes one piece
- * with its free neighbours, and the piece enters a bin. A take searches the lists of its class, and
- * then the bins. Each time the pool has grown by an eighth, a take first collects all idle memory
- * (take.c).
+ * A small block that is released is not merged at first. It enters a list of its class, where the
+ * next take of the class finds it: `ready` if its work is done, and `pending` otherwise. Both lists
+ * begin with the oldest block. Only a merge makes the block free: the block and its free neighbours
+ * become one piece, which enters a bin. A take searches the lists of its class, and then the bins.
+ * Each time the pool has grown by an eighth, a take first collects all idle memory (take.c).
  *
  * There is one bin for each size class: a free piece is in the bin of the largest class that fits
- * into it. Every piece in the bin of a class, or in a higher bin, is therefore large enough for a
- * block of the class. A bitmap of two words marks the bins that have pieces, so the search takes
- * constant time.
+ * into it. So every piece in the bin of a class, or in a higher bin, is large enough for a block of
+ * the class. A bitmap of two words marks the bins that have pieces, so the search takes constant
+ * time.
  *
- * A moving block is one that a take has picked and not yet ordered on its timeline. It is in no
+ * A moving block is one that a take has picked but not yet ordered on its timeline. It is in no
  * list, and its slab counts it as live. A spare descriptor describes no memory.
  *
  * The pool's mutex guards everything here. Backend calls and allocations run without the mutex.
- * `backend_calls` counts the backend calls that are running, and `settled` is signalled when one
- * ends.
+ * `backend_calls` is the number of backend calls that are running, and `settled` is signalled when
+ * one of them ends.
  */
 
 #include <assert.h>
 
 #include "src/pool/pool.h"
 
-#define FERRYI_POOL_CLASSES 160 /* 8 up to 2 KiB, 8 for each of the 19 doublings up to 1 GiB */
+#define FERRYI_POOL_CLASSES                                                                        \
+    160 /* 8 classes up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
-/* Blocks of up to this size are carved from slabs. They are the small classes. */
+/* Maximum size of the blocks that are carved from slabs. Their classes are the small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-#define FERRYI_POOL_PIECE_BINS    112 /* bins of free pieces: classes up to the largest slab */
+#define FERRYI_POOL_PIECE_BINS                                                                     \
+    112 /* number of bins for free pieces: one for each class up to the size of the largest slab   \
+         */
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
-    FERRYI_BLOCK_IDLE = 1, /* usable for its class only */
+    FERRYI_BLOCK_IDLE = 1, /* idle: usable only for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4, /* in a magazine; builds without red zones keep it LIVE there */
-    FERRYI_BLOCK_FREE = 5    /* usable for any class */
+    FERRYI_BLOCK_CACHED =
+        4, /* the block is in a magazine; in builds without red zones, such a block stays LIVE */
+    FERRYI_BLOCK_FREE = 5 /* free: usable for any class */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -57,17 +60,19 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* slabs without live blocks, longest idle first; in no list
-                                        while the slab has live blocks */
+        struct ferryi_link in_empty; /* link in the list of slabs without live blocks, longest idle
+                                        first; in no list while the slab has live blocks */
         uint64_t idle_since;         /* time of the last release, from ferryi_now_ns() */
-        size_t live_bytes;           /* bytes of its live blocks */
+        size_t live_bytes;           /* number of bytes in live blocks */
         ferry_block *first;          /* block with the lowest address */
         uint32_t live;               /* number of live blocks */
     };
-    void *memory; /* memory, bytes and large are constant while the slab is in the pool's list */
-    size_t bytes; /* bytes of the allocation */
-    bool large;   /* whether it is one large block, which is never split */
-    atomic_bool leaving; /* whether a compaction is emptying it; takes then use no block of it */
+    void *memory; /* `memory`, `bytes` and `large` are constant while the slab is in the pool's list
+                   */
+    size_t bytes; /* size of the allocation */
+    bool large;   /* whether the slab is one large block, which is never split */
+    atomic_bool
+        leaving; /* whether a compaction is emptying the slab; takes then use none of its blocks */
 #ifdef FERRYI_RED_ZONES
     void *heap; /* set by ferryi_red_zone_came() */
 #endif
@@ -85,19 +90,20 @@ struct ferry_pool {
     unsigned slot; /* index into ferryi_thread_caches.slots; constant, like `config` */
     struct ferryi_pool_config config;
     char *name;
-    unsigned forks; /* ferryi_fork_count() of the process that created it */
+    unsigned forks; /* value of ferryi_fork_count() in the process that created the pool */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns;   /* maximum total time that one allocation waits */
-    _Atomic uint64_t compactor; /* id of the thread that compacts; 0: none */
+    _Atomic uint64_t wait_ns;   /* maximum total waiting time of one take */
+    _Atomic uint64_t compactor; /* id of the thread that is compacting the pool; 0: none */
     atomic_bool is_maintained;  /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1]; /* the last has exact sizes */
-        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];         /* bins of free pieces */
-        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64];       /* bit b: bin b has pieces */
+        struct ferryi_pool_class
+            classes[FERRYI_POOL_CLASSES + 1];                /* the last one is for exact sizes */
+        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
+        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
         struct ferryi_link slabs, empties;
         ferry_block *spares; /* spare descriptors, linked by `after` */
         size_t spare_count;
@@ -105,13 +111,15 @@ struct ferry_pool {
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* bytes that calls of the backend are allocating now; they count
-                                    against the limit, but not as reserved */
+        size_t requesting_bytes; /* number of bytes that running backend calls are allocating; they
+                                    count towards the limit, but not as reserved */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* bytes reserved since a take last collected idle memory (take.c) */
+        size_t grown_bytes; /* number of bytes reserved since a take last collected idle memory
+                               (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        struct ferryi_pool_counters baseline; /* at the last reset of the public statistics */
+        struct ferryi_pool_counters
+            baseline; /* values at the last reset of the public statistics */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
@@ -119,22 +127,23 @@ struct ferry_pool {
 
 /* The requirements of one take. */
 struct ferryi_pool_request {
-    size_t bytes;              /* requested by the caller */
-    size_t zone;               /* bytes of the red zone after them (red_zone.h) */
-    size_t least;              /* minimum bytes of the block */
-    size_t need;               /* `least`, rounded up to its class */
-    uint32_t list;             /* index of its class in `classes` */
-    size_t align;              /* alignment of the holder's memory */
-    size_t carve_align;        /* alignment of the block in a slab */
-    bool padded;               /* whether the block is made larger for the alignment */
+    size_t bytes;       /* number of bytes that the caller requested */
+    size_t zone;        /* size of the red zone behind the requested bytes (red_zone.h) */
+    size_t least;       /* minimum size of the block */
+    size_t need;        /* `least`, rounded up to its class */
+    uint32_t list;      /* index of its class in `classes` */
+    size_t align;       /* alignment of the holder's memory */
+    size_t carve_align; /* alignment of the block's address in a slab */
+    bool padded; /* whether the block must be larger than requested because of the alignment */
     ferryi_timeline *timeline; /* NULL: the host */
-    bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may */
-    bool recycled; /* whether the block may have had a holder before */
+    bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may waste
+                    */
+    bool recycled; /* whether the memory of the block may have been in use before */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
     ((struct ferryi_slab *)((char *)(link)-offsetof(struct ferryi_slab, member)))
-/* Visits the slabs of a pool, which must not leave its list meanwhile. */
+/* Visits the slabs of a pool. The loop must not remove a slab from the pool's list. */
 #define FERRYI_EACH_SLAB(pool, slab)                                                               \
     for (struct ferryi_slab *slab = FERRYI_SLAB_OF((pool)->slabs.next, in_pool);                   \
          &slab->in_pool != &(pool)->slabs; slab = FERRYI_SLAB_OF(slab->in_pool.next, in_pool))
@@ -171,7 +180,7 @@ ferryi_link_remove(struct ferryi_link *link)
     ferryi_link_init(link);
 }
 
-/* Returns the bytes of the block before its first address that is aligned to `align`. */
+/* Returns the number of bytes in the block before the first address that is aligned to `align`. */
 static inline size_t
 ferryi_block_gap(const ferry_block *block, size_t align)
 {
@@ -204,8 +213,8 @@ ferryi_pool_zone_bytes(const ferry_pool *pool)
 
 /* -- size classes (size_class.c): pure -- */
 
-/* Returns the index of the smallest class that holds `bytes`, a number from 1 to
- * FERRYI_POOL_LARGEST. */
+/* Returns the index of the smallest class whose blocks have room for `bytes` bytes. `bytes` must be
+ * from 1 to FERRYI_POOL_LARGEST. */
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
@@ -216,27 +225,28 @@ ferryi_pool_class_of(size_t bytes)
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
-/* Returns the block size of the class that holds `bytes` (> 0), or 0 if that size exceeds size_t.
- * Sets *out_class to the index of the class, or to FERRYI_POOL_CLASSES for an exact size. */
+/* Returns the size of the blocks of the class that has room for `bytes`, which must not be 0.
+ * Returns 0 if the size does not fit size_t. Sets *out_class to the index of the class, or to
+ * FERRYI_POOL_CLASSES for an exact size. */
 size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
-/* Returns the block size of a class other than the exact sizes. */
+/* Returns the size of the blocks of a class. `size_class` must not be that of the exact sizes. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
-/* Returns the index of the public statistics' class for a size. */
+/* Returns the index of the class of the public statistics that a size belongs to. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* Returns the bytes of a new slab for a block. Blocks of this size leave at most 1/16 of the slab
- * unused. The slab of a large block has the block's size. */
+/* Returns the size of a new slab for a block. Blocks of the given size leave at most 1/16 of the
+ * slab unused. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
 /* Computes the other members of a request from `bytes`, `zone` and `align`. Returns false if the
  * size exceeds size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
                               const struct ferryi_pool_backend *backend);
-/* Returns the alignment that all blocks of a size have. */
+/* Returns the alignment that every block of the given size has. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
 /* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
 
-/* Locks the mutex and guarantees enough spare descriptors for one take. If there is no host memory,
- * returns false without the mutex. */
+/* Locks the mutex and guarantees that there are enough spare descriptors for one take. If there is
+ * no host memory for them, returns false without the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* Frees a block that is in no list, and merges it with its free neighbours. */
@@ -252,24 +262,24 @@ FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need
 /* Merges neighbouring small blocks that are idle and whose work is done. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
-/* Returns a slab that has no memory yet and is in no list. It is split into one block of
- * `block_bytes` and the rest. Returns NULL if there is no host memory. */
+/* Returns a new slab that has no memory yet and is in no list. It consists of a block of
+ * `block_bytes` and of the rest. Returns NULL if there is no host memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
-/* Adds a slab to the pool's lists, with memory that the backend has allocated. @return its first
- * block, which is moving */
+/* Adds a slab to the pool's lists. `memory` was allocated by the backend for the slab. @return the
+ * slab's first block, which is moving */
 FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
                                                   void *memory);
 /* Frees the memory of a slab that is in no list. If the backend fails, the memory stays valid. */
 ferry_status ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab);
-/* Frees the struct of a slab that has no memory. Its descriptors become spare. */
+/* Frees the struct of a slab that has no memory. The descriptors of its blocks become spare. */
 FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
-/* Removes a slab without live blocks from all lists and makes it one block. Its memory and its
- * struct remain. */
+/* Removes a slab without live blocks from all lists, and merges its blocks into one. The slab keeps
+ * its memory and its struct. */
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Adds a detached slab to the lists again. */
+/* Adds a detached slab to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Makes an idle or free block moving, after it was removed from its list. Its slab then counts it
- * as live. */
+/* Makes an idle or free block moving, after it was removed from its list. From then on its slab
+ * counts it as live. */
 FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* Whether all blocks of the slab are idle and their work is known to be done. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
@@ -288,10 +298,11 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Moves pending blocks of the class whose work is now known to be done to the ready list. */
 FERRYI_POOL_LOCKED void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
-/* Makes a moving block live, and counts the take. `hit`: the block was idle memory. */
+/* Makes a moving block live, and counts the take. `hit` is whether the block was idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
                                             const struct ferryi_pool_request *request, bool hit);
-/* Makes a moving block idle. `point` is its last use, and `since` the time of its release. */
+/* Makes a moving block idle. `point` is the last use of the block, and `since` the time of its
+ * release. */
 FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
                                          ferryi_sync_point point, uint64_t since);
 /* Makes a live block moving, and counts its release. */
@@ -299,24 +310,25 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* Returns idle memory to the backend, longest idle first, until at most `keep_bytes` bytes stay
+/* Returns idle memory to the backend, longest idle first. Stops when at most `keep_bytes` bytes are
  * cached or `want_bytes` bytes were returned. Returns only slabs whose work is done and whose last
- * block was released at `until_ns` or earlier. @return the bytes returned to the backend */
+ * block was released at `until_ns` or earlier. @return the number of bytes returned to the backend
+ */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns);
-/* Returns to the backend all slabs that a compaction has emptied. Adds their number to *out_slabs.
- * @return the bytes returned to the backend */
+/* Returns all slabs that a compaction has emptied to the backend. Adds the number of these slabs to
+ * *out_slabs. @return the number of bytes returned to the backend */
 size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
-/* Queries the driver about the oldest pending blocks of a class. Returns whether the work of one is
- * done. */
+/* Queries the driver about the oldest pending blocks of a class. Returns whether the work of at
+ * least one of them is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Queries the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
 /* Waits on the host until the work of any pending block is done, for at most `*wait_ns`. Subtracts
- * the waited time from `*wait_ns`. Returns false if no such work ended in time, or no block was
- * pending. */
+ * the waited time from `*wait_ns`. Returns false if no block was pending, or if no work of a
+ * pending block ended in time. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
-/* Waits until no other thread calls the backend, or until several such calls have ended. */
+/* Waits until no other thread calls the backend. Gives up after several such calls have ended. */
 void ferryi_pool_wait_for_backend(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
@@ -324,7 +336,8 @@ void ferryi_pool_wait_for_backend(ferry_pool *pool);
 /* Takes a block from idle memory. Sets *out to NULL if no idle memory fits. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
                                ferry_block **out);
-/* Takes a block from new memory of the backend: a whole slab, or with `single` only the block. */
+/* Takes a block from new memory of the backend. The new memory is a whole slab, or only the block
+ * with `single`. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
 /* Runs the table of steps (shortage.c) after ferryi_pool_reuse() and ferryi_pool_grow() found no
@@ -335,41 +348,42 @@ ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_
 /* -- compaction (compact.c): without the mutex -- */
 
 /* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time from `*wait_ns`.
- * Fails with BUSY if another thread is compacting the pool. */
+ * Fails with BUSY if the pool is already being compacted. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
-/* Whether this thread is compacting the pool; its takes then use idle memory only. */
+/* Whether this thread is compacting the pool. The thread's takes then use idle memory only. */
 bool ferryi_pool_is_compactor(const ferry_pool *pool);
 
 /* -- what may be kept (policy.c) -- */
 
-/* Sets the limits of the options, which are in effect from the next call. */
+/* Sets the limits that the options contain. They take effect at the next call. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Frees idle memory of other sizes, if too much of it would be kept after the pool grows by a block
- * of `need` bytes. Called before the growth, without the mutex. */
+/* Frees idle memory if the pool would keep too much of it after it grows by a block of `need`
+ * bytes. Must be called before the growth, without the mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
-/* Returns memory above the high-water mark to the backend, and old memory if the trim period is
- * over. Called on slow paths, without the mutex. `grown`: the pool has just grown or was just
- * configured. */
+/* Returns memory above the high-water mark to the backend. If the trim period is over, also returns
+ * memory that has been idle for long. Called on slow paths, without the mutex. `grown` is whether
+ * the pool has just grown or was just configured. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
 /* Checks the arguments of a public call. Fails with INVALID_ARGUMENT if the pool is NULL, or if
- * `has_other` is false because the argument named `other` is NULL. Fails with INVALID_STATE in the
- * child of a fork, and in a callback that must not make this call. `what` names the operation for
- * messages, such as "take memory from". */
+ * `has_other` is false, which means that the argument named `other` is NULL. Fails with
+ * INVALID_STATE in the child of a fork, and in a callback that must not make this call. `what`
+ * names the operation in messages, for example "take memory from". */
 ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
                                     const char *other);
-/* Checks the pool in the same way, and the stream, which may be NULL. Fails with WRONG_CONTEXT if
- * the stream belongs to a different context, and with INVALID_STATE if it was destroyed. */
+/* Checks the pool like ferryi_pool_check_call(), and the stream, which may be NULL. Fails with
+ * WRONG_CONTEXT if the stream belongs to a different context, and with INVALID_STATE if it was
+ * destroyed. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
 
 /* -- block_list.c -- */
 
 #ifdef FERRYI_RED_ZONES
-/* Describes a block for red_zone.h. `point` is its last use. */
+/* Describes a block for the functions of red_zone.h. `point` is the last use of the block. */
 struct ferryi_zoned ferryi_block_zoned(ferry_block *block, ferryi_sync_point point);
 #endif
 /* Logs the blocks that are still held when the pool is destroyed. */
@@ -377,8 +391,8 @@ void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* Returns the bytes of the largest contiguous idle memory, which is a row of adjacent idle blocks
- * of a slab, or an empty slab. */
+/* Returns the size of the largest contiguous idle memory: a run of adjacent idle blocks in a slab,
+ * or an empty slab. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Returns the bytes of the longest run of adjacent idle blocks of a slab. A merge makes the run one
- * piece if its work is done. */
+/* Returns the size of the longest run of adjacent idle blocks in a slab. A merge turns the run into
+ * one piece if its work is done. */
 FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)
 {

@@ -9,9 +9,9 @@
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 
-/* Makes the request's timeline wait for the last use of a moving block. If a stream is being
- * captured, so that the timeline cannot wait, the block becomes idle again, and the call succeeds
- * without a block. */
+/* Makes the request's timeline wait for the last use of a moving block, and makes the block live.
+ * If that fails, the block becomes idle again. If it fails because a stream is being captured, the
+ * call succeeds without a block. */
 static ferry_status
 order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block,
             ferry_block **out)
@@ -60,8 +60,8 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-/* Allocates from the backend, and checks the result, because the backend of a program may return
- * NULL or unaligned memory. */
+/* Allocates from the backend. Checks the result, because a program's backend may return NULL or
+ * unaligned memory. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 {
@@ -78,7 +78,7 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
                        bytes, memory, backend->align);
 }
 
-/* Whether the pool's limit allows `bytes` more bytes from the backend. */
+/* Whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend. */
 FERRYI_POOL_LOCKED static bool
 is_within_limit(const ferry_pool *pool, size_t bytes)
 {
@@ -124,9 +124,9 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 /* -- from idle memory or the backend ----------------------------------------------------------- */
 
 /* Collects idle memory before the pool grows: empties the magazines of all threads, merges small
- * idle blocks, and lets a large request use a block of the next class. Returns false if the pool
- * has not grown by an eighth since the last collection. If each growth collected, threads would
- * lose blocks that they need again soon. */
+ * idle blocks, and lets a large request use a block of the next class. Does nothing and returns
+ * false if the pool has not grown by an eighth since the last collection. If every growth
+ * collected, threads would lose blocks that they soon need again. */
 static bool
 collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
@@ -163,8 +163,9 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Describes free and total memory. Reports as free the smaller of what the limit allows and what
- * the backend has. Keeps the thread's last error, which states why the take failed. */
+/* Describes the free and the total memory. The free memory is what the limit still allows, or what
+ * the backend has if that is less. Keeps the thread's last error, which states why the take failed.
+ */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)
@@ -187,7 +188,7 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
 }
 
 /* Explains why a take failed although the largest free block is as large as the request. `largest`
- * was read after the last attempt. */
+ * was determined after the last attempt. */
 static void
 describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
                  size_t text_bytes)
@@ -201,7 +202,8 @@ describe_largest(const struct ferryi_pool_request *request, size_t largest, char
         text[0] = 0;
 }
 
-/* Prefixes the error message of a failed take with the request and the memory that is available. */
+/* Prefixes the error message of a failed take with the request. If memory ran out, also adds the
+ * memory that is available. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
@@ -258,7 +260,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     return FERRY_OK;
 }
 
-/* Handles takes that find no block in the thread's magazines, and reports wrong arguments. */
+/* Takes a block when the thread's magazines have none, and reports wrong arguments. */
 FERRYI_COLD static ferry_status
 take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
@@ -279,7 +281,7 @@ hand_over(ferry_block *block, ferry_block **out)
     return FERRY_OK;
 }
 
-/* Stores, in a guarded build, the address of the call that took a block. */
+/* In a build with red zones, stores the address of the call that took the block. */
 static inline ferry_status
 note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
@@ -292,8 +294,8 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
     return status;
 }
 
-/* Takes a block whose last use is ordered before later work of the stream, or for the host is done.
- * Not inlined, so that the fast path of takes without a stream saves no registers. */
+/* Takes a block whose last use is done, or is ordered before later work of the stream. Not inlined,
+ * so that the fast path of takes without a stream saves no registers. */
 static __attribute__((noinline)) ferry_status
 take_ordered(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {

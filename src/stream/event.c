@@ -38,8 +38,8 @@ event_free(void *header)
     free(event);
 }
 
-/* Logs a failure that no caller has queried, because otherwise it would be lost. The failure of a
- * cancelled call is not logged, since the program cancelled it on purpose. */
+/* Logs a failure that no caller has queried, because the failure would be lost otherwise. The
+ * failure of a cancelled call is not logged, because the program cancelled the call on purpose. */
 static void
 log_unreported(const ferry_event *event)
 {
@@ -88,8 +88,8 @@ event_status(ferry_event *event)
                        event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Waits until the helper thread has finished the job. Fails in a callback that must not wait,
- * because the callback may run on that very thread. */
+/* Waits until the helper thread has finished the job. In a callback that must not wait, fails if
+ * the job is not finished, because the callback may be running on that thread. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {

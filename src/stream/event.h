@@ -9,36 +9,36 @@
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references;  /* one for the user, and one for the job while the job runs */
+    atomic_int references;  /* one reference for the user, and one for the job while the job runs */
     ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
     FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* whether the job has ended; unused for events that are sync points */
+    bool done; /* whether the job has ended; not used for events that are sync points */
     atomic_bool cancelled;
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
-    atomic_bool heard; /* its failure was reported to a caller */
-    bool is_hint;      /* whether the job is a prefetch: if it runs out of memory, this is logged as
-                          information, not as an error */
+    atomic_bool heard; /* whether the failure was reported to a caller */
+    bool is_hint; /* whether the job is a prefetch; if a prefetch runs out of memory, the failure is
+                     logged as information instead of an error */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;
     struct ferryi_event_time {
-        ferryi_device *device; /* NULL: the event is not timed */
+        ferryi_device *device; /* NULL if the event is not timed */
         int place;
         void *native;              /* the device's timed event; NULL once the context has ended */
-        ferry_event *next, **link; /* in the context's list */
+        ferry_event *next, **link; /* links in the context's list */
     } time;                        /* only for recorded events; see event_time.h */
 };
 
-/* Fails for NULL, for a destroyed event, and for an event whose context was destroyed. */
+/* Fails if the event is NULL or was destroyed, or if its context was destroyed. */
 ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
-/* Ends the job's event with `status` and this thread's error message. `point` is the job's last
- * work on a device. */
+/* Ends the job of an event with `status` and this thread's error message. `point` is the last work
+ * that the job queued on a device. */
 void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
 
 #endif

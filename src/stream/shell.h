@@ -4,13 +4,13 @@
 
 /*
  * The struct of a context, which all layers above the devices share. Each group of members belongs
- * to one layer, and only that layer reads and writes it. src/context.c, above all layers, creates
- * and destroys contexts.
+ * to one layer, and only that layer reads and writes the group. src/context.c, which is above all
+ * layers, creates and destroys contexts.
  *
- * A context has two counts. The program adds and drops owners: when it drops the last owner, the
- * context ends. References keep the memory of this struct, the shell. All owners together have one
- * reference, and each store has one. So a buffer that outlives ferry_context_destroy() refers to a
- * closed shell instead of freed memory.
+ * A context has two counts: owners and references. The program adds and drops owners. When it drops
+ * the last owner, the context ends. The memory of this struct, the shell, is kept as long as there
+ * are references. All owners together have one reference, and each store has one. So a buffer that
+ * outlives ferry_context_destroy() refers to a closed shell instead of freed memory.
  */
 
 #include <ferry/context.h>
@@ -30,28 +30,30 @@ FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
 FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
-FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* locked after all other locks except the device's */
+FERRYI_MUTEX_CLASS(
+    ferryi_event_times_mutex); /* locked after all other locks except those of the device */
 
 struct ferry_context {
     /* Lifetime. */
-    atomic_int references;   /* references to this struct: one for all owners together, and one for
-                                each store */
+    atomic_int references; /* number of references to this struct: one for all owners together, and
+                              one for each store */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the end has begun; callbacks that run during the end see a
+    atomic_bool closing; /* whether the context has begun to end; callbacks that run meanwhile see a
                             closed context */
-    bool shared;         /* ferry_context_shared() has returned it */
-    bool inherited; /* whether the parent process created the context before a fork; then `closed`
-                       is set too */
-    ferry_context *next_living, **living;    /* list of open contexts in src/buffer/after_fork.c */
+    bool shared;         /* whether ferry_context_shared() has returned the context */
+    bool inherited; /* whether a parent process created the context before a fork; `closed` is then
+                       set too */
+    ferry_context *next_living,
+        **living; /* links in the list of open contexts in src/buffer/after_fork.c */
     void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
 
     /* Options. */
     bool debug; /* whether this is a checked run (src/debug); constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* number of transfers of a host replica before it is page-locked; SIZE_MAX:
-                         never */
+    size_t pin_after; /* number of transfers of a host replica after which it is page-locked;
+                         SIZE_MAX: never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
@@ -67,19 +69,18 @@ struct ferry_context {
     ferryi_trace *trace;                  /* NULL: none */
     struct ferryi_traced_ops *traced_ops; /* device tables of a traced context, by place */
     uint64_t store_word;                  /* initial word of a new store */
-    _Atomic uint32_t
-        last_number; /* highest id of a store in the trace; used only in traced contexts */
+    _Atomic uint32_t last_number; /* highest id that the trace has given to a store; used only if
+                                     the context is traced */
 
     /* Pools: src/buffer/place_pool.c. */
-    char *allocation_log; /* prefix of the file names of the pools' logs; NULL: no logs */
+    char *allocation_log; /* prefix for the file names of the pools' logs; NULL: no logs */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     struct ferryi_place_backend *backends; /* by place and kind; NULL before the first pool */
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    struct ferryi_place_own_pool
-        *own_pools; /* pools on top of backends that the program supplied */
+    struct ferryi_place_own_pool *own_pools; /* pools that use backends supplied by the program */
 
     /* Streams and events. */
     struct ferryi_streams_mutex stream_mutex;
@@ -88,30 +89,33 @@ struct ferry_context {
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
     struct ferryi_event_times_mutex event_times_mutex;
     FERRYI_GUARDED_BY(ferryi_event_times_mutex)
-    struct ferry_event *event_times; /* the timed events: see src/stream/event_time.h */
+    struct ferry_event *event_times; /* the list of timed events; see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* number of stores that are being freed and were removed from the
-                                 list already */
-    struct ferryi_stores_mutex store_mutex; /* locked only to create, destroy and list buffers */
+    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not
+                                 completely freed */
+    struct ferryi_stores_mutex
+        store_mutex; /* locked only while a buffer is created or destroyed, or buffers are listed */
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
         struct ferryi_store *hand; /* the store that eviction visits next; NULL: the oldest store */
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* highest id of a claim on a freed store, so that ids are never reused */
+        uint64_t last_id; /* highest id of a claim on any freed store; new stores continue from it,
+                             so that ids are never reused */
     };
     /* Locks for crowded stores. The address of a store selects its lock. These locks have no lock
      * class, because a bit of the store's word records whether its lock is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Threads sleep here until a claim on some store is removed: src/buffer/store_lock.c. */
+    /* Locked by threads that wait until a claim on some store is removed: src/buffer/store_lock.c.
+     */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
 
-    /* Helper threads that run asynchronous calls, each started when first needed:
+    /* Helper threads that run asynchronous calls. Each is started when it is first needed:
      * src/buffer/worker.c. */
     struct ferryi_workers_mutex worker_mutex;
     FERRYI_GUARDED_BY(ferryi_workers_mutex)
@@ -121,14 +125,15 @@ struct ferry_context {
 void ferryi_shell_retain(ferry_context *context);
 void ferryi_shell_release(ferry_context *context);
 
-/* Adds an owner. Returns false when no owner is left, because the context has begun to end. */
+/* Adds an owner. Returns false if the context has no owner left, because it has begun to end. */
 bool ferryi_shell_try_own(ferry_context *context);
-/* Whether this thread runs a callback of the context that must not drop the last owner. */
+/* Whether the context has only one owner left and this thread may be inside a callback of the
+ * context. Such a callback must not drop the last owner. */
 bool ferryi_shell_is_last_refused(const ferry_context *context);
 
 /*
- * Like ferry_context_destroy(), but a separate thread ends the context, so the call does not block.
- * It blocks only if that thread cannot be started.
+ * Drops an owner like ferry_context_destroy(), but a separate thread ends the context, so the call
+ * does not block. If that thread cannot be started, the call blocks.
  */
 static inline void
 ferryi_shell_disown(ferry_context **context)
@@ -136,24 +141,26 @@ ferryi_shell_disown(ferry_context **context)
     (*context)->disown(context);
 }
 
-/* Fails with INVALID_STATE when the context was destroyed, or when another process made it. */
+/* Fails with INVALID_STATE if the context was destroyed or belongs to a different process. */
 ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
-/* Like ferryi_shell_check_alive(), but fails also in a callback that must not make such calls. */
+/* Checks like ferryi_shell_check_alive(). In addition, fails in a callback that must not make such
+ * calls. */
 ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
-/* Like ferryi_shell_check_open(), but fails also with INVALID_ARGUMENT if the context has no such
- * place. */
+/* Checks like ferryi_shell_check_open(). In addition, fails with INVALID_ARGUMENT if the context
+ * has no such place. */
 ferry_status ferryi_shell_check_place(const ferry_context *context, int place, const char *what);
-/* Returns why the context is closed. The text is the end of a message. */
+/* Returns the reason why the context is closed, as the end of a message. */
 const char *ferryi_shell_why_closed(const ferry_context *context);
 
-/* Returns the call site of the current public call in a checked run; otherwise `unchecked`. */
+/* Returns the call site of the current public call in a checked run. Returns `unchecked` in other
+ * runs. */
 static inline ferryi_site
 ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
 {
     return context->debug ? ferryi_site_here() : unchecked;
 }
 
-/* Records in the trace that this thread waited from `begun_ns` until now. */
+/* Adds an entry to the trace: this thread waited from `begun_ns` until now. */
 void ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
 
 #endif

@@ -111,9 +111,9 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 }
 
 /*
- * Checks a native handle that is not in the context's list. Only a CUDA driver can have further
- * streams, because Ferry creates all streams of the other devices. The driver is queried, and
- * rejects an invalid handle if it can detect one.
+ * Checks a native handle that is not in the context's list. Only a CUDA device can have streams
+ * that are not in the list, because Ferry creates all streams of other devices. The driver is
+ * queried. It rejects an invalid handle if it can detect one.
  */
 static ferry_status
 check_native(ferry_context *context, int place, void *native)
@@ -184,7 +184,7 @@ stream_release(void *header)
     ferryi_shell_release(context);
 }
 
-/* The timeline of all streams that outlive their context. */
+/* The timeline of every stream that outlives its context. */
 static ferryi_timeline dead_timeline = {.place = -1};
 
 static void
@@ -250,10 +250,11 @@ ferryi_streams_close(ferry_context *context)
     while (context->streams) {
         ferry_stream *stream = context->streams;
         context->streams = stream->next;
-        /* The timelines belong to the order, which the caller clears next. */
+        /* The timelines belong to the order, which the caller clears after this call. */
         stream->timeline = &dead_timeline;
         stream->plain_context = NULL;
-        /* Default streams are freed with the context. Other streams are freed by the program. */
+        /* Only default streams are freed here, with the context. The program frees its other
+         * streams. */
         if (stream->borrowed)
             stream_free(stream);
     }

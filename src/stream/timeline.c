@@ -98,7 +98,8 @@ newest_event(ferryi_timeline *timeline)
     return newest;
 }
 
-/* Whether the number may be reused: its timeline is retired, and the closing event is complete. */
+/* Whether the timeline's number may be reused: the timeline is retired, and its closing event is
+ * complete. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_timeline *timeline)
@@ -121,8 +122,8 @@ is_free(ferryi_order *order, ferryi_timeline *timeline)
     return true;
 }
 
-/* Returns the lowest number that was never used, if at least `wanted` such numbers are left; else
- * 0. */
+/* Returns the lowest number that was never used. Returns 0 if fewer than `wanted` such numbers are
+ * left. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
 find_new_number(const ferryi_order *order, int wanted)
@@ -138,10 +139,10 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * Returns a free number: one that the device used before, or else a new one. Returns 0 if there is
- * none. A number stays with its device, because other threads may be about to wait for its last
- * event. The program's streams leave enough new numbers for internal timelines that are opened
- * later.
+ * Returns a number that the device used before and that may be reused, or else one that was never
+ * used. Returns 0 if there is none. A number stays with its device, because other threads may be
+ * about to wait for its last event. If the timeline is not internal, the function leaves enough
+ * unused numbers for the internal timelines that are opened later.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -155,7 +156,7 @@ find_number(ferryi_order *order, const ferryi_device *device, bool internal)
     return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
 }
 
-/* Creates a timeline and adds it to the order, which frees it. */
+/* Creates a timeline and adds it to the order, which frees the timeline at its end. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
@@ -183,7 +184,7 @@ timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned num
     return timeline;
 }
 
-/* Returns a retired timeline without a number, or NULL. */
+/* Returns a retired timeline of the device that has no number, or NULL. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per_thread)
@@ -195,8 +196,8 @@ find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per
     return timeline;
 }
 
-/* Returns a timeline that is not in use, or a new one. Returns NULL if memory runs out. Returns
- * NULL for an internal timeline also if no number is free. */
+/* Returns a timeline that is not in use, or a new one. Returns NULL if memory runs out. For an
+ * internal timeline, it also returns NULL if no number is free. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread)
@@ -209,8 +210,8 @@ find_timeline(ferryi_order *order, ferryi_device *device, int place, bool intern
     return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
 }
 
-/* Counts the timeline of unknown streams as ordered after this new timeline of the same device,
- * because a sync point of unknown streams covers all work of the device. */
+/* Marks the device's timeline of unknown streams as ordered after this new timeline, because a sync
+ * point of unknown streams covers all work of the device. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -220,7 +221,7 @@ order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
         atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
 }
 
-/* Initialises a timeline. If the timeline is reused, other threads may still read it. */
+/* Initialises a timeline. Other threads may still be reading the timeline if it is reused. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
@@ -233,9 +234,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     /* Never 0, which marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* The event number that is skipped here separates the sync points before the reuse from those
-     * after it. A timeline that waited for the closing event is ordered only after the earlier
-     * ones. */
+    /* Skips one event number, so that it separates the sync points before the reuse from those
+     * after it. A timeline that waited for the closing event is ordered only after the sync points
+     * before the reuse. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
@@ -274,7 +275,8 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     return FERRY_OK;
 }
 
-/* Creates a timeline that has no native stream. Its number was never used before. */
+/* Creates the timeline for unknown streams. It has no native stream, and a number that was never
+ * used before. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 unknown_new(ferryi_order *order, ferryi_device *device, int place)
@@ -314,8 +316,8 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
     return FERRY_OK;
 }
 
-/* Reads how far the timeline is ordered after others. Called before the driver records an event,
- * because that event covers this work too. */
+/* Copies `seen` of the timeline. Must be called before the driver records an event: the event then
+ * certainly covers all work that the copied values name. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {
@@ -330,8 +332,8 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* Records an event in the next slot of the ring. The tick is raised before the driver call, so that
- * a use noted during the call does not count as covered. */
+/* Records an event in the next slot of the ring. The tick is raised before the driver call, so the
+ * event does not count as covering a use that is noted during the call. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
@@ -355,7 +357,8 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* Waits for the stream, because no event could be recorded. Then all work so far is complete. */
+/* Waits for the stream after recording an event or joining the stream has failed. All work queued
+ * so far is complete afterwards. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
@@ -389,7 +392,8 @@ ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
 }
 
 /* Makes the join timeline wait for the work that is queued on an unnumbered timeline. Does nothing
- * if the timeline was retired since it had this generation, because retiring it joined its work. */
+ * if the timeline has been retired since it had the given generation, because its work was joined
+ * when it was retired. */
 static ferry_status
 note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t generation)
 {
@@ -405,7 +409,7 @@ note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t gen
     return status;
 }
 
-/* Joins all work that is queued on an unnumbered timeline. */
+/* Makes the join timeline wait for all work that is queued on an unnumbered timeline. */
 static ferry_status
 join_queued(ferryi_timeline *timeline)
 {
@@ -422,13 +426,15 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     if (*out)
         return true;
     ferryi_timeline *fresh, *none = NULL;
-    /* The other half of the numbers is reserved for streams. */
+    /* Streams with a number from the upper half have no timeline of uploads, so that enough numbers
+     * are left for streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)
         return false;
-    /* The caller checks the stream for capture, so its timeline of uploads must not be checked too:
-     * internal timelines never are. */
+    /* The caller checks the stream for capture. The timeline of uploads has the same stream and
+     * must not be checked again, so it is marked as internal: internal timelines are never checked.
+     */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;
@@ -451,8 +457,8 @@ ferryi_timeline_record_upload(ferryi_timeline *uploads)
                    ferry_last_error());
 }
 
-/* Retires the timeline of uploads. No closing event is needed, because each upload recorded its
- * event. */
+/* Retires the timeline of uploads. It needs no closing event, because an event was recorded for
+ * each upload. */
 static void
 retire_uploads(ferryi_timeline *timeline)
 {
@@ -469,8 +475,8 @@ void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     retire_uploads(timeline);
-    /* Scopes may still be open on a timeline without a number. Their work is joined now, while the
-     * native stream still exists. */
+    /* Scopes may still be open on a timeline without a number. Their work is joined now, because
+     * the native stream will not exist later. */
     if (!ferryi_timeline_is_numbered(timeline) && join_queued(timeline) != FERRY_OK)
         settle(timeline, "close a stream");
     ferryi_mutex_lock(&timeline->mutex);
@@ -511,7 +517,7 @@ ferryi_timeline_check_own(ferryi_timeline *timeline)
     return status;
 }
 
-/* Returns the oldest event that covers `tick`, or NULL. */
+/* Returns the oldest event in the ring that covers `tick`, or NULL. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static struct ferryi_timeline_event *
 find_event(ferryi_timeline *timeline, uint64_t tick)
@@ -525,8 +531,9 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
     return found;
 }
 
-/* Copies the oldest event that covers `tick` to `out`, and records an event if there is none.
- * Called without the timeline's mutex. */
+/* Copies the oldest event that covers `tick` to `out`. If there is none, records an event first.
+ * For a retired timeline, copies its closing event instead. Must be called without the timeline's
+ * mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
 {
@@ -558,8 +565,8 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
 }
 
 /* Waits for a sync point of unknown streams by synchronizing the device. The tick is raised before
- * that, so that only earlier sync points count as covered. The result is stored, so that other
- * threads need not wait for the same sync points. */
+ * the synchronization, so that only earlier sync points count as covered. The result is stored, so
+ * that other threads need not wait for these sync points again. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -570,7 +577,7 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-/* Stores that a wait for the event has ended. `values` is `seen` of the timeline that waited, or
+/* Records that a wait for the event has ended. `values` is `seen` of the timeline that waited, or
  * `done` of the order if the host waited. */
 static void
 note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
@@ -671,7 +678,7 @@ ferryi_timeline_synchronize(ferryi_timeline *timeline)
     return status;
 }
 
-/* ferryi_timeline_join() for a timeline without a number. */
+/* Does the work of ferryi_timeline_join() for a timeline without a number. */
 static ferry_status
 join_use(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation, ferryi_timeline **out)
 {

@@ -6,17 +6,18 @@
  * Timelines: the order of device work, known without querying the driver.
  *
  * A timeline represents a stream in the order. It has a number from 1 to 62 and a tick, which
- * counts the events recorded on it. For every other timeline it stores how far it is ordered after
- * that one (`seen`). A use of memory is stored as a sync point: the timeline's number, and its tick
- * at the time of the use. Event number n of a timeline covers every sync point with tick < n. The
- * tick is raised before the driver call that records the event. So a sync point that is taken
- * during this call is covered only by the next event.
+ * counts the events recorded on it. For every other timeline it stores, in `seen`, the newest event
+ * that it is ordered after. A use of memory is stored as a sync point: the timeline's number, and
+ * its tick at the time of the use. Event number n of a timeline covers every sync point with tick <
+ * n. The tick is raised before the driver call that records the event. So a sync point that is
+ * taken during this call is covered only by the next event.
  *
  *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
  *
  * takes a few loads, and the hit path needs nothing else. If the result is false, an event is
- * recorded or reused, and waited for once. Then `seen` is raised if a stream waited, or `done` if
- * the host waited. It is also raised for the timelines that the event's timeline had seen.
+ * recorded or reused, and waited for once. Then `seen` is raised to the number of this event if a
+ * stream waited, or `done` if the host waited. The values for the timelines that the event's
+ * timeline had seen are raised too.
  *
  * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, whose
  * handle means a different stream in each thread. Their uses are joined into the join timeline of
@@ -29,14 +30,14 @@
  * All streams of a place that Ferry does not know share one timeline, which is created when it is
  * first needed. It has no native stream and no events. A sync point on it is complete when a later
  * synchronization of the device has ended. The timeline counts as ordered after every other
- * timeline of its device. Work on a stream that depends on such a sync point makes the host wait.
+ * timeline of its device. If work on a stream depends on such a sync point, the host waits for it.
  *
- * A number is not reused while a sync point could refer to work in flight. A destroyed stream's
- * timeline records a closing event. Its number is reused only after that event is complete, and
- * only on the same device. The tick continues to rise, so old sync points stay valid. A timeline
- * without a number can be reused as soon as its stream is destroyed, because its work has been
- * joined by then. The generation of a timeline rises with each reuse. All timelines live as long as
- * the order.
+ * A number is not reused while a sync point could refer to work in flight. When a stream is
+ * destroyed, a closing event is recorded on its timeline. The number is reused only after that
+ * event is complete, and only on the same device. The tick continues to rise, so old sync points
+ * stay valid. A timeline without a number can be reused as soon as its stream is destroyed, because
+ * its work has been joined by then. The generation of a timeline rises with each reuse. All
+ * timelines live as long as the order.
  *
  * Locks: each timeline has a mutex for its ring of events. Two driver calls happen under this
  * mutex: event_record, and the wait of a join timeline for that event. The order has a mutex for
@@ -48,11 +49,11 @@
 #include "src/base/interleave.h"
 #include "src/device/device.h"
 
-#define FERRYI_TIMELINES       63 /* numbers are 1..62; 0 means the host, or no timeline */
+#define FERRYI_TIMELINES       63 /* numbers are 1 to 62; 0 means the host, or no timeline */
 #define FERRYI_TIMELINE_EVENTS 16
 
-/* A use on a timeline: the number in the low 8 bits, and the tick above them. 0 means that no use
- * is pending. */
+/* A use on a timeline: the timeline's number in the low 8 bits, and its tick at the time of the use
+ * in the other bits. 0 means that no use is pending. */
 typedef uint64_t ferryi_sync_point;
 
 static inline ferryi_sync_point
@@ -78,9 +79,9 @@ typedef struct ferryi_timeline ferryi_timeline;
 
 struct ferryi_timeline_event {
     void *event;     /* the driver's event; created at the first use of the slot */
-    uint64_t number; /* 0: never recorded */
+    uint64_t number; /* 0: the event was never recorded */
     uint64_t
-        seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded: a stream that
+        seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded; a stream that
                                    waits for the event is ordered after these events too */
 };
 
@@ -90,31 +91,33 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    _Atomic uint64_t used; /* 1 + the tick at the last noted use; 0: never used */
-    uint64_t bit;          /* the bit of the number in sets of timelines; 0: no number */
-    unsigned number;       /* 0: uses are joined */
+    _Atomic uint64_t
+        used;        /* 1 + the tick at the last use that was noted; 0: no use was noted yet */
+    uint64_t bit;    /* the bit that represents the number in sets of timelines; 0: no number */
+    unsigned number; /* 0: uses are joined */
     int place;
-    uint32_t place_bit;          /* bit of the place in sets of places */
-    _Atomic uint32_t generation; /* rises each time the timeline is reused */
+    uint32_t place_bit;          /* the bit that represents the place in sets of places */
+    _Atomic uint32_t generation; /* increased each time the timeline is reused */
     _Atomic uint32_t
         live_generation; /* equal to `generation` until the timeline is retired; then 0 */
-    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number: the newest event of that timeline that
-                                                this one is ordered after */
+    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number of the other timeline: its newest event
+                                                that this timeline is ordered after */
     ferryi_order *order;
     ferryi_device *device;
     void *native;    /* NULL once retired (numbered timelines only) */
-    bool per_thread; /* whether the stream is CUDA's per-thread stream, a different stream in each
-                        thread */
-    bool is_plain;   /* numbered, and not by_thread */
-    bool by_thread;  /* whether uses by different threads are not ordered: on the per-thread stream,
-                        and on devices that run work in the calling thread */
-    atomic_bool internal; /* a timeline of the engine, or a join timeline */
-    bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it has
-                        no native stream and no events */
+    bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
+                        in each thread */
+    bool is_plain;   /* whether the timeline is numbered and `by_thread` is false */
+    bool by_thread;  /* whether uses by different threads are not ordered with each other: on the
+                        per-thread stream, and on devices that run work in the calling thread */
+    atomic_bool internal; /* whether this is a timeline of the engine or a join timeline */
+    bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
+                        then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
-    _Atomic(ferryi_timeline *) uploads; /* the timeline of uploads on a stream of the program; see
-                                           ferryi_timeline_of_uploads(); NULL: not created yet */
-    ferryi_timeline *next_unnumbered;   /* in the list of the order */
+    _Atomic(ferryi_timeline *)
+        uploads;                      /* the timeline of the uploads on a stream of the program; see
+                                         ferryi_timeline_of_uploads(). NULL: not created yet */
+    ferryi_timeline *next_unnumbered; /* next timeline in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -123,70 +126,69 @@ struct ferryi_timeline {
 };
 
 struct ferryi_order {
-    _Atomic uint64_t
-        done[FERRYI_TIMELINES]; /* by number: the newest event that is known to be complete */
-    ferryi_timeline
-        *timelines[FERRYI_TIMELINES]; /* by number; NULL until the number is first used */
+    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number: the timeline's newest event that is known
+                                                to be complete */
+    ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
     _Atomic(ferryi_timeline *)
         joins[FERRYI_DEVICES_MAX + 1]; /* by place; created when first needed */
     _Atomic(ferryi_timeline *)
-        unknown[FERRYI_DEVICES_MAX + 1]; /* by place, for the streams that Ferry does not know;
-                                            created when first needed */
+        unknown[FERRYI_DEVICES_MAX + 1]; /* by place: the timeline of the streams that Ferry does
+                                            not know; NULL until it is first needed */
     _Atomic uint64_t unknown_set;        /* bits of the timelines in `unknown` */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     ferryi_timeline *unnumbered; /* list of the timelines without a number */
     struct ferryi_order_mutex mutex;
-    struct ferryi_join_mutex join_mutex; /* held while a join timeline is opened, so that only one
-                                            is opened for each place */
+    struct ferryi_join_mutex
+        join_mutex; /* held while a join timeline is opened, so that each place has only one */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     int internal_reserve; /* numbers reserved for internal timelines that are not opened yet; each
-                             device needs three */
+                             device needs three of them */
     const struct ferryi_log *log;
 };
 
 ferry_status ferryi_order_init(ferryi_order *order, const struct ferryi_log *log);
-/* Destroys all timelines with their events, and the streams that they own. The devices are still
- * open and idle. */
+/* Destroys all timelines with their events, and the streams that they own. The devices must still
+ * be open and idle. */
 void ferryi_order_clear(ferryi_order *order);
 
-/* Opens a timeline for a native stream. If `native` is NULL the call creates a stream, which is
+/* Opens a timeline for a native stream. If `native` is NULL, the call creates a stream, which is
  * destroyed when the timeline is retired. */
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   void *native, bool internal, ferryi_timeline **out);
 /*
  * Returns the timeline of all streams at the place that Ferry does not know. Makes no driver call.
- * Fails with OUT_OF_MEMORY when no number is left. The caller then waits for the device.
+ * Fails with OUT_OF_MEMORY if no number is left; the caller must then wait for the device instead.
  */
 ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place,
                                         ferryi_timeline **out);
-/* Returns the join timeline of the place. Uses of unnumbered streams, and of sets of timelines, are
- * joined into it. Creates it when it is first needed. */
+/* Returns the join timeline of the place, and creates it if it does not exist yet. Uses of
+ * unnumbered streams, and of sets of timelines, are joined into it. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
 /*
- * Returns the timeline of the uploads that Ferry queues on a stream of the program, which must have
- * a number. This timeline has the same native stream, but a different number and different events.
- * So a wait for an upload does not wait for work that was queued on the stream later. The caller
- * calls ferryi_timeline_record_upload() after each sync point on it. Returns false when numbers are
- * scarce or memory runs out.
+ * Returns the timeline of the uploads that Ferry queues on a stream of the program. The timeline of
+ * that stream must have a number. The timeline of uploads has the same native stream, but a
+ * different number and different events. So a wait for an upload does not wait for work that was
+ * queued on the stream later. The caller must call ferryi_timeline_record_upload() after each sync
+ * point on it. Returns false if too few numbers are left or memory runs out.
  */
 bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
-/* Records the event of an upload on the timeline of uploads. If the driver cannot record the event,
+/* Records an event for an upload on the timeline of uploads. If the driver cannot record the event,
  * the call waits for the upload. */
 void ferryi_timeline_record_upload(ferryi_timeline *uploads);
-/* Records the closing event, or joins the work of a timeline without a number. Then the timeline
- * can be reused; see above. Failures are logged. */
+/* Records the closing event. If the timeline has no number, joins its work instead. Afterwards the
+ * timeline can be reused; see above. Failures are logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
 
-/* Fails with UNSUPPORTED when the stream is being captured. Ferry's internal streams are not
- * checked, since a program cannot capture them. */
+/* Fails with UNSUPPORTED if the stream is being captured. Ferry's internal streams are not checked,
+ * because a program cannot capture them. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
-/* Like ferryi_timeline_check_capture(). Called for the stream that was passed to the public call.
- * While the thread has a hold (base/hold.h), the driver is queried only once. */
+/* Does the same as ferryi_timeline_check_capture(), for the stream that was passed to the public
+ * call. While the thread has a hold (base/hold.h), the driver is queried only once. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
 
-/* Raises `done` if the event that covers the sync point is recorded already and complete. Never
- * records an event. */
+/* If the event that covers the sync point was already recorded and is complete, raises `done` of
+ * the order to that event. Never records an event. */
 void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 
 /* Waits until all work that was queued on the timeline before this call is complete. */
@@ -196,22 +198,23 @@ ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
  * Returns the numbered timeline on which a use is noted. The use was queued on `timeline` before
  * this call, while the timeline had the given generation. `opened_by` is the thread that queued it.
  *
- * For a numbered timeline the result is the same timeline, and the call makes no driver call. For
- * others the call records an event, makes the join timeline wait for it, and returns the join
- * timeline. `*out` is NULL when the use is complete, because the number was reused since or because
- * the call waited for the use. It waits for the device if the work is on the per-thread stream of
- * another thread. It waits for the stream if the driver fails.
+ * For a numbered timeline, the result is the same timeline, and the call makes no driver call. For
+ * other timelines, the call records an event, makes the join timeline wait for it, and returns the
+ * join timeline. `*out` is NULL if the use is complete, because the number was reused since or
+ * because the call waited for the use. The call waits for the device if the work is on the per-
+ * thread stream of a different thread. It waits for the stream if the driver fails.
  * @return FERRY_OK; FERRY_ERROR_UNSUPPORTED (the stream is being captured, so nothing was noted);
  * the driver's failure
  */
 ferry_status ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by,
                                   uint32_t generation, ferryi_timeline **out);
-/* Like ferryi_timeline_join() for the present generation, but returns a sync point of the use, or 0
- * when the use is complete. */
+/* Does the same as ferryi_timeline_join() for the present generation, but returns a sync point of
+ * the use, or 0 if the use is complete. */
 ferry_status ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by,
                                   ferryi_sync_point *out);
-/* Returns a sync point of a use on a numbered timeline. The timeline may have been retired or
- * reused since it had this generation, because its closing event covers the use. */
+/* Returns a sync point of a use that was queued on a numbered timeline while it had the given
+ * generation. If the timeline was retired since, its closing event covers the use. If it was reused
+ * since, the use is complete and the result is 0. */
 ferryi_sync_point ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation);
 
 static inline bool
@@ -226,15 +229,15 @@ ferryi_timeline_is_retired(const ferryi_timeline *timeline)
     return atomic_load(&timeline->live_generation) == 0;
 }
 
-/* Returns a sync point of a use that was queued before this call on a timeline that is numbered and
+/* Returns a sync point of a use that was queued before this call. The timeline must be numbered and
  * not retired. */
 static inline ferryi_sync_point
 ferryi_timeline_sync_point(ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
     FERRYI_INTERLEAVE();
-    /* `used` only rises, because another thread may have noted a use after a later event in the
-     * meantime. */
+    /* `used` is only raised, never lowered, because a different thread may meanwhile have noted a
+     * use after a later event. */
     uint64_t used = atomic_load_explicit(&timeline->used, memory_order_relaxed);
     while (used <= tick &&
            !atomic_compare_exchange_weak_explicit(&timeline->used, &used, tick + 1,
@@ -243,8 +246,8 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* Whether the timeline was used since its last event. Then ferryi_timeline_sync_point() changes
- * nothing. */
+/* Whether a use was noted on the timeline since its last event. If so, ferryi_timeline_sync_point()
+ * changes nothing. */
 static inline bool
 ferryi_timeline_is_noted(const ferryi_timeline *timeline)
 {
@@ -252,7 +255,7 @@ ferryi_timeline_is_noted(const ferryi_timeline *timeline)
     return atomic_load_explicit(&timeline->used, memory_order_relaxed) > tick;
 }
 
-/* Whether the work before the sync point is known to be complete. */
+/* Whether the work that the sync point represents is known to be complete. */
 static inline bool
 ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
 {
@@ -260,8 +263,7 @@ ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
                                               memory_order_acquire) > ferryi_sync_point_tick(point);
 }
 
-/* Whether only the host can wait for the sync point, which it does by synchronizing the whole
- * device. */
+/* Whether only the host can wait for the sync point, by synchronizing the whole device. */
 static inline bool
 ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
 {
@@ -270,7 +272,7 @@ ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
                      1);
 }
 
-/* Whether the sync point is on this numbered timeline, or the timeline is ordered after it. */
+/* Whether the sync point is on this numbered timeline, or this timeline is ordered after it. */
 static inline bool
 ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point point)
 {
@@ -280,47 +282,50 @@ ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point poin
            timeline->number == number;
 }
 
-/* Whether later work of `timeline` (NULL: of the host) is known to be ordered after the sync point.
- * Does not query the driver. */
+/* Whether later work of `timeline` is known to be ordered after the sync point. If `timeline` is
+ * NULL, later work of the host is meant. Does not query the driver. */
 static inline bool
 ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              ferryi_sync_point point)
 {
-    /* `seen` is checked first, because for a write on another stream often only `seen` shows the
-     * order. */
+    /* `seen` is checked first: after a write on a different stream, often only `seen` shows that
+     * the work is ordered. */
     return (timeline && ferryi_timeline_is_numbered(timeline) &&
             ferryi_timeline_has_seen(timeline, point)) ||
            ferryi_sync_point_is_done(order, point);
 }
 
-/* Makes later work of `timeline` (NULL: the host, which blocks) wait for the sync point. Makes
- * driver calls unless the order is known already. */
+/* Makes later work of `timeline` wait for the sync point. If `timeline` is NULL, the host waits,
+ * and the call blocks. Makes no driver call if the order is already known. */
 ferry_status ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline,
                                     ferryi_sync_point point);
 
-/* Sets of timelines (timeline_set.c): bit n represents all uses of timeline n that were noted so
- * far. */
+/* These functions handle a set of timelines (timeline_set.c): bit n represents all uses of timeline
+ * n that were noted so far. The first returns whether later work of `timeline` is known to be
+ * ordered after these uses. The second makes later work of `timeline` wait for them. If `timeline`
+ * is NULL, the host is meant. */
 bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                                   uint64_t set);
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
 
-/* Blocks until all work that Ferry noted on the device's numbered timelines is complete, and all
- * work on Ferry's streams and on the default stream. Waits for the whole device only if unknown
- * streams were used. Called when no other thread uses the order. */
+/* Blocks until all work that Ferry noted on the device's numbered timelines is complete. Also waits
+ * for all other work on Ferry's streams and on the default stream. Waits for the whole device only
+ * if unknown streams were used. No other thread may use the order during the call. */
 ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
 
-/* Returns one sync point that covers both the sync point and the set; 0 when all their uses are
- * complete. If several uses are pending, a join timeline waits for all of them. If joining fails,
- * the host waits instead. If that fails too, because the device is lost, the call logs the failure
- * and returns 0. */
+/* Returns one sync point that covers `point` and the set. Returns 0 if all their uses are complete.
+ * If several uses are pending, a join timeline waits for all of them. If joining fails, the host
+ * waits instead. If that fails too, because the device is lost, the call logs the failure and
+ * returns 0. */
 ferryi_sync_point ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point,
                                           uint64_t set);
 
-/* Records an event now, unless an event covers all uses so far. Returns UNSUPPORTED while the
+/* Records an event now, unless an event already covers all uses so far. Returns UNSUPPORTED if the
  * stream is being captured. */
 ferry_status ferryi_timeline_flush(ferryi_timeline *timeline);
-/* Queries the driver, without blocking, whether the sync point is complete, and then raises `done`.
- * Returns false also when the driver cannot answer, for example for unknown streams. */
+/* Returns whether the sync point is complete. Queries the driver if this is not known, and does not
+ * block. If the sync point is complete, raises `done` of the order to the event that covers it.
+ * Also returns false if the driver cannot answer, for example for unknown streams. */
 bool ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point);
 
 #endif

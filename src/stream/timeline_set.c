@@ -3,7 +3,7 @@
 
 /* Sets of timelines: functions that query, wait for and join their uses. */
 
-/* Returns the sync point of a timeline's last noted use; 0 when it has none. */
+/* Returns the sync point of a timeline's last noted use, or 0 if there is none. */
 static ferryi_sync_point
 last_use(const ferryi_order *order, unsigned number)
 {
@@ -34,15 +34,15 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
     return FERRY_OK;
 }
 
-/* Waits only for the uses that Ferry noted, if the program created the stream, because it may have
- * destroyed the stream since. */
+/* Waits on the host for the timeline's work. If the program created the stream, waits only for the
+ * uses that Ferry noted, because the program may have destroyed the stream since. */
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {
     if (timeline->is_unknown || ferryi_timeline_is_retired(timeline))
         return ferryi_sync_point_wait(order, NULL, last_use(order, timeline->number));
     if (ferryi_timeline_check_capture(timeline) != FERRY_OK)
-        return FERRY_OK; /* its work does not run */
+        return FERRY_OK; /* captured work does not run, so there is nothing to wait for */
     bool is_default = timeline->native == timeline->device->default_stream;
     return timeline->owned || is_default
                ? ferryi_timeline_synchronize(timeline)
@@ -84,8 +84,8 @@ wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
                    ferry_last_error());
 }
 
-/* Returns a new sync point of the unknown streams, which covers all work of their device. Before
- * that, the host waits for the uses on other devices. */
+/* Returns a new sync point of the unknown streams, which covers all work of their device. If the
+ * set has uses on other devices, the host waits for these first. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {

@@ -7,11 +7,11 @@
 
 #include "src/transfer/batch_inside.h"
 
-/* Maximum number of copies in one submission. A longer batch takes several submissions. */
+/* Maximum number of copies in one submission. A longer batch is made in several submissions. */
 #define ENTRIES_MAX 1024
-/* Maximum number of registered ranges that one batch holds. */
+/* Maximum number of registered ranges on which one batch takes a hold. */
 #define PINS_MAX 8
-/* Largest pitch of the driver's two-dimensional copies. */
+/* Largest pitch that the driver's two-dimensional copies accept. */
 #define PITCH_MAX ((size_t)INT32_MAX)
 
 /* -- one submission ---------------------------------------------------------------------------- */
@@ -44,8 +44,8 @@ ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, s
     batch->last_owner = owner;
 }
 
-/* Whether the entries are rows of a rectangle, at equal steps on both sides. Sets `*out` to the
- * rectangle. */
+/* Whether the entries are the rows of a rectangle, which requires equal distances on both sides.
+ * Sets `*out` to the rectangle. */
 static bool
 are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
 {
@@ -94,8 +94,8 @@ scatter(struct ferryi_batch *batch)
                                  batch->table);
 }
 
-/* Submits all entries in one call, which queues all of them or none. Returns UNSUPPORTED if they
- * must be submitted one by one. */
+/* Submits all entries in one call, which queues either all or none of them. Returns UNSUPPORTED if
+ * they must be submitted one by one. */
 static ferry_status
 submit_together(struct ferryi_batch *batch)
 {
@@ -108,7 +108,7 @@ submit_together(struct ferryi_batch *batch)
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count < 2)
         return FERRY_ERROR_UNSUPPORTED;
-    /* A kernel copies small pieces faster than the driver's batched copy does. */
+    /* For small pieces, a kernel is faster than the driver's batched copy. */
     ferry_status status =
         batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
     if (status == FERRY_ERROR_UNSUPPORTED && can_batch)
@@ -155,8 +155,8 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
-/* Sets the entries to the next pieces, at most `whole` bytes, which are copied directly between the
- * two memories. */
+/* Sets the entries to the next pieces, which are copied directly between the two memories. Together
+ * the entries have at most `whole` bytes. */
 static void
 gather_direct(struct ferryi_batch *batch, size_t whole)
 {
@@ -167,7 +167,8 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
                offset = batch->at.offset;
         if (bytes == 0)
             break;
-        /* The caller has already joined the pieces that are adjacent on both sides. */
+        /* No two entries need to be joined, because the caller has already joined adjacent pieces.
+         */
         batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
                                                      (const char *)piece->source + offset, bytes);
         gathered += bytes;
@@ -177,9 +178,9 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
 
 /*
  * Takes a chunk of the ring for the table that the scatter kernel reads. Returns NULL if the kernel
- * should not copy the entries, because they are not small, or cannot copy them. The kernel receives
- * the host's addresses of pinned memory. The device can use them unless the driver translates
- * addresses.
+ * should not or cannot copy the entries. It should not copy entries that are not small. It cannot
+ * if the driver translates addresses, because the table contains the host's addresses of pinned
+ * memory.
  */
 static struct ferryi_chunk *
 take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
@@ -197,8 +198,8 @@ take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
     return chunk;
 }
 
-/* Submits the entries like ferryi_batch_submit(), and provides a table if the scatter kernel is
- * faster. */
+/* Submits the entries like ferryi_batch_submit(). If the scatter kernel is faster, provides its
+ * table. */
 static ferry_status
 submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 {
@@ -213,9 +214,9 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
     return status == FERRY_OK ? marked : status;
 }
 
-/* Makes one submission after the other until all pieces are submitted. If the job can be cancelled,
- * it submits no faster than the device copies. With `waits` it waits for each submission before it
- * counts the bytes as arrived, and after a failure the cursor is at the first byte that has not
+/* Makes submissions until all pieces are submitted. If the job can be cancelled, submissions do not
+ * run far ahead of the device. With `waits`, the function waits for each submission before it
+ * counts the bytes as arrived. After a failure the cursor is then at the first byte that has not
  * arrived. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
@@ -251,7 +252,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
 
 /* -- memory that was page-locked later --------------------------------------------------------- */
 
-/* The registered ranges that the batch holds. */
+/* The registered ranges on which the batch has taken holds. */
 struct holds {
     struct ferryi_pin *pins[PINS_MAX];
     size_t count;
@@ -264,9 +265,9 @@ let_go(struct ferryi_batch *batch, struct holds *holds)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
 }
 
-/* Whether the piece lies in a range that the batch already holds. Sets `*out_whole` to whether the
- * piece also lies in one registered piece of that range, because a driver call must not copy across
- * the end of one. */
+/* Whether the batch already has a hold on the range that contains the piece. Sets `*out_whole` to
+ * whether the piece lies in a single registered piece of that range. A driver call must not copy
+ * across the end of a registered piece. */
 static bool
 is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes,
         bool *out_whole)
@@ -282,7 +283,7 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
 }
 
 /* Whether the device's batches can copy registered memory. Some drivers translate the addresses of
- * registered memory for single copies, but not for batches. */
+ * registered memory in single copies, but not in batches. */
 static bool
 takes_registered(const ferryi_device *device)
 {
@@ -290,8 +291,8 @@ takes_registered(const ferryi_device *device)
            !(device->capabilities & FERRY_CAN_BATCH);
 }
 
-/* Whether every piece lies in registered memory, so that it can be copied without staging. If so,
- * the function takes holds on the registered ranges. */
+/* Whether every piece of the batch lies in registered memory, so that it can be copied without
+ * staging. If so, takes holds on the registered ranges. */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -318,8 +319,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     return whole;
 }
 
-/* Copies registered memory, then releases the ranges. The copies have finished when it returns,
- * just as for pageable memory. */
+/* Copies registered memory, then releases the holds on its ranges. When the function returns, the
+ * copies have finished, as they have for pageable memory. */
 static ferry_status
 copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -342,8 +343,8 @@ copy_staged(struct ferryi_batch *batch)
     return ferryi_batch_stage(batch, ring);
 }
 
-/* Copies pageable memory without staging. If the device refuses a copy as unsupported, all bytes
- * that have not arrived are staged. */
+/* Copies pageable memory without staging. If the device refuses a copy as unsupported, stages all
+ * bytes that have not arrived. */
 static ferry_status
 copy_unstaged(struct ferryi_batch *batch)
 {
@@ -362,7 +363,7 @@ copy_pageable(struct ferryi_batch *batch)
     run->staged = false;
     if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
-    /* The device can refuse memory of which the program registered a part. */
+    /* A device can refuse memory that the program has registered in part. */
     return ferryi_run_takes_pageable(run, run->bytes / batch->count) &&
                    takes_registered(run->timeline->device)
                ? copy_unstaged(batch)

@@ -20,27 +20,29 @@ struct ferryi_piece {
     size_t bytes; /* more than 0 */
     const void *target_owner,
         *source_owner; /* the allocations that contain the two sides, or NULL for the caller's
-                          pageable memory. Adjacent pieces are joined only within one allocation */
+                          pageable memory; adjacent pieces are joined only if they lie in the same
+                          allocations */
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
-    bool pinned;  /* whether one side is host memory that the copy engine may access directly */
-    bool zeros;   /* whether the target is filled with zeros; there is no source then */
-    bool between; /* whether the target is intermediate memory, so that no progress is reported for
-                     the piece */
+    bool pinned; /* whether one side is host memory that the copy engine may access directly */
+    bool zeros;  /* whether the target is filled with zeros instead of being copied from a source */
+    bool between; /* whether the target is intermediate memory; no progress is then reported for the
+                     piece */
 };
 
 /* How the pieces are arranged in memory. */
 enum ferryi_layout {
     FERRYI_LAYOUT_ANY,
-    FERRYI_LAYOUT_ROWS /* mostly rows of a rectangle: two-dimensional copies are preferred to
-                          batched ones */
+    FERRYI_LAYOUT_ROWS /* the pieces are mostly rows of a rectangle, so two-dimensional copies are
+                          preferred to batched ones */
 };
 
 /*
- * Copies `count` pieces; there must be at least one. They must be disjoint and independent, and all
- * have the same places, `pinned` and `zeros`. `timeline` must be as for ferryi_engine_copy().
- * Statistics and traces count the pieces as one transfer, but with `zeros` each piece is a
- * transfer. job->done grows by the bytes of the pieces, in their order.
+ * Copies `count` pieces, of which there must be at least one. The pieces must be disjoint and
+ * independent. They must all have the same places, `pinned` and `zeros`. `timeline` must meet the
+ * conditions of ferryi_engine_copy(). Statistics and traces count the pieces as one transfer. With
+ * `zeros` they count each piece as a transfer. job->done is increased by the bytes of each piece,
+ * in the order of the pieces.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
                                        size_t count, enum ferryi_layout layout,

@@ -2,14 +2,14 @@
 #include "src/transfer/batch_inside.h"
 #include "src/transfer/flow.h"
 
-/* Copies pieces through chunks of a staging ring: packs them into chunks, and unpacks them on the
- * other side. */
+/* Copies pieces through chunks of a staging ring: packs the pieces into chunks, and unpacks them on
+ * the other side. */
 
-/* Maximum number of chunks in flight from a device. */
+/* Maximum number of chunks from a device that are in flight. */
 #define DEPTH 2
 
 /* Chooses how many bytes of pieces a chunk holds. Reserves space behind them for the scatter
- * kernel's table, unless the table would take half of the chunk. */
+ * kernel's table, unless the table would take half of the chunk or more. */
 static void
 plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
 {
@@ -26,7 +26,7 @@ plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
         1);
 }
 
-/* One batch that passes a ring. */
+/* One batch whose pieces are copied through a ring. */
 struct packing {
     struct ferryi_batch *batch;
     struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
@@ -42,8 +42,8 @@ table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
                : NULL;
 }
 
-/* Sets the entries to the next copies between a chunk and the device. For an upload it also packs
- * the bytes into the chunk. Sets `chunk->bytes`. */
+/* Sets the entries to the next copies between a chunk and the device. For an upload, packs the
+ * bytes into the chunk as well. Sets `chunk->bytes`. */
 static void
 pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -81,7 +81,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Submits the entries, which fill_from_host() has set. */
+/* Submits the entries that fill_from_host() has set. */
 static ferry_status
 drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -106,7 +106,7 @@ fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     ferry_status status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
         return ferryi_flow_mark_fetched(flow, chunk, timeline);
-    if (bytes > 0) /* some copies into the chunk are on their way */
+    if (bytes > 0) /* copies into the chunk may be in flight */
         (void)ferryi_chunk_settle(chunk, timeline);
     return status;
 }
@@ -128,8 +128,8 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Sets the entries to copies from a chunk to the pieces, beginning with the chunk's byte `*done`.
- * Advances `*done` behind the last byte of the entries. */
+/* Sets the entries to copies from a chunk to the pieces. The first copied byte is the chunk's byte
+ * `*done`. Increases `*done` by the bytes of the entries. */
 static void
 unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
        size_t *done)
@@ -145,7 +145,7 @@ unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi
     }
 }
 
-/* Queues the copies from a chunk, which the source device has packed, to the target device. */
+/* Queues the copies from a chunk to the target device. The source device has packed the chunk. */
 static ferry_status
 drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

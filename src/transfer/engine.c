@@ -7,8 +7,8 @@
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
-/* The default ring fits into the second-level caches of the threads that fill it. Its chunks are
- * twice as large if each chunk costs driver calls. */
+/* With this default, the ring fits into the second-level caches of the threads that fill it. The
+ * chunks are twice as large if each chunk costs driver calls. */
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
@@ -41,8 +41,8 @@ ferryi_engine_is_driven(const ferryi_engine *engine, int place)
     return !(engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE);
 }
 
-/* Returns the number of chunks in a ring. The device copies one half of them while the threads fill
- * or drain the other half, one chunk each. */
+/* Returns the number of chunks in a ring. The device copies one half of the chunks while the
+ * threads fill or drain the other half, each thread one chunk. */
 static size_t
 chunks_for(unsigned helpers)
 {
@@ -61,8 +61,8 @@ ferryi_engine_common_node(ferryi_device *const devices[], int count)
     return count > 0 ? (int)devices[1]->host_node - 1 : -1;
 }
 
-/* Helpers serve all devices, so they are bound to a node only if all devices are nearest to that
- * node. */
+/* Helpers serve all devices. So they are bound to a NUMA node only if that node is the nearest one
+ * for all devices. */
 static void
 init_helpers(ferryi_engine *engine)
 {
@@ -227,7 +227,7 @@ sum(ferry_transfer_count a, ferry_transfer_count b)
     return (ferry_transfer_count){a.copies + b.copies, a.bytes + b.bytes};
 }
 
-/* Returns the count of all transfers in a direction, direct and staged. */
+/* Returns the count of all transfers in a direction, both direct and staged. */
 static ferry_transfer_count
 read_direction(ferryi_engine *engine, ferry_direction direction)
 {
@@ -235,8 +235,8 @@ read_direction(ferryi_engine *engine, ferry_direction direction)
                ferryi_counter_read(&engine->counters[direction][true]));
 }
 
-/* Returns the count of the direct or of the staged transfers between host and device, in both
- * directions. */
+/* Returns the count of the transfers between host and device in both directions, either the direct
+ * or the staged ones. */
 static ferry_transfer_count
 read_path(ferryi_engine *engine, bool staged)
 {
@@ -413,9 +413,9 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
-/* Copies the caller's memory without staging. It waits for each part, so that reported bytes have
- * arrived and no device uses the memory after it returns. A part of registered memory stays within
- * one registered piece of `pin`. */
+/* Copies the caller's memory without staging. Waits for each part, so that reported bytes have
+ * arrived and no device uses the memory after the return. If the memory is registered, each part
+ * stays within one registered piece of `pin`. */
 static ferry_status
 copy_and_wait(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
               const char *source)
@@ -483,7 +483,7 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
 }
 
 /* Takes a hold on the registered range that contains the host's side of the transfer, and returns
- * the range. Returns NULL if there is no such range or the device cannot use it. */
+ * the range. Returns NULL if there is no such range, or if the device cannot use it. */
 static struct ferryi_pin *
 hold_pin(struct ferryi_run *run, const void *host)
 {
@@ -510,8 +510,8 @@ ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes)
            bytes > FERRYI_STAGED_MOST;
 }
 
-/* Copies pageable memory without staging. If the device refuses a copy as unsupported, all bytes
- * that have not arrived are staged. */
+/* Copies pageable memory without staging. If the device refuses a copy as unsupported, stages all
+ * bytes that have not arrived. */
 static ferry_status
 copy_unstaged(struct ferryi_run *run, void *target, void *source)
 {

@@ -4,9 +4,9 @@
 
 /*
  * Transfers between a file and the memory of a place. Host memory is read and written directly.
- * Device memory goes through the device's staging ring, so that reading chunk k + 1 overlaps the
- * upload of chunk k, and writing chunk k overlaps the download of later chunks. Statistics count
- * these transfers as uploads, downloads and host copies. Traces show the file as place -1.
+ * Device memory goes through the device's staging ring. So reading chunk k + 1 overlaps the upload
+ * of chunk k, and writing chunk k overlaps the download of later chunks. Statistics count these
+ * transfers as uploads, downloads and host copies. Traces show the file as place -1.
  */
 
 #include "src/base/file.h"
@@ -18,13 +18,13 @@ struct ferryi_file_range {
     uint64_t offset;
 };
 
-/* Loads like ferryi_engine_copy() copies. Returns FERRY_ERROR_IO if the file cannot be read or
- * written. job->done is the number of bytes that arrived. */
+/* Copies from a file to memory, like ferryi_engine_copy() between memories. Fails with IO if the
+ * file cannot be read. job->done is the number of bytes that arrived. */
 ferry_status ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
                                 struct ferryi_file_range source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
-/* Stores like ferryi_engine_load() loads. If `source` is on the host and its pointer is NULL, zeros
- * are written. */
+/* Copies from memory to a file. Fails with IO if the file cannot be written. If `source` is on the
+ * host and its pointer is NULL, zeros are written. */
 ferry_status ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target,
                                  struct ferryi_memory source, size_t bytes,
                                  ferryi_timeline *timeline, struct ferryi_transfer_job *job);

@@ -9,10 +9,10 @@
  * (file_transfer.c).
  *
  * These functions may return before a chunk is filled or drained. Either they queue a copy on a
- * device and record it as the chunk's use, or they submit the chunk's task to the helpers. The flow
- * waits for both before it drains the chunk. After draining it waits only for the task: it returns
- * a chunk that a device still reads, because the next transfer that takes the chunk waits for the
- * device.
+ * device and record the copy as a use of the chunk, or they submit the chunk's task to the helpers.
+ * The flow waits for both before it drains the chunk. After draining, it waits only for the task.
+ * The flow may return a chunk that a device still reads, because the next transfer that takes the
+ * chunk waits for the device.
  *
  * The flow counts chunks and bytes, reports progress, and checks for a cancel after each chunk.
  * After a failure it returns all chunks.
@@ -22,12 +22,12 @@
 
 struct ferryi_flow;
 
-/* Begins to fill the chunk with bytes of the transfer, from byte `flow->filled`. Sets
+/* Begins to fill the chunk with bytes of the transfer, starting at byte `flow->filled`. Sets
  * `chunk->bytes`. */
 typedef ferry_status ferryi_flow_fill(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Begins to drain the chunk, whose first byte is byte `flow->drained` of the transfer. Sets
- * `chunk->bytes` to the number of bytes that leave the chunk, which after a failure may be smaller
- * or 0. */
+/* Begins to drain the chunk. Its first byte is byte `flow->drained` of the transfer. Sets
+ * `chunk->bytes` to the number of bytes that leave the chunk. After a failure this number may be
+ * smaller or 0. */
 typedef ferry_status ferryi_flow_drain(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 
 struct ferryi_flow {
@@ -36,25 +36,25 @@ struct ferryi_flow {
     ferryi_flow_fill *fill;
     ferryi_flow_drain *drain;
     size_t limit;  /* maximum number of chunks that the flow holds */
-    size_t window; /* maximum number of chunks that are drained at once; 0 and 1: one */
-    char *target;  /* byte 0 of the target, for the functions; NULL: the target is not one range of
-                      memory */
-    const char *source; /* byte 0 of the source, for the functions; NULL: the source is not one
-                           range of memory */
-    void *user;         /* for the functions */
-    size_t filled;      /* number of bytes in all chunks so far */
-    size_t drained;     /* number of bytes in the chunks that were or are being drained */
+    size_t window; /* maximum number of chunks that are drained at the same time; 0 means 1 */
+    char *target; /* address of the target's first byte; NULL: the target is not one range of memory
+                   */
+    const char *source; /* address of the source's first byte; NULL: the source is not one range of
+                           memory */
+    void *user;         /* data for the functions */
+    size_t filled;      /* number of bytes whose filling has begun */
+    size_t drained;     /* number of bytes in the chunks whose draining has begun or ended */
     struct ferryi_chain filling, draining;
 };
 
-/* Runs the flow from byte `run->done` to the end of the transfer. */
+/* Runs the flow, from byte `run->done` to the end of the transfer. */
 ferry_status ferryi_flow_run(struct ferryi_flow *flow);
 
-/* Queues the download of `chunk->bytes` bytes, from byte `flow->filled` of `flow->source`, which is
- * memory of the source's device. */
+/* Queues the download of `chunk->bytes` bytes into the chunk. They begin at byte `flow->filled` of
+ * `flow->source`, which is memory of the source's device. */
 ferry_status ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Records the downloads into the chunk that were queued on the timeline. Waits for them if the
- * chunk holds the whole transfer. */
+/* Records the downloads into the chunk that were queued on the timeline. If the chunk holds the
+ * whole transfer, also waits for them. */
 ferry_status ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk,
                                       ferryi_timeline *timeline);
 /* Queues the upload of the chunk to `flow->target`, which is memory of the target's device. */

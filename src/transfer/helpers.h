@@ -11,8 +11,8 @@
  * The threads start at the first large transfer and end with the engine. If there are no threads,
  * for example in the child of a fork, the caller makes all copies. A thread that waits for a task
  * executes queued tasks meanwhile, so no task depends on a free thread. Filling a chunk is slow if
- * its cache lines are in the cache of a different processor, so each thread prefers chunks that it
- * filled before.
+ * its cache lines are in the cache of a different processor. So each thread prefers chunks that it
+ * has filled before.
  *
  * One mutex guards the list and the states of tasks. It is never held while bytes are copied. A
  * waiting thread polls for a while before it sleeps.
@@ -23,23 +23,24 @@
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
 
-#define FERRYI_HELPERS_MOST      15
+#define FERRYI_HELPERS_MOST 15
 
-#define FERRYI_HELPERS_NONE      0
-#define FERRYI_HELPERS_SUBMITTER 1 /* a thread that submits tasks; helpers have higher numbers */
+#define FERRYI_HELPERS_NONE 0
+#define FERRYI_HELPERS_SUBMITTER                                                                   \
+    1 /* number of every thread that submits tasks; helpers have higher numbers */
 
-/* One copy. The submitter owns the task and both memories, and must keep them until the task is
+/* One copy. The submitter owns the task and both memories, and must keep them until the task has
  * finished. */
 struct ferryi_task {
     enum ferryi_copy_loop loop;
     void *target;
     const void *source;
     size_t bytes;
-    bool given;       /* used by the helpers: whether the task was queued for them */
-    atomic_bool done; /* for the helpers: the copy was made */
-    unsigned helper;  /* at submission, the thread that should make the copy because its caches may
-                         hold the memory; after the copy, the thread that made it. FERRYI_HELPERS_*
-                         or a helper's number */
+    bool given;       /* whether the task was queued for the helpers; used only by the helpers */
+    atomic_bool done; /* whether the copy was made; used only by the helpers */
+    unsigned helper;  /* before the copy: the thread that should make the copy, because its caches
+                         may hold the memory; after the copy: the thread that made it.
+                         FERRYI_HELPERS_* or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -48,37 +49,38 @@ FERRYI_MUTEX_CLASS(ferryi_helpers_mutex);
 struct ferryi_helpers {
     struct ferryi_helpers_mutex mutex;
     ferryi_cond given, done;
-    _Atomic uint64_t shared;  /* tasks that were ever queued */
-    _Atomic uint64_t process; /* the process that started the threads; 0: not started */
-    cpu_set_t near;           /* if `bound`: the processors that are near the devices */
-    bool
-        bound; /* whether new threads run only on `near`, as far as the program's affinity allows */
+    _Atomic uint64_t shared;  /* number of tasks that were ever queued */
+    _Atomic uint64_t process; /* the process that started the threads; 0: they were not started */
+    cpu_set_t near; /* the processors that are near the devices; valid if `bound` is set */
+    bool bound; /* whether new threads run only on `near`, as far as the program's affinity allows
+                   that */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* queued tasks */
         unsigned idle, waiting; /* number of sleeping helpers; number of sleeping threads that wait
                                    for a task */
         unsigned wanted;        /* number of threads to start */
-        unsigned count;         /* running threads */
-        unsigned numbered;      /* threads that have been given their number */
+        unsigned count;         /* number of running threads */
+        unsigned numbered;      /* number of threads that have received their number */
         bool stopping;
         ferryi_thread threads[FERRYI_HELPERS_MOST];
     };
 };
 
-/* `near` holds the processors that the threads run on if it has at least one for each thread. NULL
- * stands for all processors. */
+/* `near` is the set of processors on which the threads run if it has at least one processor for
+ * each thread. NULL means all processors. */
 void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
-/* Ends the threads. Every task must have been finished. */
+/* Ends the threads. All tasks must have been finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
 
-/* Starts `wanted` threads if none were started yet.
- * @return number of threads in this process; fewer than `wanted` where the system refuses more */
+/* Starts `wanted` threads if no threads were started yet.
+ * @return number of helper threads in this process; fewer than `wanted` if the system refuses to
+ * start more */
 unsigned ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted);
 
-/* Submits a task. With `shared` it is queued for any thread. Without it the copy is made before
- * this function returns. */
+/* Submits a task. With `shared`, the task is queued and any thread may make the copy. Otherwise the
+ * copy is made before the function returns. */
 void ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, bool shared);
-/* Waits until the task is done, and makes queued copies meanwhile. */
+/* Waits until the task is done. Makes copies of queued tasks while it waits. */
 void ferryi_helpers_finish(struct ferryi_helpers *helpers, struct ferryi_task *task);
 
 #endif

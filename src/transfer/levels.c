@@ -22,7 +22,7 @@ by_begin(const void *a, const void *b)
 /* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
  * than all the rest --- */
 
-/* Shorter lists are sorted by comparing. */
+/* Minimum length of a list that is sorted digit by digit. Shorter lists are sorted by comparing. */
 #define DIGITS_FROM 64
 #define DIGITS      256
 
@@ -32,7 +32,7 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* Sorts stably by one digit of the key, by counting. */
+/* Sorts the uses by one digit of the key. This is a stable counting sort. */
 static void
 sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
               struct ferryi_use *out)
@@ -42,8 +42,8 @@ sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsign
         ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* ends[digit] is the index where the next use with this digit goes: first the begin of the
-     * digit's uses, finally their end. */
+    /* ends[digit] is the index for the next use with this digit. At first it is where the uses with
+     * this digit begin, and finally where they end. */
     for (size_t i = 0; i < count; i++)
         out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
 }
@@ -102,7 +102,7 @@ ferryi_levels_sort(struct ferryi_use *uses, size_t count)
     free(spare);
 }
 
-/* Whether all uses that overlap others are reads. */
+/* Whether no use that writes overlaps any other use. */
 static bool
 are_independent(const struct ferryi_use *uses, size_t count)
 {
@@ -129,14 +129,16 @@ struct point {
 };
 
 struct node {
-    uint32_t all[2];  /* highest value noted for the whole node: [0] by reads, [1] by writes */
-    uint32_t most[2]; /* highest value noted for the node and all nodes below it */
+    uint32_t
+        all[2]; /* highest value noted for all bytes of the node: [0] for reads, [1] for writes */
+    uint32_t most[2]; /* highest value noted for the node or any node below it */
 };
 
 struct tree {
     struct point *points; /* sorted, without duplicates */
     size_t count;
-    struct node *nodes; /* leaf i, for the bytes between points i and i + 1, is nodes[count + i] */
+    struct node *nodes; /* nodes[count + i] is leaf i, which represents the bytes between points i
+                           and i + 1 */
 };
 
 static int
@@ -179,7 +181,7 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest value noted for the leaf or a node above it. */
+/* Returns the highest value noted for the leaf or any node above it. */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {
@@ -189,7 +191,8 @@ highest_above(const struct tree *tree, size_t leaf, bool writes)
     return highest;
 }
 
-/* Returns 1 + the highest level of the reads, or the writes, of the leaves [left, right). */
+/* Returns the highest value noted for any of the leaves [left, right), for writes if `writes` is
+ * set and otherwise for reads. The value is 1 + the level of the copy. */
 static uint32_t
 find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
 {
@@ -227,8 +230,8 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
     }
 }
 
-/* Groups the uses by copy, in the order of the copies. The uses of a copy are
- * (*out_by_copy)[index[copy]] up to, but not including, index[copy + 1]. */
+/* Groups the uses by copy, in the order of the copies. The uses of a copy are the elements of
+ * *out_by_copy from index[copy] up to, but not including, index[copy + 1]. */
 static ferry_status
 index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
            const struct ferryi_use ***out_by_copy, size_t **out_index)

@@ -3,8 +3,8 @@
 #define FERRYI_LEVELS_H
 
 /*
- * Divides a list of copies into levels. A copy neither reads nor writes bytes that another copy of
- * its level writes, so the copies of a level may be made in any order or concurrently. Making the
+ * Divides a list of copies into levels. No copy reads or writes bytes that a different copy of its
+ * level writes. So the copies of a level may be made in any order or concurrently. Making the
  * levels in order has the same result as making the copies in order. The functions have no side
  * effects except temporary allocations.
  */
@@ -21,9 +21,9 @@ struct ferryi_use {
 };
 
 /*
- * Sets `levels[copy]` to the lowest possible level of each copy, from 0. Sorts `uses` by space and
- * begin. No copy may write bytes that it reads. Takes n log n steps, or n steps if the uses are
- * sorted and do not overlap.
+ * Sets `levels[copy]` to the lowest possible level of each copy; levels start at 0. Sorts `uses` by
+ * space and begin. No copy may write bytes that it reads itself. The time is proportional to n log
+ * n, or to n if the uses are sorted and do not overlap.
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
                                size_t copy_count, uint32_t *out_count);

@@ -20,7 +20,8 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Each piece except the first begins at a page boundary, so that no page belongs to two pieces. */
+/* Pieces are counted from the page boundary before the range, so each piece except the first begins
+ * at a page boundary. So no page belongs to two pieces. */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {
@@ -30,8 +31,8 @@ ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, co
     return ferryi_min_size(pins->piece_bytes - in_piece, left);
 }
 
-/* Unregisters the pieces before offset `end`. If a call fails, the memory stays registered, so the
- * call is repeated once. */
+/* Unregisters the pieces before offset `end`. A failed call leaves its piece registered, so it is
+ * repeated once. */
 static ferry_status
 unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
 {
@@ -120,7 +121,7 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Inserts a range into the list. No transfer can take a hold on the range until `settled` is set.
+/* Inserts a range into the list. Transfers cannot take a hold on the range before `settled` is set.
  */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
@@ -157,8 +158,8 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 
 /* -- registering ------------------------------------------------------------------------------- */
 
-/* Registers a range. The messages for CONFLICT and OUT_OF_MEMORY do not name the operation, so the
- * caller must add its name. */
+/* Registers a range. The messages of the failures CONFLICT and OUT_OF_MEMORY do not name the
+ * operation, so the caller must add its name. */
 static ferry_status
 add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
 {
@@ -198,8 +199,8 @@ ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
                : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
 }
 
-/* Unregisters a range for which the caller has cleared `settled`. Removes the range from the list
- * even if the driver fails. */
+/* Unregisters a range whose `settled` the caller has cleared. Removes the range from the list even
+ * if the driver fails. */
 static ferry_status
 give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -234,8 +235,8 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
 
 /* -- what the driver refused ------------------------------------------------------------------- */
 
-/* Remembers that the driver refused a range. Refusals because of a conflict or a lack of memory are
- * not remembered, because they may be temporary. */
+/* Remembers that the driver refused a range. A refusal because of a conflict or a lack of memory is
+ * not remembered, because it may be temporary. */
 static void
 note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_status status)
 {
@@ -317,8 +318,9 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
     }
 }
 
-/* Returns the first of Ferry's ranges that begins in the memory, with `settled` cleared, or NULL if
- * there is none. Waits until no transfer holds the range, and unlocks the mutex meanwhile. */
+/* Returns the first of Ferry's ranges that begins in the memory, after clearing its `settled`.
+ * Returns NULL if there is none. Waits until no transfer holds the range; the mutex is unlocked
+ * meanwhile. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -353,8 +355,8 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* If the limit is exceeded, returns one of Ferry's ranges that no transfer holds, with `settled`
- * cleared. Returns NULL if the limit is not exceeded or every range is held. */
+/* If the limit is exceeded, returns one of Ferry's ranges that no transfer holds, after clearing
+ * its `settled`. Returns NULL if the limit is not exceeded, or if every range is held. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)

@@ -49,9 +49,9 @@ ferryi_ring_clear(struct ferryi_ring *ring)
     ferryi_mutex_destroy(&ring->mutex);
 }
 
-/* Allocates a chunk's memory on the ring's NUMA node, because a copy engine reads memory of its
- * nearest node faster, and bytes then cross between nodes only once. The driver allocates by the
- * memory policy of the calling thread. */
+/* Allocates a chunk's memory on the ring's NUMA node. A copy engine reads memory of its nearest
+ * node faster, and the bytes then cross between nodes only once. The thread's memory policy is set
+ * for the call, because the driver allocates by it. */
 static ferry_status
 allocate_near(struct ferryi_ring *ring, void **out)
 {
@@ -75,15 +75,16 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
     }
-    /* Children of a fork do not inherit the chunk. Otherwise some kernels would give the parent a
-     * new page at its next write, although the device still uses the old page. */
+    /* Children of a fork do not inherit the chunk. If they did, some kernels would give the parent
+     * a new page at its next write, although the device still uses the old page. */
     ferryi_set_inherited(chunk->memory, ring->chunk_bytes, false);
     *out = chunk;
     return FERRY_OK;
 }
 
 /* Removes and returns the first free chunk that no queued work uses. If queued work uses all free
- * chunks and `any` is set, removes the chunk that was returned first. Returns NULL otherwise. */
+ * chunks and `any` is set, removes and returns the chunk that was returned to the ring first.
+ * Otherwise returns NULL. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
@@ -103,7 +104,7 @@ unlink_free(struct ferryi_ring *ring, bool any)
     return chunk;
 }
 
-/* Allocates one more chunk. Unlocks the mutex meanwhile. */
+/* Allocates one more chunk. The mutex is unlocked meanwhile. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static ferry_status
 grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
@@ -114,14 +115,14 @@ grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
     ferryi_mutex_lock(&ring->mutex);
     if (status != FERRY_OK) {
         ring->made--;
-        /* Now the ring may have no chunk that could be returned, so waiting threads must check
-         * again. */
+        /* The ring may now have no chunks at all, so threads that wait for a returned chunk must
+         * check again. */
         ferryi_cond_broadcast(&ring->given);
     }
     return status;
 }
 
-/* Takes a free chunk, which queued work may still use. */
+/* Takes a free chunk, which queued work may still be using. */
 static ferry_status
 find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
 {
@@ -155,8 +156,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* Returns the last use of the middle chunk in a list that begins with `taken` and continues with
- * the free chunks. */
+/* Returns the last use of the middle chunk of a list. The list consists of `taken`, followed by the
+ * free chunks. */
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
@@ -173,7 +174,7 @@ find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
     return used;
 }
 
-/* Whether an event that was recorded after the later use also covers the earlier use. */
+/* Whether every event that covers the later use also covers the earlier use. */
 static bool
 covers(ferryi_sync_point later, ferryi_sync_point earlier)
 {
@@ -182,11 +183,12 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 }
 
 /*
- * Waits until no work uses a chunk that was taken. It also polls the last use of the middle one of
- * the free chunks, so that short transfers find several chunks free after one wait. A caller that
- * fills small chunks alone waits for that use, which ends after half of the ring is free. Such a
- * caller waits only if it fills chunks faster than the device copies them, so the other half keeps
- * the device busy meanwhile.
+ * Waits until no work uses a chunk that was taken. Then polls the last use of the middle one of the
+ * free chunks, so that short transfers find several chunks free after one wait. With `alone`, the
+ * caller holds no other chunk. If it is alone and the chunks are small, the function waits for the
+ * middle chunk's use instead of polling, so half of the ring is free afterwards. Such a wait is
+ * needed only if the caller fills chunks faster than the device copies them. So the other half
+ * keeps the device busy meanwhile.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)

@@ -9,7 +9,7 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* Smallest size of a part of a transfer that can be cancelled and uses no ring. */
+/* Minimum size of a part of a transfer that can be cancelled and does not use a ring. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -20,7 +20,7 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* Writes the place whose device makes the transfer, and the purpose of the transfer, for messages:
+/* Writes, for messages, the place whose device makes the transfer and the purpose of the transfer:
  * `to cuda:0 for read_device of buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
@@ -37,7 +37,8 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts a number of the run's bytes to a number of the target's bytes, which the job counts. */
+/* Converts a number of the run's bytes to the number of the target's bytes, which the job counts.
+ */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -56,8 +57,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* A thread that reads the count must also see the bytes that the host wrote.
-                       */
+    if (job->arrived) /* Release order: a thread that reads the count must also see the bytes that
+                         the host wrote. */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
@@ -100,15 +101,15 @@ ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
     add_done(run->job, in_target(run, bytes));
 }
 
-/* Bytes between two calls of keep_going. */
+/* Returns the number of bytes between two calls of keep_going. */
 static size_t
 interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 {
     return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
 }
 
-/* Whether the job must stop. Calls keep_going if enough bytes have arrived since its last call, and
- * reads the flag. Ignores a request to stop if all bytes have arrived. */
+/* Whether the job must stop because its flag is set or keep_going requests it. Calls keep_going if
+ * enough bytes have arrived since its last call. Returns false if all bytes have arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -215,7 +216,8 @@ ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
     atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
-/* Returns the trace's name of a place, or "value" or "caller" if that side has no place. */
+/* Returns the name of a place in the trace. If the side has no place, returns "value" or "caller".
+ */
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
@@ -226,7 +228,8 @@ name_side(const struct ferryi_run *run, int place, bool foreign)
                      : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
-/* Returns the offset in the buffer, in bytes, where the run began; SIZE_MAX: unknown. */
+/* Returns the offset in the buffer, in bytes, at which the run began, or SIZE_MAX if it is unknown.
+ */
 static size_t
 find_offset(const struct ferryi_run *run)
 {
@@ -300,7 +303,7 @@ tell(const struct ferryi_run *run)
 }
 
 /* A transfer that failed or was cancelled must not return while work that it queued is still
- * running. */
+ * running, so it waits here. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {

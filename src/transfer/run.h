@@ -16,30 +16,30 @@
 
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
-/* Transfers of at least this size use helpers and start their threads. They use large chunks if
- * each chunk costs driver calls. */
+/* Transfers of at least this size use helpers, and start the helper threads. They use large chunks
+ * if each chunk costs driver calls. */
 #define FERRYI_HELP_FROM ((size_t)4 << 20)
 
 /* The engine's state for one device. */
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
-        ferryi_timeline *in, *out; /* opened at first use */
+        ferryi_timeline *in, *out; /* opened when first used */
         void *scatter_module;
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large;   /* a ring with large chunks for long transfers, whose chunks are
-                                   allocated at the first use */
-    _Atomic uint32_t reachable; /* set of places that the device can copy from. If a copy from a
-                                   place fails as unsupported, the place is removed */
+    struct ferryi_ring large; /* a ring of large chunks for long transfers; its chunks are allocated
+                                 when they are first used */
+    _Atomic uint32_t reachable; /* the set of places from which the device can copy; a place is
+                                   removed if a copy from it fails as unsupported */
     void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: it is not loaded, or
                               the device cannot run it */
 };
 
 struct ferryi_engine {
     struct ferryi_engine_config config; /* the defaults of chunk sizes are filled in */
-    bool fixed_ring;                    /* the program chose the size of the ring */
+    bool fixed_ring;                    /* whether the program chose the size of the ring */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
@@ -56,44 +56,46 @@ struct ferryi_engine {
 struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
-    bool shared;   /* helpers fill and drain chunks too */
-    size_t window; /* maximum number of chunks that are filled, or drained, at once */
-    size_t part;   /* bytes of a chunk that are used */
-    size_t ramp; /* number of bytes in an upload's first chunk. Each further chunk is four times as
-                    large, until `part` is reached. 0: every chunk has `part` bytes */
+    bool shared; /* whether helpers fill and drain chunks too */
+    size_t
+        window;  /* maximum number of chunks that are being filled, or drained, at the same time */
+    size_t part; /* number of bytes of each chunk that are used */
+    size_t ramp; /* number of bytes in an upload's first chunk; each further chunk has four times as
+                    many, until `part` is reached. 0: every chunk has `part` bytes */
 };
 
 struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
     uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
-    const struct ferryi_transform *transform; /* conversion of the bytes that cross; or NULL */
+    const struct ferryi_transform
+        *transform; /* conversion of the elements between source and target; or NULL */
     ferry_direction direction;
-    int target_place, source_place; /* source_place is -1 for a fill */
+    int target_place, source_place; /* source_place is -1 if this is a fill */
     ferryi_timeline *timeline;      /* NULL: no device takes part */
     ferryi_timeline
-        *second; /* for a staged peer copy: the timeline on which the source device is read */
+        *second; /* for a staged peer copy: the timeline for reading the source device */
     bool staged;
-    bool profiled; /* a profiler range is open for the run */
-    bool queued;   /* whether work was queued on a timeline since the last wait for the timeline */
-    size_t bytes;  /* bytes of this transfer */
-    size_t done; /* number of bytes that were submitted, or that have arrived if the transfer waits
-                    for its bytes */
+    bool profiled; /* whether a profiler range is open for the run */
+    bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */
+    size_t bytes;  /* number of bytes of this transfer */
+    size_t done; /* number of bytes that were submitted; if the transfer waits for its bytes, number
+                    of bytes that have arrived */
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
 /* Whether the place is the host, or a device whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 
-/* Whether each submission costs a driver call and the device makes the copies, not a host
- * processor. */
+/* Whether each submission for the place costs a driver call and the device, not a host processor,
+ * makes the copies. */
 bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
-/* Returns the host's NUMA node that all of the `count` devices, which begin at place 1, are nearest
- * to. Returns -1 if the devices' nodes differ or one is unknown. */
+/* Returns the host's NUMA node that is nearest to all of the `count` devices, which begin at place
+ * 1. Returns -1 if their nearest nodes differ or one of these is unknown. */
 int ferryi_engine_common_node(ferryi_device *const devices[], int count);
 
-/* Whether two devices are of one kind. Such devices may be peers and can wait for each other's
+/* Whether two devices are of the same kind. Such devices may be peers and can wait for each other's
  * events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
@@ -102,100 +104,102 @@ bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place,
                                   size_t bytes, ferryi_timeline *timeline,
                                   struct ferryi_transfer_job *job);
-/* Begins the run. Returns CANCELLED if the job was cancelled before the run began. */
+/* Begins the run. Returns CANCELLED if the job was already cancelled. */
 ferry_status ferryi_run_begin(struct ferryi_run *run);
-/* Records that `bytes` more bytes were submitted, or have arrived. */
+/* Records that `bytes` more bytes were submitted or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
-/* Returns CANCELLED if the job must stop: calls keep_going and reads the flag. Must be called
- * between parts, right after a part's chunk was returned. */
+/* Checks whether the job must stop, by calling keep_going and reading the flag. Returns CANCELLED
+ * if it must. Must be called between parts, right after the chunk of a part was returned. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
-/* Counts bytes that the host copied into or out of chunks. */
+/* Adds to the number of bytes that the host copied into or out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
-/* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace.
- * Returns `status`. After a failure the message contains the number of bytes that arrived. */
+/* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace
+ * callback. Returns `status`. After a failure, the message contains the number of bytes that
+ * arrived. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Waits for the work that a failed transfer queued and has not waited for yet. Keeps this thread's
- * message. */
+/* Waits for the work that a failed transfer has queued and not waited for yet. Keeps this thread's
+ * error message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
-/* Returns the number of bytes in the next part, a multiple of `unit` except at the end. It is at
- * most `largest`, the options' chunk size, and the number of bytes that are left. */
+/* Returns the number of bytes in the next part, which begins at byte `begin`. The number is a
+ * multiple of `unit` except at the end. It does not exceed `largest`, the options' chunk size, or
+ * the number of bytes that are left. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
-/* Whether the transfer can be cancelled or reports progress, so that it must be made part by part.
+/* Whether the transfer can be cancelled or reports progress. If so, it must be made part by part.
  */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
-/* Copies the run's next `bytes` bytes within host memory like memmove(). If the run is watched, it
+/* Copies the run's next `bytes` bytes within host memory, like memmove(). If the run is watched,
  * copies part by part. */
 ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source,
                                      size_t bytes);
-/* Waits for the work on the run's timeline. Must be called before the host accesses the memory. */
+/* Waits for the work on the run's timeline. The host must call it before it accesses the memory. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Pieces of pageable memory of at most this size are always staged, because an upload through the
- * ring does not wait for the device. */
+/* Pieces of pageable memory up to this size are always staged, because an upload through the ring
+ * does not wait for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
-/* Whether the run's device copies pieces of `bytes` bytes of pageable memory without staging. The
+/* Whether the run's device copies pageable memory in pieces of `bytes` bytes without staging. The
  * caller must wait for such a copy, because it is asynchronous. */
 bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
-/* Queues one copy on the timeline by the device call for the copy's direction. */
+/* Queues one copy on the timeline. The direction of the copy determines the device call. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
 /*
- * Records the queued work of the run's timeline as the last use of a chunk that is being sent. Must
- * be called before the chunk's bytes are counted as arrived. It records one event for each half of
- * the ring, so that one half is in flight while a thread waits for the other half. It does not
- * record the event of the last half: work that is ordered after the whole transfer records that
- * event.
+ * Records the queued work on the run's timeline as the last use of a chunk that is being sent. Must
+ * be called before the chunk's bytes are counted as arrived. Records one event for each half of the
+ * ring, so that one half is in flight while a thread waits for the other half. Records none after
+ * the last chunk: the first work that is ordered after the whole transfer records that event.
  */
 ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
                                   struct ferryi_chunk *chunk);
 
-/* Transfers of pageable memory through a ring (staged.c). They begin at byte run->done and apply
- * the run's transform. The pointers are to byte 0 of the transfer. */
+/* Transfers pageable memory through a ring (staged.c). The transfer begins at byte run->done and
+ * applies the run's transform. The pointers are to byte 0 of the transfer. */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
                                     void *target, const void *source);
-/* Copies from the source device's memory through the target device's ring. `run->second` must be
- * the source device's timeline. */
+/* Copies from the source device's memory through the target device's ring. `run->second` must be a
+ * timeline of the source device. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
-/* Returns the default parameters for a place: the small ring and no helpers. */
+/* Returns the default parameters of a staged transfer for a place: the small ring and no helpers.
+ */
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* Returns the number of helpers that take part in a device's long transfers. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
-/* Returns the largest useful number of helpers for a device on a machine with this many processors.
- * The device's link carries `link_bytes` bytes per second; 0: unknown. */
+/* Returns the maximum useful number of helpers for a device on a machine with this many processors.
+ * The device's link carries `link_bytes` bytes per second; 0 means unknown. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
-/* Returns the loop that copies between pageable memory and chunks of the ring in an upload or a
- * download of `bytes` bytes. */
+/* Returns the copy loop for an upload or a download of `bytes` bytes, which copies between pageable
+ * memory and chunks of the ring. */
 enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine,
                                           const struct ferryi_ring *ring, bool up, size_t bytes);
-/* Makes a staged upload or download of plain bytes. Uses the ring, loop and helpers for the size of
- * the transfer (staging.c). */
+/* Makes a staged upload or download of plain bytes. The size of the transfer determines the ring,
+ * the loop and the number of helpers (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
-/* Orders `later`, a timeline of a different device, after the work that the run's timeline is
- * ordered after. */
+/* Makes later work on `later`, a timeline of a different device, ordered after all work that the
+ * run's timeline is ordered after. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
-/* Whether the target device can copy directly from the source place. ferryi_engine_forget_peer()
- * records that the target device cannot. */
+/* The first function returns whether the target device can copy directly from the source place. The
+ * second, ferryi_engine_forget_peer(), records that it cannot. */
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
 /* Returns the small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-/* Returns the ring for a transfer of `bytes` bytes. */
+/* Returns the ring that a transfer of `bytes` bytes uses. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
-/* Returns how many bytes of each chunk a transfer of `bytes` bytes uses. Even a short transfer has
- * several chunks in flight. */
+/* Returns how many bytes of each chunk a transfer of `bytes` bytes uses. The number is chosen so
+ * that even a short transfer has several chunks in flight. */
 size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            size_t bytes);
-/* Returns the engine's `in` timeline of a place, or its `out` timeline if `out_of` is set. Opens
- * the timeline at the first call. */
+/* Returns the `in` timeline of a place, or the `out` timeline if `out_of` is set. The first call
+ * opens the timeline. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,
                                          ferryi_timeline **out);
 

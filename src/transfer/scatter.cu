@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each block copies one piece between any memories that the device can access, including pinned
+ * Each block copies one piece between any two memories that the device can access, including pinned
  * host memory. scatter_ptx.h is this file as PTX, which every driver since CUDA 6.5 accepts;
  * tests/lint/scatter.py --update generates it with clang 14:
  *

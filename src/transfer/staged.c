@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/flow.h"
 
-/* Staged transfers between one range of host memory and a device, and from device to device. */
+/* Staged transfers between one range of host memory and a device, and between two devices. */
 
 struct staged {
     struct ferryi_flow flow;
     const struct ferryi_staging *how;
-    /* sizes of an element in bytes, on the host and on the device; 1 and 1 for plain bytes */
+    /* size of an element in bytes on the host and on the device; both are 1 for plain bytes */
     size_t host_unit, device_unit;
 };
 
@@ -47,8 +47,8 @@ host_offset(const struct staged *staged, size_t device_bytes)
     return device_bytes / staged->device_unit * staged->host_unit;
 }
 
-/* Begins to copy between host memory and the chunk. Transforms run at once on the caller's thread:
- * they may be functions of the program, and may fail. */
+/* Begins to copy between host memory and the chunk. A transform runs at once on the caller's
+ * thread, because it may be a function of the program and may fail. */
 static ferry_status
 convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, const void *source)
 {
@@ -65,7 +65,8 @@ convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, co
     return FERRY_OK;
 }
 
-/* Fills the first chunks of a long upload with fewer bytes, so that the device starts early. */
+/* Fills a chunk. The first chunks of a long upload are filled with fewer bytes, so that the device
+ * starts early. */
 static ferry_status
 fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

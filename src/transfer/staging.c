@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/run.h"
 
-/* Chooses the ring, the copy loop and the helpers of a staged transfer. */
+/* Chooses the ring, the copy loop and the number of helpers of a staged transfer. */
 
-/* A transfer through large chunks is divided into at least this many parts. */
+/* Minimum number of parts into which a transfer through large chunks is divided. */
 #define PARTS_LEAST 8
-/* Number of bytes in the first chunk of an upload with helpers: small, so that the device starts
- * early. All chunks are of equal size if each thread fills only one chunk, because all of these are
- * ready at once, and if there are no helpers, because the caller fills chunks more slowly than most
- * devices copy them. In both cases small chunks would only cost driver calls. */
+/* Number of bytes in the first chunk of an upload with helpers. It is small, so that the device
+ * starts early. All chunks are of equal size in two cases, in which small chunks would only cost
+ * driver calls. The first is that each thread fills only one chunk, because all of these are ready
+ * at once. The second is that there are no helpers, because the caller fills chunks more slowly
+ * than most devices copy them. */
 #define RAMP_BYTES ((size_t)64 << 10)
-/* Number of helpers for a device whose link is unknown or slow, and maximum number for any device.
- */
+/* HELPERS_PLAIN is the number of helpers for a device whose link is unknown or slow. HELPERS_MOST
+ * is the maximum number for any device. */
 #define HELPERS_PLAIN 3
 #define HELPERS_MOST  7
-/* Assumed number of bytes that one thread copies through a ring per second, which
- * tests/gpu/staging.c measures. */
+/* Number of bytes per second that one thread is assumed to copy through a ring. tests/gpu/staging.c
+ * measures it. */
 #define THREAD_BYTES 8000000000u
 
 /* Downloads below this size leave their bytes in the caches. A longer download passes as many bytes
- * through the ring as the caches hold. It is faster to read its bytes from memory later than to
- * write them into the caches, even if they are read at once. */
+ * through the ring as the caches hold. Writing its bytes into the caches costs more than reading
+ * them from memory later, even if they are read at once. */
 #define BRIEF_BYTES ((size_t)1 << 20)
 
 /*
- * Loops of transfers of at least BRIEF_BYTES, by processor family: for uploads and downloads
- * through a ring that stays in the caches, and for both through a ring of large chunks.
+ * The loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and `download` are
+ * for a ring that stays in the caches, and `large` is for both directions through a ring of large
+ * chunks.
  */
 static const struct {
     enum ferryi_copy_loop upload, download, large;
@@ -83,8 +85,8 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
-/* The helpers and the caller together saturate the link. There are more helpers than HELPERS_PLAIN
- * only if they and the caller take at most half of the processors. */
+/* The helpers and the caller together have enough threads to saturate the link. More helpers than
+ * HELPERS_PLAIN are used only if they and the caller take at most half of the processors. */
 unsigned
 ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 {
@@ -98,8 +100,8 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 }
 
 /*
- * One thread cannot saturate most links, so helpers may use all processors except the caller's. One
- * more processor stays free if a processor also makes the device's copies.
+ * One thread cannot saturate most links, so helpers may use all processors except that of the
+ * caller. One more processor stays free if a processor also makes the device's copies.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
@@ -112,8 +114,8 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
     return spare < most ? spare : most;
 }
 
-/* Returns how many helpers take part in a transfer of `bytes` bytes. Returns 0 if the transfer
- * would end before helpers wake up. */
+/* Returns the number of helpers for a transfer of `bytes` bytes. Returns 0 if the transfer would
+ * end before the helpers wake up. */
 static unsigned
 helpers_for(ferryi_engine *engine, int place, size_t bytes)
 {
@@ -124,8 +126,8 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Two chunks for each thread keep all threads busy, while the copy engine works on the other half
- * of the ring. */
+/* Chooses the parameters of a transfer. Two chunks for each thread keep all threads busy while the
+ * copy engine works on the other half of the ring. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, bool up, size_t bytes)
 {

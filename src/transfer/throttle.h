@@ -3,9 +3,9 @@
 #define FERRYI_THROTTLE_H
 
 /*
- * Limits how far a cancellable transfer runs ahead of the device. Its work is queued in parts, of
- * which at most two are queued at once, so that progress follows the device and a cancel soon takes
- * effect.
+ * Limits how far a cancellable transfer runs ahead of the device. The transfer queues its work in
+ * parts, of which at most two are queued at the same time. So progress follows the device, and a
+ * cancel takes effect soon.
  */
 
 #include "src/stream/timeline.h"
@@ -19,14 +19,14 @@ struct ferryi_throttle {
     size_t begun;
 };
 
-/* Must be called before a part is queued. Waits until at most one earlier part is still queued. */
+/* Waits until at most one earlier part is still queued. Must be called before a part is queued. */
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
 /* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);
-/* Destroys the events without waiting for queued parts. Keeps this thread's error message. */
+/* Destroys the events, without waiting for queued parts. Keeps this thread's error message. */
 void ferryi_throttle_clear(struct ferryi_throttle *throttle);
 
-/* Destroys an event. Logs a failure, and keeps this thread's error message. */
+/* Destroys an event. A failure is logged. Keeps this thread's error message. */
 void ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, void *event);
 
 #endif

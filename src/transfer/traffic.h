@@ -3,9 +3,9 @@
 #define FERRYI_TRAFFIC_H
 
 /*
- * The transfer counters of one buffer. The engine counts a transfer both for the context and for
- * the traffic that the transfer's job names. Any thread may change any member, and a zeroed struct
- * is a valid initial state.
+ * The transfer counters of one buffer. The engine adds each transfer to the counters of the
+ * context, and to the traffic that the transfer's job names. Any thread may change any member, and
+ * a zeroed struct is a valid initial state.
  */
 
 #include <ferry/buffer.h>
@@ -15,7 +15,8 @@
 struct ferryi_traffic {
     struct ferryi_counter to_device, to_host, between_devices;
     _Atomic uint64_t evictions;
-    _Atomic uint64_t last_ns; /* time of the last transfer, by ferryi_now_ns(); 0: none yet */
+    _Atomic uint64_t
+        last_ns; /* time of the last transfer, from ferryi_now_ns(); 0: there was none yet */
 };
 
 /* Counts one transfer. Transfers within one place are not counted. Does nothing if `traffic` is
