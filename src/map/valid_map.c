@@ -252,7 +252,7 @@ change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_
 }
 
 /* Changes the part of the range that lies in the chunk. The window consists of the chunk's segments
- * that touch this part. */
+ * that overlap this part or are adjacent to it. */
 static void
 change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
              enum ferryi_change change, size_t begin, size_t end)

@@ -23,8 +23,8 @@ struct ferryi_map_chunk;
 /* The lock of the map's owner, which is a store (buffer/store.h). */
 FERRYI_LOCK_CLASS(ferryi_store_spin);
 
-/* The chunks of a map, and the spare chunks for promised changes. Before their first promise all
- * maps share one room without chunks. */
+/* The chunks of a map, and the spare chunks for promised changes. All maps share one room without
+ * chunks before their first promise. */
 struct ferryi_map_room {
     size_t segment_count; /* at least 1: a map of 0 bytes has one segment of 0 bytes with the empty
                              set */

@@ -56,7 +56,8 @@ struct ferryi_magazine {
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
-/* The last list is for blocks without a class. It never has a magazine. */
+/* Number of lists: one for each class, and a last one for blocks without a class, which never has a
+ * magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
@@ -111,8 +112,8 @@ FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
-/* Slow path of a take: fetches a magazine from the depot, or searches for an entry that the
- * timeline may use. Returns NULL if the caller must proceed without magazines. */
+/* Slow path of a take. Fetches a magazine from the depot, or searches this thread's magazines for
+ * an entry that the timeline may use. Returns NULL if the caller must proceed without magazines. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
 /* Slow path of a give: makes room by moving a full magazine to the depot. Returns false if the
  * caller must proceed without magazines. */
@@ -187,7 +188,9 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
     cache->requested[list] += bytes;
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    /* The sync point of a cached block is 0. `timeline_number` is read only if it is not 0. */
+    /* The block's own sync point is 0 while the block is cached, so it need not be written if
+     * `point` is
+     * 0. `timeline_number` is read only if the sync point is not 0. */
     if (__builtin_expect(point != 0, 0)) {
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
@@ -221,8 +224,8 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 
 /*
  * Returns a block from this thread's magazines that the timeline may use at once, or NULL if the
- * caller must take the slow path. `order` is the pool's order. If it is NULL, only a block without
- * a pending use is returned.
+ * caller must take the slow path. `order` is the pool's order. If `order` is NULL, only a block
+ * without a pending use is returned.
  */
 FERRYI_INLINE ferry_block *
 ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timeline,

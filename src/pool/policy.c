@@ -7,7 +7,8 @@
 #define SPARE_PART                                                                                 \
     2 /* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes   \
        */
-#define RESERVE_PART 8 /* a device with less than 1/RESERVE_PART of its memory free is short */
+#define RESERVE_PART                                                                               \
+    8 /* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
 #define SLACK_PART                                                                                 \
     16 /* a pool returns 1/SLACK_PART more than it must, so that it need not return memory at its  \
           next growths */

@@ -14,7 +14,7 @@ struct bounds {
     size_t keep_bytes; /* minimum number of bytes that stay cached */
     size_t want_bytes; /* number of returned bytes at which to stop */
     uint64_t until_ns; /* latest allowed time of a slab's last release */
-    bool leaving;      /* whether only slabs that a compaction is emptying are returned */
+    bool leaving;      /* whether only slabs are returned that a compaction is emptying */
 };
 
 /* Of the slabs within the bounds whose work is done, returns the one that has been empty longest.
@@ -137,7 +137,7 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
     return false;
 }
 
-/* The oldest and the newest pending use of idle blocks on each timeline; 0: none. */
+/* For each timeline, the oldest and the newest pending use of idle blocks. 0 means none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;

@@ -249,7 +249,7 @@ size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
  * no host memory for them, returns false without the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* Frees a block that is in no list, and merges it with its free neighbours. */
+/* Makes a block that is in no list free: merges it with its free neighbours into one piece. */
 FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 /* Makes a block that is in no list a free piece, and adds it to its bin unless its slab is leaving.
  */
@@ -281,7 +281,7 @@ FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab 
 /* Makes an idle or free block moving, after it was removed from its list. From then on its slab
  * counts it as live. */
 FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
-/* Whether all blocks of the slab are idle and their work is known to be done. */
+/* Whether no block of the slab is in use and all work on its blocks is known to be done. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (idle.c): under the mutex -- */
@@ -340,7 +340,7 @@ ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *req
  * with `single`. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Runs the table of steps (shortage.c) after ferryi_pool_reuse() and ferryi_pool_grow() found no
+/* Runs the table of shortage.c. Called after ferryi_pool_reuse() and ferryi_pool_grow() found no
  * memory. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);

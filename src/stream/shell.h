@@ -46,7 +46,8 @@ struct ferry_context {
                        set too */
     ferry_context *next_living,
         **living; /* links in the list of open contexts in src/buffer/after_fork.c */
-    void (*disown)(ferry_context **context); /* set by src/context.c; see ferryi_shell_disown() */
+    void (*disown)(
+        ferry_context **context); /* called by ferryi_shell_disown(); set by src/context.c */
 
     /* Options. */
     bool debug; /* whether this is a checked run (src/debug); constant */

@@ -662,8 +662,8 @@ ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
         note_seen(order->done, timeline, &event);
 }
 
-/* The tick is raised before the synchronization, just as it is before an event is recorded, so that
- * only earlier sync points count as covered. */
+/* The tick is raised before the synchronization, as before an event is recorded. So only sync
+ * points before the synchronization count as covered. */
 ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)
 {

@@ -319,7 +319,8 @@ ferry_status
 ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
     if (overlap(target, source, bytes)) {
-        /* If the copy were made in parts, later parts would read bytes that earlier parts wrote. */
+        /* The copy is made at once. In several parts, later parts would read bytes that earlier
+         * parts wrote. */
         memmove(target, source, bytes);
         ferryi_run_arrived(run, bytes);
         return ferryi_run_progress(run);

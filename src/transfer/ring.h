@@ -81,7 +81,7 @@ bool ferryi_ring_is_usable(struct ferryi_ring *ring);
  * failure it is complete unless the wait failed too.
  */
 ferry_status ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* Records the work like ferryi_chunk_mark(), and waits for it. */
+/* Does the same as ferryi_chunk_mark(), and then waits for the work. */
 ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
 /* Waits until no queued work uses the chunk. If the wait fails, the chunk's use stays recorded. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);

@@ -4,8 +4,8 @@
 
 /*
  * The internals of the engine: its struct, and one running transfer with its progress. The bytes of
- * a run are the bytes that cross the link. If elements are converted on the way, these are the
- * device's bytes.
+ * a run are the bytes that cross the link. If the host converts elements, these are the bytes on
+ * the device's side.
  */
 
 #include "src/transfer/engine.h"
