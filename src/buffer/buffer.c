@@ -402,8 +402,8 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 
 /* -- views ------------------------------------------------------------------------------------- */
 
-/* Creates a view. The caller has added a reference to the store, which the view owns. On failure
- * the reference is dropped. */
+/* Creates a view. The caller has already added a reference to the store, and the view takes over
+ * that reference. On failure the reference is dropped. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
          ferry_buffer **out)

@@ -34,8 +34,9 @@ ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
-/* Returns whether the scope must reach the end of the store. This is so if the program asked for
- * the rest of a buffer, because it uses the buffer's count while the scope is open. */
+/* Returns whether the scope must reach the end of the store. It must if the program asked for the
+ * rest of the buffer, because the program then relies on the buffer's count until the scope is
+ * closed. */
 FERRYI_INLINE bool
 ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 {

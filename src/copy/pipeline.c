@@ -307,7 +307,8 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
     return false;
 }
 
-/* The stage of the caller's thread: calls the callback for each chunk and reports the progress. */
+/* The pipeline stage that runs on the caller's thread: calls the callback for each chunk, and
+ * reports the progress. */
 static void
 work_all(struct pipeline *pipeline)
 {

@@ -100,8 +100,8 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
  * small part of these caches. */
 #define CACHED_DOWNLOAD ((size_t)1 << 20)
 
-/* Chooses the copy loop that affects the processor's caches like a copy engine. Writes to device
- * memory bypass the caches; writes to host memory bypass them only if they are large. */
+/* Chooses the copy loop that leaves the processor's caches as a copy engine would. Writes to device
+ * memory bypass the caches. Writes to host memory bypass the caches only if the copy is large. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
@@ -140,10 +140,10 @@ fill_pattern(const struct command *command)
 }
 
 /*
- * Reserves the link for the command, and returns the time at which the link has carried its bytes.
- * Each direction carries one command at a time. A real copy engine starts the next command without
- * a thread. So the start is the time when the link is free, the previous work is done and the
- * command is queued. It is not the time when this thread woke up.
+ * Reserves the link for the command, and returns the time at which the link will have carried the
+ * command's bytes. Each direction carries one command at a time. The command starts as soon as the
+ * link is free, the previous work is done and the command is queued. The time at which this thread
+ * woke up does not count, because a copy engine does not wait for a thread.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)

@@ -100,8 +100,9 @@ struct ferryi_timeline {
     _Atomic uint32_t generation; /* increased each time the timeline is reused */
     _Atomic uint32_t
         live_generation; /* equal to `generation` until the timeline is retired; then 0 */
-    _Atomic uint64_t seen[FERRYI_TIMELINES]; /* by number of the other timeline: its newest event
-                                                that this timeline is ordered after */
+    _Atomic uint64_t
+        seen[FERRYI_TIMELINES]; /* indexed by the number of another timeline: the newest
+                                   event of that timeline which this one comes after */
     ferryi_order *order;
     ferryi_device *device;
     void *native;    /* NULL once retired (numbered timelines only) */

@@ -227,8 +227,8 @@ test_disjoint_writers_lose_nothing(void **state)
  * of its pieces in an account.
  */
 struct account {
-    size_t piece,
-        pieces;        /* number of elements in a piece; number of a thread's pieces in a buffer */
+    size_t piece;      /* number of elements in a piece */
+    size_t pieces;     /* number of pieces of one thread in a buffer */
     int values[2][64]; /* one value per piece, because all elements of a piece are equal */
 };
 

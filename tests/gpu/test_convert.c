@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares conversions on a GPU with those of the host: every pair of types, every policy and every
- * search. Only a real GPU proves the kernels. fakecuda runs the kernels' source compiled as C, so
- * over it the program only tests itself.
+ * Compares conversions on a GPU with those of the host: every pair of types, every policy, and
+ * every search for a value that does not fit. Only a run on a real GPU shows that the kernels are
+ * correct. fakecuda runs the same source compiled as C, so there the program tests little more than
+ * itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>

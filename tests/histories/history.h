@@ -223,7 +223,8 @@ void history_leave_out(const char *names);
 /* -- choosing (target.c) ----------------------------------------------------------------------- */
 
 struct target choose(struct player *p);
-/* Chooses a second range of the same length. This may shorten the first range. */
+/* Chooses a second range of the length of the first. If there is not enough room, the first range
+ * is shortened, so that both have one length. */
 struct target choose_second(struct player *p, struct target *first);
 /* Returns the bounds of this player's region in the subject. */
 void own_region(const struct player *p, const struct subject *subject, size_t *out_begin,

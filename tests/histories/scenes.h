@@ -54,8 +54,8 @@ void scene_among(ferry_status status, const ferry_status *list, const char *file
 /* Returns the resident bytes of this process. */
 size_t resident_bytes(void);
 
-/* Launches a new kernel that writes `first`, `first` + 1 and so on. Its host function checks
- * arguments of every kind. */
+/* Creates a kernel that writes `first`, `first` + 1 and so on, and launches it. The kernel's host
+ * function takes one argument of every kind and checks the values. */
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 

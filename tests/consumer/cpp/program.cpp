@@ -63,8 +63,8 @@ main()
             EXPECT(view[9].length == 25.0f && view[9].direction[1] == 8.0f);
         }
 
-        /* A buffer of the C library can be used under this program's element name and under the
-         * library's. */
+        /* A buffer that the library in C made can be used with this program's name for the element
+         * type and with the library's own. */
         ferry_buffer *line = nullptr;
         ferry::check(mylib_line(context.raw(), 5, &line));
         ferry::buffer<arrow> adopted = ferry::buffer<arrow>::adopt(line);
