@@ -68,7 +68,7 @@ def exemptions(root):
             if "FERRYI_NOT_ANALYSED" not in line or line.startswith("#define"):
                 continue
             before = "\n".join(lines[max(0, number - 16):number])
-            has_reason = re.search(r"\bnot[\s*]+analysed\b", before, re.IGNORECASE) is not None
+            has_reason = re.search(r"\bnot[\s*]+analysed\b|\banalysis[\s*]+skips\b", before, re.IGNORECASE) is not None
             found.append((f"{path.relative_to(root)}:{number + 1}", has_reason))
     return found
 
