@@ -28,8 +28,8 @@ struct setting {
     const struct ferryi_cuda_driver *driver; /* NULL if the device is not a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
-    ferry_copy_region *in,
-        *out; /* filled once, because a program that repeats its copies keeps its list too */
+    /* filled once, because a program that repeats its copies keeps its list too */
+    ferry_copy_region *in, *out;
 };
 
 static size_t
@@ -225,8 +225,8 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
     snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
              up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||
             !take_time(copy_as_peer, setting, up, &singly[index]))

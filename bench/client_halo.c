@@ -24,8 +24,8 @@
 
 /* The problem that both sides solve. */
 struct plate {
-    size_t rows, columns, pitch, cells,
-        steps; /* rows and columns are counted without the ring, cells include the ring */
+    /* rows and columns are counted without the ring, cells include the ring */
+    size_t rows, columns, pitch, cells, steps;
     struct halo_way ways[HALO_WAYS];
     float *start, *results[2];
 };

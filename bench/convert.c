@@ -188,8 +188,8 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
     double bytes = (double)(setting->bytes * setting->repeats);
     char name[64];
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         times[index] = time_copy_loop(setting, arrays, setting->bytes / 2, copy);
         peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
     }
@@ -241,8 +241,8 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 
     fill(pair, arrays->source, count);
     for (size_t round = 0; round <= setting->rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
         opencv_times[index] = time_opencv(setting, pair, arrays, count);

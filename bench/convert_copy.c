@@ -142,8 +142,8 @@ measure(struct bench_report *report, struct world *world, const struct link *lin
     snprintf(name, sizeof(name), "%s/%s double_to_float", link->name,
              upload ? "upload" : "download");
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         double begun = bench_now_ns();
         if (!ours(world))
             return bench_failed(name);

@@ -223,8 +223,8 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
             !time_with_dd(files, way, &dd[index]))
             return false;

@@ -182,8 +182,8 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
     bool ok =
         arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         for (enum side side = GENERATED; side < SIDES; side++) {
             double begun = bench_now_ns();
             for (size_t i = 0; i < size->repeats; i++)

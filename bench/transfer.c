@@ -249,8 +249,8 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
 {
     static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST];
     for (size_t round = 0; round <= rounds; round++) {
-        size_t index =
-            round == 0 ? 0 : round - 1; /* round 0 warms up, so round 1 overwrites its result */
+        /* round 0 warms up, so round 1 overwrites its result */
+        size_t index = round == 0 ? 0 : round - 1;
         for (enum way way = 0; way < WAYS; way++) {
             /* The order of the two sides alternates, so that caches do not always favour the same
              * side. */

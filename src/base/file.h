@@ -14,9 +14,8 @@
 
 #include "src/base/base.h"
 
-#define FERRYI_FILE_ALIGN                                                                          \
-    4096 /* alignment of offset, memory and bytes of direct transfers; all common devices accept   \
-            it */
+/* alignment of offset, memory and bytes of direct transfers; all common devices accept it */
+#define FERRYI_FILE_ALIGN 4096
 
 enum ferryi_file_mode { FERRYI_FILE_READ, FERRYI_FILE_WRITE };
 

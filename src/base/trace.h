@@ -73,8 +73,8 @@ struct ferryi_trace_stream {
 };
 
 struct ferryi_trace_entry {
-    char
-        phase; /* X: from begun_ns until now; i: now; b, e: a scope opens or closes; C: a counter */
+    /* X: from begun_ns until now; i: now; b, e: a scope opens or closes; C: a counter */
+    char phase;
     struct ferryi_trace_text category; /* must be a plain text */
     struct ferryi_trace_text name;
     uint64_t begun_ns;                 /* a time of ferryi_now_ns() */

@@ -52,9 +52,9 @@ struct ferryi_access {
                                           Progress is reported in bytes of the range */
     uint64_t under; /* if this access is one step of a longer call: id of the claim that the longer
                        call has on this store; otherwise 0 */
-    const struct ferryi_interval_set
-        *pieces; /* the pieces of [begin, end) that are claimed, or NULL to claim all of it; allowed
-                    only with FERRYI_PLACE_NONE */
+    /* the pieces of [begin, end) that are claimed, or NULL to claim all of it; allowed only with
+     * FERRYI_PLACE_NONE */
+    const struct ferryi_interval_set *pieces;
     /* filled in by the library */
     void *pointer; /* address of byte `begin` in the replica */
     uint64_t id;

@@ -261,8 +261,8 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
 static bool
 complete_entry(struct entry *entry, const ferry_element *element)
 {
-    const char *offered =
-        ferryi_element_cuda_declaration(element); /* `element` may be interned itself */
+    /* `element` may be interned itself */
+    const char *offered = ferryi_element_cuda_declaration(element);
     const char *declaration;
 
     if (!offered || entry->element.cuda_declaration)

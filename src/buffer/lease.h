@@ -27,8 +27,8 @@ struct ferry_lease {
     size_t bytes;  /* length of the range */
     ferry_access access;
     struct ferryi_scope scope; /* constant after the open; closed if the range is empty */
-    struct ferry_lease *next,
-        *prev; /* links of the store's list, newest lease first; protected by the store's lock */
+    /* links of the store's list, newest lease first; protected by the store's lock */
+    struct ferry_lease *next, *prev;
     struct ferryi_guard_note note; /* used only in checked runs */
     char label[];
 };

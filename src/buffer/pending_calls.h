@@ -41,18 +41,18 @@ struct ferryi_pending_call;
 FERRYI_MUTEX_CLASS(ferryi_pending_calls_mutex);
 
 struct ferryi_pending_calls {
-    atomic_int
-        references; /* number of references: one of the store, and one for each use by a launch */
+    /* number of references: one of the store, and one for each use by a launch */
+    atomic_int references;
     _Atomic uint32_t pending; /* number of log entries of launches that write and have not ended */
-    _Atomic uint64_t
-        timelines; /* bits of all timelines on which launches that write were ever queued */
+    /* bits of all timelines on which launches that write were ever queued */
+    _Atomic uint64_t timelines;
     struct ferryi_pending_calls_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pending_calls_mutex) struct {
         ferryi_store *store;  /* NULL after the store is freed */
         ferryi_places places; /* places at which launches in the log write */
         struct ferryi_pending_call *log;
-        size_t first, count,
-            room; /* index of the first entry, number of entries, capacity of the log */
+        /* index of the first entry, number of entries, capacity of the log */
+        size_t first, count, room;
         uint64_t first_number; /* number of the first entry; entries are numbered consecutively */
         uint32_t failing;    /* number of log entries of launches that failed and have not ended */
         ferry_status status; /* status of the newest failure */

@@ -18,8 +18,8 @@ struct ferryi_place_backend {
     ferryi_engine *engine; /* engine whose list of page-locked memory is updated */
     ferry_context *context;
     int place;
-    struct ferryi_pool_backend
-        untraced; /* in a traced context: the functions that the traced ones call */
+    /* in a traced context: the functions that the traced ones call */
+    struct ferryi_pool_backend untraced;
     _Atomic uint64_t traced_bytes;
 };
 

@@ -271,9 +271,8 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 static void
 release_copies(ferryi_store *store)
 {
-    ferryi_lock_is_needless(
-        FERRYI_CLASS(ferryi_store_spin)); /* no handle is left, or the context is being destroyed
-                                             and all work is complete */
+    /* no handle is left, or the context is being destroyed and all work is complete */
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = store->copies[place];
         memset(&store->copies[place], 0, sizeof(copy));

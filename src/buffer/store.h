@@ -93,8 +93,8 @@ struct ferryi_interval_set {
 };
 
 #define FERRYI_CLAIM_SHARES 32
-#define FERRYI_CLAIM_ONE                                                                           \
-    (UINT64_C(1) << 32 | 1) /* value of claim_counts for one open claim in the first slot */
+/* value of claim_counts for one open claim in the first slot */
+#define FERRYI_CLAIM_ONE (UINT64_C(1) << 32 | 1)
 
 #define FERRYI_CLAIM_KIND                                                                          \
     {                                                                                              \
@@ -124,10 +124,10 @@ struct ferryi_claim {
     uint32_t generation; /* generation of the timeline */
     ferryi_site site;    /* call site of a scope; set only in a checked run */
     union {
-        const struct ferryi_interval_set
-            *pieces; /* set only in SCATTERED claims; owned by the caller */
-        struct ferryi_place_copy
-            *copy; /* the replica in use; valid only in HELD claims with a timeline */
+        /* set only in SCATTERED claims; owned by the caller */
+        const struct ferryi_interval_set *pieces;
+        /* the replica in use; valid only in HELD claims with a timeline */
+        struct ferryi_place_copy *copy;
     };
 };
 
@@ -147,17 +147,16 @@ struct ferryi_place_copy {
 
 struct ferryi_pending_calls;
 
-#define FERRYI_BUFFER_GONE                                                                         \
-    UINT64_C(0xfe44fe44deaddead) /* identity of a destroyed handle that a checked run quarantines; \
-                                    no element has it */
+/* identity of a destroyed handle that a checked run quarantines; no element has it */
+#define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead)
 
 /* A window on a store. The first window is a member of the store; views are allocated. */
 struct ferry_buffer {
     uint64_t identity; /* identity of the element, compared on every open; FERRYI_BUFFER_GONE after
                           the handle was destroyed */
     size_t offset;     /* offset of the window's first byte in the store */
-    _Atomic size_t
-        count; /* number of elements; a resize may change it while other threads open scopes */
+    /* number of elements; a resize may change it while other threads open scopes */
+    _Atomic size_t count;
     struct ferryi_store *store;
     const ferry_element *element; /* interned */
     uint32_t element_bytes;
@@ -181,9 +180,8 @@ struct ferryi_store_cold {
                                  host waits */
     ferry_status lost_status;
     char *lost_text; /* why bytes were lost; NULL if no reason is stored */
-    _Atomic(struct ferryi_pending_calls *)
-        pending_calls; /* kernels that have not run yet (pending_calls.h); NULL until the first such
-                          kernel */
+    /* kernels that have not run yet (pending_calls.h); NULL until the first such kernel */
+    _Atomic(struct ferryi_pending_calls *) pending_calls;
     _Atomic uint32_t number; /* the store's id in the context's trace, constant; 0 if not traced */
 };
 
@@ -192,16 +190,16 @@ typedef struct ferryi_store {
     union {
         struct {
             FERRYI_GUARDED_BY(ferryi_store_spin)
-            uint32_t claim_count,
-                claim_high; /* number of open claims; index after the last open slot */
+            /* number of open claims; index after the last open slot */
+            uint32_t claim_count, claim_high;
         };
         FERRYI_GUARDED_BY(ferryi_store_spin)
         uint64_t claim_counts; /* both counts as one word; the hit path adds FERRYI_CLAIM_ONE to it
                                   to open a claim */
     };
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    uint32_t claim_capacity,
-        write_claims; /* number of slots in the table; number of open claims that are not READ */
+    /* number of slots in the table; number of open claims that are not READ */
+    uint32_t claim_capacity, write_claims;
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t exists; /* set of places that have a replica */
     uint32_t shared;                                      /* set of places that use copies[0] */
     FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_claim *claims;

@@ -38,8 +38,8 @@ struct ferryi_copy_call {
     const ferry_copy_options *options;
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
-    struct ferryi_whole_call
-        *whole;   /* the call of which this one is a step, and whose options apply; or NULL */
+    /* the call of which this one is a step, and whose options apply; or NULL */
+    struct ferryi_whole_call *whole;
     bool is_hint; /* whether the call is a prefetch, for which lack of memory is not a failure */
     ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };

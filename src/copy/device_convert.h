@@ -17,8 +17,8 @@ struct ferryi_device_conversion {
     ferry_convert_policy policy;
     int place;
     ferryi_timeline *timeline; /* a timeline of `place`; all work is queued on it */
-    const struct ferryi_transform
-        *transform; /* converts on the host if there is no memory for the scratch block */
+    /* converts on the host if there is no memory for the scratch block */
+    const struct ferryi_transform *transform;
 };
 
 /* Returns whether the device at `place` can run the conversion. The program's own conversion

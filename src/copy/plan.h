@@ -18,8 +18,8 @@ struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
     const ferry_copy_options *transfer; /* options of the transfers, or NULL; they are copied */
-    struct ferryi_whole_call
-        *whole; /* the call of which the plan is a step, and whose options apply; or NULL */
+    /* the call of which the plan is a step, and whose options apply; or NULL */
+    struct ferryi_whole_call *whole;
 };
 
 typedef struct ferryi_plan ferryi_plan;

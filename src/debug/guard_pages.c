@@ -13,9 +13,8 @@
 #define STALE     4    /* flag of a page, beside its protection: newer bytes are at another place */
 #define NAME_ROOM 64
 #define TEXT_ROOM 320 /* for one part of a message */
-#define WAIT_NS                                                                                    \
-    2000000000u /* how long a fault handler waits for the mutex before the program ends without an \
-                   explanation */
+/* how long a fault handler waits for the mutex before the program ends without an explanation */
+#define WAIT_NS 2000000000u
 
 struct ferryi_guard_pages {
     struct ferryi_guard_pages *next; /* in its bucket, or in the list of retired guards */

@@ -80,8 +80,8 @@ ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_
                                       ferryi_device *location, void *stream);
 ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
                                     ferryi_device *location);
-#define FERRYI_EMULATED_GARBAGE                                                                    \
-    0xCD /* value of uninitialised memory; not zero, so that code that expects zeros fails */
+/* value of uninitialised memory; not zero, so that code that expects zeros fails */
+#define FERRYI_EMULATED_GARBAGE 0xCD
 /* Frees the memory that is left when the device closes. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 

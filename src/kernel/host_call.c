@@ -26,8 +26,8 @@
 
 struct ferryi_host_call {
     atomic_int parties;
-    ferry_context
-        *context; /* outlives the call, because the context waits for all its work before it ends */
+    /* outlives the call, because the context waits for all its work before it ends */
+    ferry_context *context;
     ferry_host_function *body;
     void *user;
     ferry_stream *stream; /* only compared with live streams; neither it nor `timeline` is

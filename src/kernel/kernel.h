@@ -56,8 +56,8 @@ struct ferry_kernel {
     size_t parameter_count;
     struct ferryi_kernel_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
-    _Atomic(struct ferryi_kernel_code *)
-        code[FERRYI_DEVICES_MAX + 1]; /* by place; NULL: not loaded */
+    /* by place; NULL: not loaded */
+    _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
     atomic_bool dead; /* whether the kernel was destroyed; set while the list's mutex is held */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
     struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */

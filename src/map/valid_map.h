@@ -37,8 +37,8 @@ struct ferryi_map_room {
 
 typedef struct ferryi_valid_map {
     size_t bytes;
-    ferryi_places
-        whole; /* the set of all bytes while the map has only one segment; otherwise empty */
+    /* the set of all bytes while the map has only one segment; otherwise empty */
+    ferryi_places whole;
     uint32_t reserved;            /* number of changes for which room is promised */
     struct ferryi_map_room *room; /* not NULL after the initialisation */
 } ferryi_valid_map;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LEVELS                                                                                     \
-    64 /* number of levels: the level of a slab is the number of 64ths of its bytes that are live  \
-        */
+/* number of levels: the level of a slab is the number of 64ths of its bytes that are live */
+#define LEVELS 64
 #define SPARSE 57 /* slabs of this level and above are too full to be emptied */
 
 /*
@@ -81,8 +80,8 @@ begin(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
-    ferryi_caches_lock_out(
-        pool); /* threads read block->list without the mutex, so they must be locked out */
+    /* threads read block->list without the mutex, so they must be locked out */
+    ferryi_caches_lock_out(pool);
     choose(pool);
     ferryi_caches_let_in(pool);
     ferryi_mutex_unlock(&pool->mutex);

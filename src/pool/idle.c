@@ -3,8 +3,8 @@
 
 #include "src/pool/magazine.h"
 
-#define LOOK                                                                                       \
-    8 /* maximum number of suitable pending blocks that are examined from one end of a list */
+/* maximum number of suitable pending blocks that are examined from one end of a list */
+#define LOOK      8
 #define LOOK_BACK 64
 
 /* -- lists ------------------------------------------------------------------------------------- */
@@ -65,8 +65,8 @@ look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool a
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
-        bool waits = any && !ferryi_sync_point_is_unknown(
-                                pool->config.order, block->point); /* a stream can wait for it */
+        /* a stream can wait for it */
+        bool waits = any && !ferryi_sync_point_is_unknown(pool->config.order, block->point);
         if (waits ||
             ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point))
             return block;

@@ -33,24 +33,24 @@
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of the sentinel entry */
 #define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
-#define FERRYI_CACHE_SLOTS                                                                         \
-    16 /* number of slots of a thread; with more pools than slots, several pools share a slot */
+/* number of slots of a thread; with more pools than slots, several pools share a slot */
+#define FERRYI_CACHE_SLOTS      16
 #define FERRYI_CACHE_TIME_EVERY 256 /* number of gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* the block's last use */
-    uint64_t
-        since; /* approximate time of the block's release in ns; larger for each later release */
+    /* approximate time of the block's release in ns; larger for each later release */
+    uint64_t since;
 };
 
 /* A stack of released blocks of one class. It is aligned so that magazines of different threads
  * share no cache line. */
 struct ferryi_magazine {
-    _Alignas(
-        FERRYI_CACHE_LINE) struct ferryi_magazine *next; /* next magazine in the depot's list */
-    struct ferryi_magazine_entry *top,
-        *end; /* `top` is the newest entry, `end` the last entry that may be used */
+    /* next magazine in the depot's list */
+    _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next;
+    /* `top` is the newest entry, `end` the last entry that may be used */
+    struct ferryi_magazine_entry *top, *end;
     /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which a take recognizes
      * an empty magazine. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
@@ -71,12 +71,12 @@ struct ferryi_cache {
     struct ferryi_link in_pool;
     /* Indexed by list. These are two arrays, so that a hit reaches each magazine with one scaled
      * index. */
-    struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS],
-        *spare[FERRYI_CACHE_LISTS]; /* ferryi_no_magazine until one is needed */
+    /* ferryi_no_magazine until one is needed */
+    struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS], *spare[FERRYI_CACHE_LISTS];
     /* Counts by list that were not yet added to the pool's counts. */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    uint64_t
-        requested[FERRYI_CACHE_LISTS]; /* bytes taken minus bytes released, modulo 2^64, by list */
+    /* bytes taken minus bytes released, modulo 2^64, by list */
+    uint64_t requested[FERRYI_CACHE_LISTS];
 };
 
 struct ferryi_thread_caches {

@@ -4,14 +4,13 @@
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
 #define NEVER_MUCH      ((size_t)128 << 20) /* up to this many reserved bytes are never too many */
-#define SPARE_PART                                                                                 \
-    2 /* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes   \
-       */
-#define RESERVE_PART                                                                               \
-    8 /* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
-#define SLACK_PART                                                                                 \
-    16 /* a pool returns 1/SLACK_PART more than it must, so that it need not return memory at its  \
-          next growths */
+/* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes */
+#define SPARE_PART 2
+/* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
+#define RESERVE_PART 8
+/* a pool returns 1/SLACK_PART more than it must, so that it need not return memory at its next
+ * growths */
+#define SLACK_PART 16
 
 /* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
  * policy, and the pool's slow paths apply it. */

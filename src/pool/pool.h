@@ -76,10 +76,9 @@ struct ferryi_pool_config {
                            limit; 0: no limit */
     ferry_pool_options options;
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
-    ferryi_allocation_log
-        *allocation_log; /* NULL: no log. If the pool is created, it owns the log and closes it.
-                            With a log, threads have no caches, so every take and give uses the slow
-                            path, which writes the log */
+    /* NULL: no log. If the pool is created, it owns the log and closes it. With a log, threads have
+     * no caches, so every take and give uses the slow path, which writes the log */
+    ferryi_allocation_log *allocation_log;
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);

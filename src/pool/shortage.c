@@ -17,8 +17,8 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    bool
-        evicted; /* whether replicas were evicted, so that queued work may still use their memory */
+    /* whether replicas were evicted, so that queued work may still use their memory */
+    bool evicted;
 };
 
 /* Uses up one attempt. Returns false if none was left. */

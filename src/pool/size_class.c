@@ -40,8 +40,8 @@ ferryi_pool_bin_of(size_t bytes)
 {
     if (bytes <= 1024)
         return 0;
-    unsigned bin =
-        54u - (unsigned)__builtin_clzll((unsigned long long)bytes - 1); /* 1025..2048 is bin 1 */
+    /* 1025..2048 is bin 1 */
+    unsigned bin = 54u - (unsigned)__builtin_clzll((unsigned long long)bytes - 1);
     return bin < FERRY_POOL_CLASS_COUNT ? bin : FERRY_POOL_CLASS_COUNT - 1;
 }
 

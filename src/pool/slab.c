@@ -314,8 +314,8 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    atomic_store(&slab->leaving,
-                 false); /* the compaction that marked the slab may have ended meanwhile */
+    /* the compaction that marked the slab may have ended meanwhile */
+    atomic_store(&slab->leaving, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;

@@ -32,16 +32,15 @@
 
 #include "src/pool/pool.h"
 
-#define FERRYI_POOL_CLASSES                                                                        \
-    160 /* 8 classes up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
+/* 8 classes up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
+#define FERRYI_POOL_CLASSES 160
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
 /* Maximum size of the blocks that are carved from slabs. Their classes are the small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-#define FERRYI_POOL_PIECE_BINS                                                                     \
-    112 /* number of bins for free pieces: one for each class up to the size of the largest slab   \
-         */
+/* number of bins for free pieces: one for each class up to the size of the largest slab */
+#define FERRYI_POOL_PIECE_BINS 112
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
@@ -71,8 +70,8 @@ struct ferryi_slab {
                    */
     size_t bytes; /* size of the allocation */
     bool large;   /* whether the slab is one large block, which is never split */
-    atomic_bool
-        leaving; /* whether a compaction is emptying the slab; takes then use none of its blocks */
+    /* whether a compaction is emptying the slab; takes then use none of its blocks */
+    atomic_bool leaving;
 #ifdef FERRYI_RED_ZONES
     void *heap; /* set by ferryi_red_zone_came() */
 #endif
@@ -100,8 +99,8 @@ struct ferry_pool {
         size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        struct ferryi_pool_class
-            classes[FERRYI_POOL_CLASSES + 1];                /* the last one is for exact sizes */
+        /* the last one is for exact sizes */
+        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1];
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
         struct ferryi_link slabs, empties;
@@ -118,8 +117,8 @@ struct ferry_pool {
                                (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        struct ferryi_pool_counters
-            baseline; /* values at the last reset of the public statistics */
+        /* values at the last reset of the public statistics */
+        struct ferryi_pool_counters baseline;
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };

@@ -44,8 +44,8 @@ struct ferry_context {
     bool shared;         /* whether ferry_context_shared() has returned the context */
     bool inherited; /* whether a parent process created the context before a fork; `closed` is then
                        set too */
-    ferry_context *next_living,
-        **living; /* links in the list of open contexts in src/buffer/after_fork.c */
+    /* links in the list of open contexts in src/buffer/after_fork.c */
+    ferry_context *next_living, **living;
     void (*disown)(
         ferry_context **context); /* called by ferryi_shell_disown(); set by src/context.c */
 
@@ -95,8 +95,8 @@ struct ferry_context {
     /* The registry of buffers: src/buffer/store.c. */
     atomic_uint ending_wraps; /* number of stores that were removed from the list but are not
                                  completely freed */
-    struct ferryi_stores_mutex
-        store_mutex; /* locked only while a buffer is created or destroyed, or buffers are listed */
+    /* locked only while a buffer is created or destroyed, or buffers are listed */
+    struct ferryi_stores_mutex store_mutex;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
         struct ferryi_store *hand; /* the store that eviction visits next; NULL: the oldest store */

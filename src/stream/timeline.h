@@ -80,9 +80,9 @@ typedef struct ferryi_timeline ferryi_timeline;
 struct ferryi_timeline_event {
     void *event;     /* the driver's event; created at the first use of the slot */
     uint64_t number; /* 0: the event was never recorded */
-    uint64_t
-        seen[FERRYI_TIMELINES]; /* `seen` of the timeline when the event was recorded; a stream that
-                                   waits for the event is ordered after these events too */
+    /* `seen` of the timeline when the event was recorded; a stream that waits for the event is
+     * ordered after these events too */
+    uint64_t seen[FERRYI_TIMELINES];
 };
 
 FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
@@ -91,18 +91,18 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    _Atomic uint64_t
-        used;        /* 1 + the tick at the last use that was noted; 0: no use was noted yet */
+    /* 1 + the tick at the last use that was noted; 0: no use was noted yet */
+    _Atomic uint64_t used;
     uint64_t bit;    /* the bit that represents the number in sets of timelines; 0: no number */
     unsigned number; /* 0: uses are joined */
     int place;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
     _Atomic uint32_t generation; /* increased each time the timeline is reused */
-    _Atomic uint32_t
-        live_generation; /* equal to `generation` until the timeline is retired; then 0 */
-    _Atomic uint64_t
-        seen[FERRYI_TIMELINES]; /* indexed by the number of another timeline: the newest
-                                   event of that timeline which this one comes after */
+    /* equal to `generation` until the timeline is retired; then 0 */
+    _Atomic uint32_t live_generation;
+    /* indexed by the number of another timeline: the newest event of that timeline which this one
+     * comes after */
+    _Atomic uint64_t seen[FERRYI_TIMELINES];
     ferryi_order *order;
     ferryi_device *device;
     void *native;    /* NULL once retired (numbered timelines only) */
@@ -115,10 +115,10 @@ struct ferryi_timeline {
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
-    _Atomic(ferryi_timeline *)
-        uploads;                      /* the timeline of the uploads on a stream of the program; see
-                                         ferryi_timeline_of_uploads(). NULL: not created yet */
-    ferryi_timeline *next_unnumbered; /* next timeline in the list of the order */
+    /* the timeline of the uploads on a stream of the program; see ferryi_timeline_of_uploads().
+     * NULL: not created yet */
+    _Atomic(ferryi_timeline *) uploads;
+    ferryi_timeline *next_unnumbered;   /* next timeline in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -130,17 +130,17 @@ struct ferryi_order {
     _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number: the timeline's newest event that is known
                                                 to be complete */
     ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
-    _Atomic(ferryi_timeline *)
-        joins[FERRYI_DEVICES_MAX + 1]; /* by place; created when first needed */
-    _Atomic(ferryi_timeline *)
-        unknown[FERRYI_DEVICES_MAX + 1]; /* by place: the timeline of the streams that Ferry does
-                                            not know; NULL until it is first needed */
-    _Atomic uint64_t unknown_set;        /* bits of the timelines in `unknown` */
+    /* by place; created when first needed */
+    _Atomic(ferryi_timeline *) joins[FERRYI_DEVICES_MAX + 1];
+    /* by place: the timeline of the streams that Ferry does not know; NULL until it is first
+     * needed */
+    _Atomic(ferryi_timeline *) unknown[FERRYI_DEVICES_MAX + 1];
+    _Atomic uint64_t unknown_set; /* bits of the timelines in `unknown` */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     ferryi_timeline *unnumbered; /* list of the timelines without a number */
     struct ferryi_order_mutex mutex;
-    struct ferryi_join_mutex
-        join_mutex; /* held while a join timeline is opened, so that each place has only one */
+    /* held while a join timeline is opened, so that each place has only one */
+    struct ferryi_join_mutex join_mutex;
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     int internal_reserve; /* numbers reserved for internal timelines that are not opened yet; each
                              device needs three of them */

@@ -18,10 +18,9 @@ struct ferryi_piece {
     void *target;
     const void *source;
     size_t bytes; /* more than 0 */
-    const void *target_owner,
-        *source_owner; /* the allocations that contain the two sides, or NULL for the caller's
-                          pageable memory; adjacent pieces are joined only if they lie in the same
-                          allocations */
+    /* the allocations that contain the two sides, or NULL for the caller's pageable memory;
+     * adjacent pieces are joined only if they lie in the same allocations */
+    const void *target_owner, *source_owner;
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
     bool pinned; /* whether one side is host memory that the copy engine may access directly */

@@ -25,9 +25,9 @@ struct ferryi_batch {
     size_t room, entry_count;
     const void *last_owner; /* the allocation that contains the memory of the last entry that is not
                                in the chunk */
-    struct ferryi_scatter_entry
-        *table; /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in
-                   a different chunk; NULL if there is no table */
+    /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in a different
+     * chunk; NULL if there is no table */
+    struct ferryi_scatter_entry *table;
     size_t table_at;   /* offset of the table in a chunk; the chunk's size if there is no table */
     size_t packed_max; /* maximum number of bytes of pieces in a chunk */
 };

@@ -44,8 +44,8 @@ struct ferryi_traffic;
 struct ferryi_memory {
     int place; /* 0: the host */
     void *pointer;
-    bool
-        pinned; /* whether the pointer is to host memory that the copy engine may access directly */
+    /* whether the pointer is to host memory that the copy engine may access directly */
+    bool pinned;
 };
 
 /* The caller's description of a call's transfers, for traces, progress reports and cancellation,
@@ -92,8 +92,8 @@ struct ferryi_engine_config {
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;
-    size_t chunk_bytes,
-        chunk_count; /* size and number of the chunks of a ring; 0: the engine chooses */
+    /* size and number of the chunks of a ring; 0: the engine chooses */
+    size_t chunk_bytes, chunk_count;
     enum ferryi_staging_loop copy;
     unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the
                          engine chooses */

@@ -26,8 +26,8 @@
 #define FERRYI_HELPERS_MOST 15
 
 #define FERRYI_HELPERS_NONE 0
-#define FERRYI_HELPERS_SUBMITTER                                                                   \
-    1 /* number of every thread that submits tasks; helpers have higher numbers */
+/* number of every thread that submits tasks; helpers have higher numbers */
+#define FERRYI_HELPERS_SUBMITTER 1
 
 /* One copy. The submitter owns the task and both memories, and must keep them until the task has
  * finished. */

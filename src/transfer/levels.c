@@ -129,8 +129,8 @@ struct point {
 };
 
 struct node {
-    uint32_t
-        all[2]; /* highest value noted for all bytes of the node: [0] for reads, [1] for writes */
+    /* highest value noted for all bytes of the node: [0] for reads, [1] for writes */
+    uint32_t all[2];
     uint32_t most[2]; /* highest value noted for the node or any node below it */
 };
 

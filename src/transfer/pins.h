@@ -42,8 +42,8 @@ struct ferryi_pin_refusal {
 };
 
 struct ferryi_pins {
-    ferryi_device
-        *device; /* the device that registers memory for all devices; NULL: no device can */
+    /* the device that registers memory for all devices; NULL: no device can */
+    ferryi_device *device;
     const struct ferryi_log *log;
     size_t piece_bytes, limit_bytes;
     struct ferryi_pins_mutex mutex;
@@ -60,8 +60,8 @@ struct ferryi_pins {
     };
     atomic_bool refused;  /* whether the driver has ever refused a range */
     _Atomic size_t count; /* number of items; it changes only under the mutex */
-    _Atomic uint64_t
-        turned; /* number of Ferry's ranges that were registered since the statistics were reset */
+    /* number of Ferry's ranges that were registered since the statistics were reset */
+    _Atomic uint64_t turned;
 };
 
 void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,

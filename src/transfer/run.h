@@ -43,8 +43,8 @@ struct ferryi_engine {
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
-    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]
-                                  [2];      /* by direction, and [0] direct, [1] staged */
+    /* by direction, and [0] direct, [1] staged */
+    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2];
     _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes; number of those
                                                that helpers filled or drained */
     _Atomic uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks */
@@ -57,8 +57,8 @@ struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
     bool shared; /* whether helpers fill and drain chunks too */
-    size_t
-        window;  /* maximum number of chunks that are being filled, or drained, at the same time */
+    /* maximum number of chunks that are being filled, or drained, at the same time */
+    size_t window;
     size_t part; /* number of bytes of each chunk that are used */
     size_t ramp; /* number of bytes in an upload's first chunk; each further chunk has four times as
                     many, until `part` is reached. 0: every chunk has `part` bytes */
@@ -68,13 +68,13 @@ struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
     uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
-    const struct ferryi_transform
-        *transform; /* conversion of the elements between source and target; or NULL */
+    /* conversion of the elements between source and target; or NULL */
+    const struct ferryi_transform *transform;
     ferry_direction direction;
     int target_place, source_place; /* source_place is -1 if this is a fill */
     ferryi_timeline *timeline;      /* NULL: no device takes part */
-    ferryi_timeline
-        *second; /* for a staged peer copy: the timeline for reading the source device */
+    /* for a staged peer copy: the timeline for reading the source device */
+    ferryi_timeline *second;
     bool staged;
     bool profiled; /* whether a profiler range is open for the run */
     bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */

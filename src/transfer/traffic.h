@@ -15,8 +15,8 @@
 struct ferryi_traffic {
     struct ferryi_counter to_device, to_host, between_devices;
     _Atomic uint64_t evictions;
-    _Atomic uint64_t
-        last_ns; /* time of the last transfer, from ferryi_now_ns(); 0: there was none yet */
+    /* time of the last transfer, from ferryi_now_ns(); 0: there was none yet */
+    _Atomic uint64_t last_ns;
 };
 
 /* Counts one transfer. Transfers within one place are not counted. Does nothing if `traffic` is

@@ -441,8 +441,8 @@ test_unknown_places_are_refused_everywhere(void **state)
     REFUSED(FERRY_ERROR_UNSUPPORTED, b,
             ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
     REFUSED(INVALID, b,
-            ferry_buffer_mark_dirty(
-                b, 0, 1, 0, f->stream)); /* a stream of a device cannot mark the host's replica */
+            /* a stream of a device cannot mark the host's replica */
+            ferry_buffer_mark_dirty(b, 0, 1, 0, f->stream));
     if (f->places > 1) {
         REFUSES(INVALID, b, memory,
                 ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));

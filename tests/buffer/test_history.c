@@ -24,12 +24,12 @@
 #define BUFFERS      3
 #define MANY_BUFFERS 16 /* number of buffers in the history with little memory */
 #define PINNABLE     3
-#define SHORT_BYTES                                                                                \
-    (100 << 10)         /* device memory limit: pinned buffers, two in a call and a resize fit */
-#define ROOM       4096 /* largest count of a buffer; several chunks of the small staging ring */
-#define VIEWS      3
-#define PENDING    4
-#define BIT(place) (1u << (place))
+/* device memory limit: pinned buffers, two in a call and a resize fit */
+#define SHORT_BYTES (100 << 10)
+#define ROOM        4096 /* largest count of a buffer; several chunks of the small staging ring */
+#define VIEWS       3
+#define PENDING     4
+#define BIT(place)  (1u << (place))
 
 struct cell {
     int32_t value;

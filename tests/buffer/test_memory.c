@@ -445,8 +445,8 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
-    uint64_t before =
-        device_frees(pool); /* on a slow machine the calls below may free some blocks */
+    /* on a slow machine the calls below may free some blocks */
+    uint64_t before = device_frees(pool);
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));
     ferryi_sleep_ns(20 * 1000 * 1000);

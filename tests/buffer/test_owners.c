@@ -366,8 +366,8 @@ test_the_last_owner_may_be_a_host_function(void **state)
     ferry_buffer *b = make_named(&o, "left");
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, COUNT);
     OK(ferry_kernel_create(o.context, &source, &kernel));
-    atomic_store(&o.step,
-                 !o.apart); /* on other devices the function runs inside the launch or a wait */
+    /* on other devices the function runs inside the launch or a wait */
+    atomic_store(&o.step, !o.apart);
     OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
     if (!o.apart)
         OK(ferry_stream_synchronize(o.stream));

@@ -790,8 +790,8 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
-        ferryi_sleep_ns(
-            1000); /* leaves times without an open scope, even if checks make scopes slow */
+        /* leaves times without an open scope, even if checks make scopes slow */
+        ferryi_sleep_ns(1000);
     }
     if (m->index == 0)
         atomic_store(&m->team->counter, 1);

@@ -27,8 +27,8 @@ void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
  * be open at a time. */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
-    ferryi_device
-        *device; /* owns the pinned memory that the kernels read; NULL if they read none */
+    /* owns the pinned memory that the kernels read; NULL if they read none */
+    ferryi_device *device;
 } work;
 
 /* Returns the PTX of the kernels. */

@@ -142,13 +142,13 @@ struct target {
  */
 struct held {
     struct loan loan;
-    struct target
-        t; /* range in the base buffer; if its subject is NULL, the buffer no longer has a handle */
+    /* range in the base buffer; if its subject is NULL, the buffer no longer has a handle */
+    struct target t;
     bool used, open; /* a closed lease stays in use, because its memory still exists */
     ferry_access access;
     int place;
-    unsigned
-        stream; /* stream of the holder's device work, which the call may or may not have named */
+    /* stream of the holder's device work, which the call may or may not have named */
+    unsigned stream;
     char label[24];
     int32_t expected[LENGTH_MAX]; /* values in its memory while it is open */
 };

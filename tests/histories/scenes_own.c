@@ -22,8 +22,8 @@ struct owned {
     ferry_buffer *buffer, *view;
     struct loan loan;
     unsigned items, last, order; /* the owner `last` is destroyed after all others */
-    atomic_int ended,
-        errors; /* numbers of log messages: the context ended on a separate thread, and errors */
+    /* numbers of log messages: the context ended on a separate thread, and errors */
+    atomic_int ended, errors;
 };
 
 static void

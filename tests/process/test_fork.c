@@ -41,8 +41,8 @@ struct things {
     ferry_pool *pool;
     ferry_block *block;
     ferry_scope scope; /* an open READ scope */
-    ferry_lease *
-        leases[3]; /* the first open on the host, the second open on the device, the third closed */
+    /* the first open on the host, the second open on the device, the third closed */
+    ferry_lease *leases[3];
 };
 
 /* -- in the child: no checks of the test framework, which would jump into the parent's tests --- */

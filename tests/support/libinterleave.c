@@ -17,8 +17,8 @@ void interleave_point(const void *site);
 
 /* How one seed delays threads. Longer sleeps are less frequent. */
 struct manner {
-    uint64_t yields,
-        sleeps; /* one in (this number + 1) points is delayed; a power of two minus one */
+    /* one in (this number + 1) points is delayed; a power of two minus one */
+    uint64_t yields, sleeps;
     uint32_t longest_ns;
     uint32_t hot; /* one in (this number + 1) sites is hot; a power of two minus one */
 };

@@ -44,9 +44,9 @@ struct rig_event {
 typedef struct rig {
     ferryi_device head;
     struct rig_stream *streams;
-    int live_allocations, live_events,
-        live_streams; /* number of objects that users of the device have not freed */
-    int fail_in;      /* number of calls before the call that fails; if negative, no call fails */
+    /* number of objects that users of the device have not freed */
+    int live_allocations, live_events, live_streams;
+    int fail_in; /* number of calls before the call that fails; if negative, no call fails */
     ferry_status fail_with;
     bool tripped;
     const char *fail_slot; /* name of the call that can fail; NULL: any */

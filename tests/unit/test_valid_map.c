@@ -411,8 +411,8 @@ test_one_promise_is_enough_for_two_splits(void **state)
     take_excess(&map);
     promise(&map);
     assert_true(map.room->spare_count >= 2);
-    ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin,
-                            end); /* the segments between are not merged */
+    /* the segments between are not merged */
+    ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end);
     assert_int_equal(map.room->chunk_count, chunks + 2);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
