@@ -85,11 +85,13 @@ void
 ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes)
 {
     copy_groups *groups = bytes >= FERRYI_COPY_LOOP_FROM ? groups_of(loop) : NULL;
-    size_t head = groups ? (0 - (uintptr_t)target) % FERRYI_PAGE : 0;
-    copy_by_libc(target, source, head);
-    if (groups)
-        head += groups((char *)target + head, (const char *)source + head, bytes - head);
-    copy_by_libc((char *)target + head, (const char *)source + head, bytes - head);
+    size_t done = 0;
+    if (groups) {
+        done = (0 - (uintptr_t)target) % FERRYI_PAGE;
+        copy_by_libc(target, source, done);
+        done += groups((char *)target + done, (const char *)source + done, bytes - done);
+    }
+    copy_by_libc((char *)target + done, (const char *)source + done, bytes - done);
 }
 
 #else

@@ -33,6 +33,10 @@ struct ferryi_plan {
     size_t piece_count, piece_room;
 };
 
+/* Enlarges an array of the plan that has `*room` items, so that it holds at least `needed`. Returns
+ * the array, which may have moved. Returns NULL, and leaves the array as it is, without memory. */
+void *ferryi_plan_grow(void *items, size_t *room, size_t needed, size_t item_bytes);
+
 /* Runs the copies, level by level. */
 ferry_status ferryi_plan_run(struct ferryi_whole_call *call);
 

@@ -51,15 +51,12 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
         plan->pieces[plan->piece_count - 1].bytes += piece->bytes;
         return FERRY_OK;
     }
-    if (plan->piece_count == plan->piece_room) {
-        size_t room = plan->piece_room ? 2 * plan->piece_room : ferryi_max_size(plan->count, 4);
-        struct ferryi_piece *grown = realloc(plan->pieces, room * sizeof(*grown));
-        if (!grown)
-            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces",
-                               room);
-        plan->pieces = grown;
-        plan->piece_room = room;
-    }
+    size_t needed = plan->piece_room ? plan->piece_count + 1 : ferryi_max_size(plan->count, 4);
+    struct ferryi_piece *pieces =
+        ferryi_plan_grow(plan->pieces, &plan->piece_room, needed, sizeof(*pieces));
+    if (!pieces)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces", needed);
+    plan->pieces = pieces;
     if (piece->target_owner) {
         ferry_status status = ferryi_store_promise(store_of(piece->target_owner), 1);
         if (status != FERRY_OK)

@@ -98,14 +98,14 @@ fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     const struct packing *packing = flow->user;
     struct ferryi_batch *batch = packing->batch;
-    ferryi_timeline *timeline = flow->run->second ? flow->run->second : flow->run->timeline;
+    ferryi_timeline *timeline = ferryi_run_source_timeline(flow->run);
     size_t bytes;
     batch->timeline = timeline;
     batch->direction = FERRY_DIRECTION_DOWNLOAD;
     pack(batch, flow, chunk);
     ferry_status status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
-        return ferryi_flow_mark_fetched(flow, chunk, timeline);
+        return ferryi_flow_mark_fetched(flow, chunk);
     if (bytes > 0) /* copies into the chunk may be in flight */
         (void)ferryi_chunk_settle(chunk, timeline);
     return status;

@@ -7,9 +7,9 @@
  * wait without an event costs fewer driver calls. Otherwise the event is recorded now, so that a
  * wait for this chunk does not include later chunks. */
 ferry_status
-ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk,
-                         ferryi_timeline *timeline)
+ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
+    ferryi_timeline *timeline = ferryi_run_source_timeline(flow->run);
     if (chunk->bytes == flow->run->bytes)
         return ferryi_chunk_settle(chunk, timeline);
     ferry_status status = ferryi_chunk_mark(chunk, timeline);
@@ -20,13 +20,13 @@ ferry_status
 ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     struct ferryi_run *run = flow->run;
-    ferryi_timeline *timeline = run->second ? run->second : run->timeline;
+    ferryi_timeline *timeline = ferryi_run_source_timeline(run);
     ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory,
                                       flow->source + flow->filled, chunk->bytes, timeline->native);
     if (status != FERRY_OK)
         return status;
     run->queued = true;
-    return ferryi_flow_mark_fetched(flow, chunk, timeline);
+    return ferryi_flow_mark_fetched(flow, chunk);
 }
 
 ferry_status

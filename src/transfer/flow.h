@@ -53,10 +53,9 @@ ferry_status ferryi_flow_run(struct ferryi_flow *flow);
 /* Queues the download of `chunk->bytes` bytes into the chunk. They begin at byte `flow->filled` of
  * `flow->source`, which is memory of the source's device. */
 ferry_status ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Records the downloads into the chunk that were queued on the timeline. If the chunk holds the
- * whole transfer, also waits for them. */
-ferry_status ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk,
-                                      ferryi_timeline *timeline);
+/* Records the downloads into the chunk that were queued on the timeline of the source device. If
+ * the chunk holds the whole transfer, also waits for them. */
+ferry_status ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 /* Queues the upload of the chunk to `flow->target`, which is memory of the target's device. */
 ferryi_flow_drain ferryi_flow_send;
 

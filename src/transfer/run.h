@@ -84,6 +84,13 @@ struct ferryi_run {
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
+/* Returns the timeline on which the source device is read. */
+static inline ferryi_timeline *
+ferryi_run_source_timeline(const struct ferryi_run *run)
+{
+    return run->second ? run->second : run->timeline;
+}
+
 /* Whether the place is the host, or a device whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 
