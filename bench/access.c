@@ -184,7 +184,7 @@ measure_one_thread(struct subject *subject, struct bench_report *report, bool qu
             .value = bench_median(samples[kind], rounds),
             .peer = PEER_NAME,
             .peer_value = peer,
-            .goal = {BENCH_AT_MOST, 1.75},
+            .goal = {BENCH_AT_MOST, strncmp(kinds[kind].name, "device", 6) == 0 ? 1.40 : 1.25},
         };
         bench_report_add(report, &record);
     }

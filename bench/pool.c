@@ -112,7 +112,7 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     mean.peer = exp(mean.peer);
     for (size_t i = 0; i < heaps.count; i++)
         mean.heap[i] = exp(mean.heap[i]);
-    times_add(report, "geomean", &mean, &heaps, 0.65);
+    times_add(report, "geomean", &mean, &heaps, 0.35);
     double mixed = times[pattern_find("mixed/1024/random") - patterns].pool,
            fixed = times[pattern_find("64KiB/1024/random") - patterns].pool;
     times_add_peer(report, "mixed/1024/random/1thread", mixed, "64KiB/1024", fixed, 2.0);
@@ -139,7 +139,7 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
     if (!ok)
         return bench_failed("making holes");
     times_add_peer(report, "65536holes/64/random/1thread", with.pool, "without holes", without.pool,
-                   2.0);
+                   1.2);
     return true;
 }
 
@@ -189,7 +189,7 @@ count_instructions(struct bench_report *report, const char *name, const char *me
         .metric = metric,
         .unit = "instructions",
         .value = instructions,
-        .goal = {BENCH_AT_MOST, 120},
+        .goal = {BENCH_AT_MOST, 110},
     };
     bench_report_add(report, &record);
 }

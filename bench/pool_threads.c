@@ -110,7 +110,7 @@ threads_measure_patterns(const struct subject *subject, const struct heaps *heap
         snprintf(name, sizeof(name), "%s/2threads", names[i]);
         times_add(report, name, &time, heaps, 0);
         if (pattern->live <= 64 && pattern->bytes)
-            times_add_peer(report, name, time.pool, "1thread", one[pattern - patterns].pool, 2.0);
+            times_add_peer(report, name, time.pool, "1thread", one[pattern - patterns].pool, 1.5);
     }
     return true;
 }
@@ -229,6 +229,6 @@ threads_measure_hand_over(const struct subject *subject, const struct heaps *hea
     time.peer = bench_median(peer, rounds);
     for (size_t i = 0; i < heaps->count; i++)
         time.heap[i] = bench_median(heap[i], rounds);
-    times_add(report, "64KiB/handover/2threads", &time, heaps, 0.4);
+    times_add(report, "64KiB/handover/2threads", &time, heaps, 0.2);
     return true;
 }

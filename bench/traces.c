@@ -66,7 +66,7 @@ time_takes(const struct script *script, replay_opener *open,
 static bool
 measure_trace(struct bench_report *report, const char *name, const struct script *script)
 {
-    const struct bench_goal none = {BENCH_NO_GOAL, 0}, goal = {BENCH_AT_MOST, 1.20};
+    const struct bench_goal none = {BENCH_NO_GOAL, 0}, goal = {BENCH_AT_MOST, 1.10};
     struct allocator_options options = {.devices = "host", .streams = script->streams};
     uint64_t most = 8 * script->peak_bytes;
     double live = (double)script->peak_bytes / 1048576.0, pool_ns, best_fit_ns, pool_reserved,
