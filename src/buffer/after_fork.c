@@ -4,7 +4,7 @@
 #include "src/base/fork.h"
 #include "src/buffer/store.h"
 
-/* The list of open contexts of the process, for the fork handlers. */
+/* The open contexts of the process, which the fork handlers visit. */
 
 FERRYI_MUTEX_CLASS(ferryi_living_mutex);
 static struct ferryi_living_mutex mutex = FERRYI_MUTEX_INITIALIZER;
@@ -55,7 +55,7 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* The lock analysis skips this function, because it unlocks what hold_lists() locked. */
+/* The lock analysis skips this function, because it unlocks the mutexes that hold_lists() locked. */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)
