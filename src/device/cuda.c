@@ -61,8 +61,8 @@ status_of(ferryi_cu_result result)
 }
 
 /* Returns whether the error shows that other code in the process has reset the device. After a
- * reset, the context has a different id. Ferry's streams, events and memory no longer exist, so
- * calls that use them return one of the errors below or crash. */
+ * reset, the context has a different id, and Ferry's streams, events and memory no longer exist. At
+ * best, calls that use these objects return one of the errors below. */
 static bool
 is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 {
@@ -461,8 +461,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_PEER;
     /* If the device walks the host's page tables, kernels may use any host memory. Copies are
      * unnecessary only if device and host share the physical memory, too. A discrete device on a
-     * coherent link, such as GH200, has fast memory of its own. Copying data into that memory pays
-     * off. */
+     * coherent link, such as GH200, has separate, fast memory, so copying data into that memory
+     * pays off. */
     if (has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         can |= cuda->integrated ? FERRYI_DEVICE_COHERENT : FERRYI_DEVICE_TAKES_PAGEABLE;

@@ -138,8 +138,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
         return ferryi_fail_in(st, "find the kernel %s in code on cuda:%d", name, cuda->ordinal);
     function->module = module;
     function->native = native;
-    /* The subtraction cannot rely on SHARED_BYTES_FREE alone: a cubin built for larger limits may
-     * use more static shared memory. */
+    /* A cubin built for larger limits may use more static shared memory than SHARED_BYTES_FREE. The
+     * limit of its dynamic shared memory then starts at 0. */
     atomic_init(&function->allowed,
                 shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
     ferryi_mutex_lock(&cuda->launch_mutex);

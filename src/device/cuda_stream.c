@@ -72,8 +72,8 @@ fail:
 }
 
 /* Checks that the program's stream belongs to the device's primary context, because an event can
- * only be recorded on streams of its own context. Streams of green contexts, and of contexts that
- * the program created, belong to different contexts. */
+ * only be recorded on streams of the context in which it was created. Streams of green contexts,
+ * and of contexts that the program created, belong to different contexts. */
 ferry_status
 ferryi_cuda_stream_check(ferryi_device *device, void *stream)
 {

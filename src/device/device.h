@@ -109,8 +109,8 @@ struct ferryi_device_ops {
      * coherent devices, whose memory is host memory. */
     ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
     /* host_register page-locks host memory that is not registered yet; host_unregister undoes this.
-     * The caller still owns the memory. If the process cannot write the memory, device work must
-     * not write it either. */
+     * The caller still owns the memory. If the process cannot write the memory, the device can only
+     * read it. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 
@@ -218,7 +218,7 @@ struct ferryi_device_ops {
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
 };
 
-/* The base of every device. An implementation embeds it as the first member of its own struct.
+/* The base of every device. An implementation embeds this struct as the first member of its struct.
  * Opening a device sets the members; afterwards only the counters change. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;

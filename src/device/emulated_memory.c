@@ -89,8 +89,8 @@ insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range
 
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 
-/* Adds the range to the list. Refuses a range that overlaps a range in the list. Refuses it also if
- * the allocated bytes would exceed `limit`. */
+/* Adds the range to the list. Refuses a range that overlaps a range in the list or would raise the
+ * allocated bytes above `limit`. */
 static enum add_result
 add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
 {
