@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests that load ranges of buffers from files and store them to files. The functions below replace
- * the system calls on files, and can be made to fail. */
+ * the system calls on files. Tests can make these functions fail. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -24,11 +24,9 @@
 static struct {
     bool interrupted; /* every other call ends with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    off_t broken_at; /* file offset: a call that begins there fails with EIO, and earlier calls stop
-                        before it; 0: none */
-    bool refuses_direct; /* whether O_DIRECT is accepted by open() and refused later */
-    unsigned unsized_at; /* which of the next queries of a file's size fails with EIO, counted from
-                            1; 0: none */
+    off_t broken_at; /* file offset at which calls fail with EIO; a call that begins before it stops there; 0: no call fails */
+    bool refuses_direct; /* whether open() accepts O_DIRECT although later direct reads and writes fail */
+    unsigned unsized_at; /* which of the next queries of a file's size fails with EIO, counted from 1; 0: no query fails */
     unsigned calls, interruptions;
     int refuses_cut; /* errno of the next call that truncates a file; 0: it succeeds */
 } system_does;
@@ -114,7 +112,7 @@ stream_or_null(fixture *f, int place)
     return place ? stream_of(f, place) : NULL;
 }
 
-/* Makes a buffer with -1 in every element, current at the place. */
+/* Makes a buffer whose elements are all -1 and current at the place. */
 static ferry_buffer *
 make_old(fixture *f, int place)
 {
@@ -154,7 +152,8 @@ test_loads_arrive_where_they_should(void **state)
     }
 }
 
-/* A load without a stream writes at a place where the range is current, so it fetches nothing. */
+/* A load without a stream writes at a place where the range is current, so it need not fetch old
+ * bytes. */
 static void
 test_loads_go_where_the_range_is_current(void **state)
 {
@@ -195,8 +194,8 @@ test_stores_change_nothing_but_the_file(void **state)
     }
 }
 
-/* Stored ranges can be loaded again without a change: with odd offsets and lengths, with many
- * chunks, through the page cache and with O_DIRECT. */
+/* A stored range can be loaded again without a change. The test uses odd offsets and lengths, many
+ * chunks, the page cache and O_DIRECT. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -233,8 +232,9 @@ test_round_trips_are_exact(void **state)
     free(got);
 }
 
-/* A store keeps the bytes of an existing file before `file_offset`. It truncates the file after its
- * range, unless the option to keep the rest is set. A gap before the range reads as zero. */
+/* A store keeps the bytes of an existing file before `file_offset`. It truncates the file after the
+ * stored range, unless the option to keep the rest is set. A gap in the file before the range reads
+ * as zero. */
 static void
 test_what_a_store_leaves_of_a_file(void **state)
 {
@@ -407,7 +407,8 @@ test_wrong_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Returns the number of new elements at the front. Checks that all other elements are old. */
+/* Returns how many elements, counted from the front, have their new value. Checks that all other
+ * elements have their old value. */
 static size_t
 count_new(ferry_buffer *b)
 {
@@ -533,8 +534,8 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
-/* If the size of the file cannot be queried during a load or store, the call fails, even if it has
- * copied all bytes. */
+/* If the size of the file cannot be queried during a load or store, the call fails. It even fails
+ * if it has already copied all bytes. */
 static void
 test_sizes_that_cannot_be_learnt(void **state)
 {
@@ -593,8 +594,8 @@ test_progress_and_cancel(void **state)
     }
 }
 
-/* A store truncates the file after its range, even if a signal interrupts the system call. If the
- * system call fails for another reason, the store fails. */
+/* A store truncates the file after the stored range. It repeats the system call if a signal
+ * interrupts it. If the system call fails for a different reason, the store fails. */
 static void
 test_cuts_that_fail(void **state)
 {

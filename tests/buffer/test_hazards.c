@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the order of work across streams. No stale or torn bytes may be read, and there must be no
- * needless waits or driver calls. */
+/* Tests the order of work on different streams. No stale or torn bytes may be read, and no wait or
+ * driver call may be needless. */
 #include "tests/buffer/work.h"
 
 #include <stdatomic.h>
@@ -39,8 +39,8 @@ test_read_after_write(void **state)
     }
 }
 
-/* Two streams copy x into y and z, and then c overwrites x. The test waits for c first, so the
- * overwrite would run before the reads if c were not ordered after them. */
+/* Streams a and b copy x into y and z, and then stream c overwrites x. The test waits for c first.
+ * So the overwrite would run before the copies if c were not ordered after them. */
 static void
 overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y,
                         ferry_buffer *z)
@@ -66,7 +66,8 @@ test_write_after_read(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Tests the same if the read is a hit, which takes the fast path when it is opened and closed. */
+/* Tests that an overwrite on one stream waits for a read on a different stream if the read is a
+ * hit. A hit takes the fast path when it is opened and closed. */
 static void
 test_write_after_a_read_that_was_a_hit(void **state)
 {
@@ -281,7 +282,7 @@ test_close_from_another_thread(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* A scope outlives the stream that it was opened on. */
+/* A scope stays valid when the stream that it was opened on is destroyed. */
 static void
 test_close_after_the_stream_is_gone(void **state)
 {
@@ -345,8 +346,8 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* The first use on a different stream costs a record and a wait, and a record when it is
-     * closed. Later uses make no driver call, because the order is already known. */
+    /* The first use on a different stream costs one record and one wait when it is opened, and one
+     * record when it is closed. Later uses make no driver call, because the order is already known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);
@@ -434,8 +435,8 @@ test_destroy_with_work_in_flight(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* If there is memory for only one block, the block is reused while it is still in use. The next
- * owner's work is ordered after that use. */
+/* If there is memory for only one block, the block is reused while queued work still uses it. The
+ * work of the block's next owner is ordered after the queued work. */
 static void
 test_memory_handed_on_while_in_use(void **state)
 {
@@ -622,7 +623,8 @@ test_marks_are_ordered_on_their_stream(void **state)
 
 /* -- who need not wait ------------------------------------------------------------------------- */
 
-/* A thread that opens the gate after a while, so that a test fails instead of hanging. */
+/* A thread that opens the gate after a while. A test that waits wrongly then fails and does not
+ * hang. */
 struct watchdog {
     pthread_t thread;
     atomic_bool finished, late;
@@ -656,8 +658,8 @@ open_gate(struct watchdog *dog)
     assert_false(atomic_load(&dog->late));
 }
 
-/* While a kernel reads the device replica, the host replica may be written, although the device
- * replica was uploaded from the host replica. */
+/* While a kernel reads the device replica, the host replica may be written. This holds even if the
+ * device replica was uploaded from the host replica. */
 static void
 check_host_is_free(fixture *f, ferry_buffer *x)
 {
@@ -778,8 +780,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* Before it wrote this buffer for round r, the host waited for the kernels of round r - 2,
-         * but not for later ones. */
+        /* When the host has written this buffer for round r, it has waited for the kernels of round
+         * r - 2. It has not waited for later kernels. */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }
@@ -797,8 +799,8 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* A host function may run only after its output was overwritten at a different place and removed at
- * its own. The old output must not become current again. */
+/* The output of a host function may be overwritten at one place and removed at its own place before
+ * the function runs. The old output must then not become current again. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {
@@ -828,8 +830,8 @@ test_a_late_body_brings_nothing_back(void **state)
     work_close(&w);
 }
 
-/* A queued host function reads the bytes that were current when it was queued, even if they are
- * later overwritten at a different place and removed where the function reads them. */
+/* A queued host function reads the bytes that were current when it was queued. This holds even if
+ * the bytes are overwritten at a different place and then removed from the function's place. */
 static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {

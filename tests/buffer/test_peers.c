@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests three devices, with and without peer access. A buffer may be current at any subset of
- * places, and bytes take the shortest path. */
+ * places. Transfers take the shortest path. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -116,8 +116,8 @@ test_the_way_between_devices(void **state)
     for_each_world(check_ways);
 }
 
-/* If a device has the bytes and can reach the target, it is the source of a transfer. Otherwise the
- * source is the host. */
+/* A device that has the bytes and can reach the target is preferred as the source of a transfer. If
+ * there is no such device, the host is the source. */
 static void
 check_sources(fixture *f, bool without_peers)
 {
@@ -130,7 +130,7 @@ check_sources(fixture *f, bool without_peers)
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
     before = moved(f);
     touch(f, b, 1, FERRY_READ, 0,
-          FERRY_REST); /* places 0, 2 and 3 have the bytes: the lowest device is chosen */
+          FERRY_REST); /* places 0, 2 and 3 have the bytes, so the device with the lowest number, place 2, is the source */
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
     /* All four places have the bytes, so a read at any place copies nothing. */
@@ -159,8 +159,8 @@ test_the_source_is_the_nearest(void **state)
     for_each_world(check_sources);
 }
 
-/* One buffer may be current at any subset of places. The test compares it with a model that has a
- * set of places for each element. */
+/* One buffer may be current at any subset of places. The test compares the buffer with a model that
+ * has a set of places for each element. */
 static void
 check_subsets(fixture *f, bool without_peers)
 {
@@ -240,8 +240,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* Each level takes one submission for each ordered pair of places. That is far less than one for
- * each range or row. */
+/* Each level of a batch takes one submission for each ordered pair of places. That is far fewer
+ * submissions than one for each range or row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -371,7 +371,7 @@ test_part_of_the_ranges_goes(void **state)
 }
 
 /* Makes the N-th device call fail. Each element must then hold its old or its new value, the same
- * at every place, and the next try must succeed. Returns false if there are fewer calls. */
+ * at every place. The next try must succeed. Returns false if fewer than N calls were made. */
 static bool
 fail_call(fixture *f, uint64_t nth)
 {

@@ -12,11 +12,11 @@
 
 enum { COUNT = 6000, CHUNK = 4096 };
 
-/* The places where each buffer is current when the call begins. */
+/* The places where each buffer is current when the tested call begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* An operation has two targets, a buffer and memory, each with old and new values of its elements.
- * It has sources of both kinds as well. */
+/* The objects of one operation. It has two targets, a buffer and memory, each with old and new
+ * values of its elements. It has two sources, too: a buffer and memory. */
 struct world {
     fixture *f;
     const struct operation *operation;
@@ -35,14 +35,15 @@ struct operation {
     void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which
                                             hold the old values before the call */
     size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
-    bool in_order; /* whether elements arrive in order, from the first one on */
+    bool in_order; /* whether elements become new in order, from the first element on */
 };
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
-/* The copies that make up a batch. Each is also a row of a rectangle. */
+/* The kinds of copies in a batch: from memory, between buffers, and to memory. Each kind can be
+ * made as rows of a rectangle, too. */
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
@@ -136,8 +137,8 @@ run_rows_out(struct world *w, const ferry_copy_options *options)
     return copy_rows_to(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
 }
 
-/* Overlapping rows are copied through intermediate memory. Bytes copied to that memory do not count
- * as progress. */
+/* Overlapping rows are copied through intermediate memory. Copies into the intermediate memory do
+ * not count as progress. */
 enum { SHIFT = 7 };
 
 static ferry_status
@@ -177,8 +178,8 @@ expect_shifted(struct world *w)
     memcpy(w->new_target + SHIFT, w->old_target, (COUNT - SHIFT) * sizeof(int32_t));
 }
 
-/* Makes two conversions. The first runs on the device if the device can convert, the second at the
- * host. */
+/* Makes two conversions. The first runs on the device if the device can convert. The second runs at
+ * the host. */
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
@@ -251,7 +252,7 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* A host function must check the values, so they are fetched from the device. The fetched bytes do
+/* The check uses a host function, so the values are fetched from the device. The fetched bytes do
  * not count as progress. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
@@ -361,7 +362,8 @@ complain(const struct world *w, const char *what, size_t index)
 }
 
 /* Returns the number of bytes in elements that have their new value. Fails if an element has
- * neither value. Also fails if the operation is in order and a new element follows an old one. */
+ * neither its old nor its new value. Fails if the operation is in order and a new element follows
+ * an old one. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
 {
@@ -469,8 +471,8 @@ bytes_of(const struct world *w)
                                        : 0);
 }
 
-/* bytes_done never decreases, and it is equal to bytes_total in the last call. Both count the bytes
- * of all targets together. */
+/* bytes_done never decreases, and equals bytes_total in the last call of the callback. Both count
+ * the bytes of all targets together. */
 static void
 check_progress(fixture *f, const struct operation *operation, enum start start)
 {
