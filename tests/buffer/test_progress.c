@@ -497,8 +497,8 @@ test_progress_rises_to_the_total(void **state)
 
 /* -- cancelling -------------------------------------------------------------------------------- */
 
-/* Checks that each chunk holds its old or its new value, and that the valid map is correct for
- * each. */
+/* Checks that each chunk of the target holds its old or its new value, and that the valid map is
+ * correct for each chunk. */
 static void
 check_cancelled(struct world *w, ferry_status status, const struct watch *watch)
 {
@@ -525,7 +525,7 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
         const ferry_copy_options options = watched_by(&watch);
         status = operation->run(&w, &options);
         check_cancelled(&w, status, &watch);
-        /* A cancelled call leaves no state behind, so the same call succeeds afterwards. */
+        /* A cancelled call leaves no state behind, so a repetition of the call succeeds. */
         if (status != FERRY_OK) {
             OK(operation->run(&w, NULL));
             if (operation->run != run_batch_over_itself &&
@@ -543,7 +543,7 @@ test_cancel_at_each_chunk(void **state)
     for_each_start(*state, cancel_at_each_chunk);
 }
 
-/* A thread that cancels the call after some chunks. */
+/* A thread that cancels the call after a given number of chunks. */
 struct stopper {
     struct watch watch;
     ferryi_mutex mutex;
@@ -616,8 +616,8 @@ test_another_thread_cancels(void **state)
 
 /* -- failing ----------------------------------------------------------------------------------- */
 
-/* Makes the N-th call to the fault device fail. The valid map must stay correct, and the message
- * must count only bytes that arrived. Returns false if there are fewer calls. */
+/* Makes the N-th call to the fault device fail. The valid map must stay correct. The error message
+ * must count only bytes that arrived. Returns false if fewer than N calls were made. */
 static bool
 fail_call(fixture *f, const struct operation *operation, enum start start, uint64_t nth)
 {
@@ -637,7 +637,7 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         assert_int_equal(arrived, watch.total);
     else if (status != FERRY_ERROR_DEVICE || !strstr(ferry_last_error(), "fault injected"))
         complain(&w, ferry_status_name(status), nth);
-    /* The bytes that were reported as progress must have arrived. */
+    /* Checks that all bytes that were reported as progress have arrived. */
     assert_true(arrived >= watch.last);
     const char *message = strstr(ferry_last_error(), " bytes of which arrived");
     if (status != FERRY_OK && message) {
@@ -706,12 +706,12 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));
         } else {
-            /* The bytes that arrived are the first ones of the range. They are current at the
-             * place. */
+            /* The bytes that arrived before the cancel are the first bytes of the range. They are
+             * current at the place. */
             assert_int_equal(status, FERRY_ERROR_CANCELLED);
             check_message(&w, watch.last, sizeof(w.old_target));
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
-            /* The bytes that are current are not copied again. */
+            /* The second sync does not copy bytes again that are already current at the place. */
             ferry_transfer_stats before = moved(f), after;
             OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);
@@ -722,7 +722,8 @@ sync_and_cancel(fixture *f, int place, enum start start)
             expect_counting(f, w.target, other, 0, FERRY_REST, 1000);
         end_world(&w);
     } while (status != FERRY_OK);
-    /* All bytes, or a third of them, are copied, which takes several chunks. */
+    /* The sync copied all bytes or a third of them. That takes several chunks, so it was cancelled
+     * at several points. */
     if (!f->coherent && (place == 0 ? start == AT_DEVICE : start == AT_HOST))
         assert_true(stop > 5);
 }
@@ -736,7 +737,8 @@ test_sync_to_tells_and_can_be_cancelled(void **state)
     for (int place = 0; place <= f->places; place++)
         for (enum start start = 0; start < STARTS; start++)
             sync_and_cancel(f, place, start);
-    /* Progress in a range inside the buffer counts bytes from the beginning of that range. */
+    /* The progress of a copy to a range inside the buffer counts bytes from the beginning of that
+     * range. */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     struct watch watch = {0};
     const ferry_copy_options options = watched_by(&watch);
