@@ -239,7 +239,7 @@ test_refused_pages_are_reported(void **state)
 static atomic_bool faulting;
 static struct sigaction uncaught; /* the signal action from before cmocka installed an action that survives faults */
 
-/* Holds the lock of the guards as if it were changing the protection of pages. */
+/* Opens a scope, which holds the lock of the guards while it changes the protection of pages. */
 static void *
 keep_busy(void *user)
 {

@@ -14,7 +14,7 @@
 enum {
     PIN_AFTER = 10,
     PINS_IN = PIN_AFTER + 1
-}; /* default of pin_after: number of the transfer on which the replica is pinned, counted from 1 */
+}; /* the default of pin_after; number of the transfer that pins the replica, counted from 1 */
 
 /* Allocates zeroed memory on separate pages, because a strict driver refuses to lock a page twice. */
 static void *

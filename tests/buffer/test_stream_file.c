@@ -21,7 +21,7 @@ struct job {
     off_t cut_to;
     bool waits_for_next;    /* whether the `work` callback returns only after the next chunk has been loaded */
     uint64_t loaded_before; /* bytes loaded before the pipeline */
-    size_t device_most, host_most; /* peak number of live bytes at place 1 and at the host, over all calls of the callback */
+    size_t device_most, host_most; /* peak of live and cached bytes at place 1 and at the host, in all calls of `work` */
     size_t tells, reported, total, stop_at;
     bool expects_work; /* whether to check that reported work is done; the check counts host functions since `pending_calls_before` */
     unsigned pending_calls_before;

@@ -151,8 +151,8 @@ note_caller(void *opaque)
     atomic_store(&caller->called, true);
 }
 
-/* Determines whether the device performs work immediately. If it does, a host function has run on
- * this thread before host_call returns. */
+/* Determines whether the device performs work immediately. On such a device, a host function runs
+ * on this thread before host_call returns. */
 static void
 find_out_immediate(void)
 {

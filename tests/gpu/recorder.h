@@ -55,7 +55,7 @@ int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARA
 void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
 void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
                         ferryi_cu_result result);
-/* If the call freed a block, forgets the block. */
+/* If the call freed a block, removes the block from the recorder's list of blocks. */
 void recorder_forget(const struct recorder_call *call);
 
 #endif
