@@ -160,7 +160,8 @@ goes_straight(const struct ferryi_access *access, const struct ferryi_move *move
 }
 
 /* Records that a directly queued upload reads the host replica and writes the device replica. The
- * next write to the host replica then waits for the upload, but not for later work on the stream. */
+ * next write to the host replica then waits for the upload, but not for later work on the stream.
+ */
 static void
 note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
 {

@@ -33,19 +33,26 @@ struct ferryi_access {
     ferryi_store *store;
     size_t begin, end; /* range in bytes, begin < end */
     uint8_t access;    /* ferry_access, or FERRYI_ACCESS_DROP */
-    uint8_t place; /* place of the access. FERRYI_PLACE_NONE means that the range is only claimed, and that no memory is prepared */
-    bool user; /* whether a user's scope makes the access. While it is open, conflicting calls fail with BUSY. If false, a call of the library makes the access, and conflicting calls wait */
-    bool to_end;     /* whether `end` must be the end of the store; if it is not, the access fails with OUT_OF_RANGE */
-    bool whole;      /* whether the claim covers the whole store. Claiming then sets `begin` and `end` to all bytes, or to one byte if the store is empty */
-    bool is_launch;  /* whether the access belongs to a kernel launch, whose reads and writes are tracked in pending_calls.h */
+    uint8_t place; /* place of the access. FERRYI_PLACE_NONE means that the range is only claimed,
+                      and that no memory is prepared */
+    bool user; /* whether a user's scope makes the access: conflicting calls then fail with BUSY. If
+                  false, a call of the library makes the access: conflicting calls then wait */
+    bool to_end; /* whether `end` must be the end of the store; if it is not, the access fails with
+                    OUT_OF_RANGE */
+    bool whole; /* whether the claim covers the whole store. Claiming then sets `begin` and `end` to
+                   all bytes, or to one byte if the store is empty */
+    bool is_launch;  /* whether the access belongs to a kernel launch, whose reads and writes are
+                        tracked in pending_calls.h */
     bool derives;    /* whether the call copies or converts the bytes that it reads */
     bool writes_all; /* whether the call itself writes every byte that it commits, so that the range
                         is not zeroed first */
     ferryi_site site;          /* call site of a user's scope; set only in a checked run */
     ferryi_timeline *timeline; /* timeline of the work; NULL for work of the host */
     const char *reason; /* name of the operation for traces and messages, such as "read_device" */
-    const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL. Progress is counted in bytes of the range */
-    uint64_t under; /* id of the longer call's claim on this store, if this access is one step of a longer call; otherwise 0 */
+    const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL.
+                                          Progress is counted in bytes of the range */
+    uint64_t under; /* id of the longer call's claim on this store, if this access is one step of a
+                       longer call; otherwise 0 */
     /* the pieces of [begin, end) that are claimed; NULL if the whole range is claimed. Pieces are
      * allowed only if the place is FERRYI_PLACE_NONE */
     const struct ferryi_interval_set *pieces;
@@ -53,7 +60,8 @@ struct ferryi_access {
     void *pointer; /* address of byte `begin` in the replica */
     uint64_t id;
     uint32_t slot;
-    uint32_t relied; /* number of open writes of the same stream that this access will commit. For each write, the access owns one promise (room reserved in the map) */
+    uint32_t relied; /* number of open writes of the same stream that this access will commit. For
+                        each write, the access owns one promise (room reserved in the map) */
 };
 
 /*
@@ -72,8 +80,11 @@ const char *ferryi_scope_call(int access, int place);
 
 enum ferryi_close {
     FERRYI_CLOSE_COMMIT,  /* commits a write, or records a read */
-    FERRYI_CLOSE_ABANDON, /* closes a write that may have changed bytes, and records the use. The place becomes stale if other places hold the value */
-    FERRYI_CLOSE_CANCEL   /* closes an access for which no work was queued. The map and the sync points stay unchanged, unless the range was zeroed when the access was opened */
+    FERRYI_CLOSE_ABANDON, /* closes a write that may have changed bytes, and records the use. The
+                             place becomes stale if other places hold the value */
+    FERRYI_CLOSE_CANCEL   /* closes an access for which no work was queued. The map and the sync
+                             points stay unchanged, unless the range was zeroed when the access was
+                             opened */
 };
 
 /* Claims and prepares all accesses of the list, or none. Sorts `list` by store and range. */
@@ -86,8 +97,8 @@ ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
 /* ferryi_access_queue() is called when a call is queued for a different thread.
  * ferryi_access_take_over() is called when that thread starts the call. Both store in the claim
- * which thread runs the call. An eviction can then distinguish claims of its own thread from claims
- * of other threads. */
+ * which thread runs the call. An eviction can then distinguish
+ * its thread's claims from claims of other threads. */
 void ferryi_access_queue(const struct ferryi_access *access);
 void ferryi_access_take_over(const struct ferryi_access *access);
 

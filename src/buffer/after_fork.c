@@ -55,7 +55,8 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* The lock analysis skips this function, because it unlocks the mutexes that hold_lists() locked. */
+/* The lock analysis skips this function, because it unlocks the mutexes that hold_lists() locked.
+ */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)

@@ -276,7 +276,8 @@ is_only_user(const ferry_buffer *buffer)
 static ferry_status
 bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
-    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never changes */
+    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
+                               changes */
     int place = store->borrowed_place;
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;

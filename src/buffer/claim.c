@@ -445,7 +445,8 @@ ferryi_claim_drop(struct ferryi_access *access)
         ferryi_store_free(store);
 }
 
-/* Claims the range. A write first reserves room in the map (a promise), which the claim takes over. */
+/* Claims the range. A write first reserves room in the map (a promise), which the claim takes over.
+ */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {

@@ -25,8 +25,10 @@ struct scan {
     ferry_pool *pool;
     size_t needed;
     bool dirty_too;
-    bool fitting; /* whether a block is freed only if it is large enough by itself and at most 8 times too large */
-    bool patient; /* whether a replica was skipped because a call in a different thread was using it */
+    bool fitting; /* whether a block is freed only if it is large enough by itself and at most 8
+                     times too large */
+    bool patient; /* whether a replica was skipped because a call in a different thread was using it
+                   */
     size_t freed;
 };
 
@@ -37,7 +39,8 @@ struct victim {
     int place;
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
-    struct ferryi_observed_store evicted; /* in a traced context: the store whose replica was evicted */
+    /* in a traced context: the store whose replica was evicted */
+    struct ferryi_observed_store evicted;
 };
 
 static size_t
@@ -159,7 +162,8 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* Returns whether the replica's bytes can be copied to the host, so that the replica can be freed. */
+/* Returns whether the replica's bytes can be copied to the host, so that the replica can be freed.
+ */
 static bool
 may_write_back(const ferryi_store *store, int place)
 {

@@ -14,17 +14,20 @@
 #include "src/debug/guard_pages.h"
 
 struct ferry_lease {
-    atomic_int shares; /* number of owners; 0 after the lease was destroyed, while a checked run quarantines it */
+    atomic_int shares; /* number of owners; 0 after the lease was destroyed, while a checked run
+                          quarantines it */
     atomic_bool closed;
     uint8_t place;
-    bool is_unordered; /* whether the lease is used at a device, on streams that Ferry does not know */
+    bool is_unordered; /* whether the lease is used at a device, on streams that Ferry does not know
+                        */
     ferryi_store *store;
     ferry_context *context;       /* the lease is one of its owners */
     const ferry_element *element; /* element of the range; interned */
     void *pointer; /* address of the range's first element, or NULL if the range is empty */
     size_t bytes;  /* length of the range */
     ferry_access access;
-    struct ferryi_scope scope; /* the lease's scope; constant after the open; closed if the range is empty */
+    /* the lease's scope; constant after the open; closed if the range is empty */
+    struct ferryi_scope scope;
     /* links of the store's list, newest lease first; protected by the store's lock */
     struct ferry_lease *next, *prev;
     struct ferryi_guard_note note; /* used only in checked runs */

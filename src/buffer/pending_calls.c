@@ -92,7 +92,8 @@ make_room(struct ferryi_pending_calls *pending_calls)
     return true;
 }
 
-/* Appends an entry to the log. Returns the number of the entry, or 0 if no memory can be allocated. */
+/* Appends an entry to the log. Returns the number of the entry, or 0 if no memory can be allocated.
+ */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static uint64_t
 append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call entry)

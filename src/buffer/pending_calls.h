@@ -54,10 +54,11 @@ struct ferryi_pending_calls {
         struct ferryi_pending_call *log;
         /* index of the first log entry; number of log entries; capacity of the log */
         size_t first, count, room;
-        uint64_t first_number; /* number of the first log entry; entries are numbered consecutively */
+        /* number of the first log entry; entries are numbered consecutively */
+        uint64_t first_number;
         uint32_t failing;    /* number of log entries of launches that failed and have not ended */
         ferry_status status; /* status of the newest failure */
-        char *text;          /* message of the newest failure; NULL if no memory could be allocated for it */
+        char *text; /* message of the newest failure; NULL if no memory could be allocated for it */
     };
 };
 
@@ -84,14 +85,16 @@ void ferryi_pending_calls_commit(const struct ferryi_body_use *use);
 void ferryi_pending_calls_queued(const struct ferryi_body_use *use,
                                  const ferryi_timeline *timeline);
 /* Checks the input of a launch that is about to run. If an earlier failure poisoned the input,
- * returns the status of that failure and writes its message to `text`. Otherwise returns FERRY_OK. */
+ * returns the status of that failure and writes its message to `text`. Otherwise returns FERRY_OK.
+ */
 ferry_status ferryi_pending_calls_input(const struct ferryi_body_use *use, char *text,
                                         size_t text_bytes);
 /* Marks a launch as failed. Must be called before work runs that is queued behind the launch. */
 void ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status status,
                                const char *text);
 /* Ends a launch's use of a range. The launch has ended, and its write was committed or withdrawn.
- * If the launch failed, those bytes of its write are marked as lost that no later write replaced. */
+ * If the launch failed, those bytes of its write are marked as lost that no later write replaced.
+ */
 void ferryi_pending_calls_end(struct ferryi_body_use *use);
 /* Logs a write that was not made by a host function and that overwrites the range at the place.
  * Called without the store's lock, before the map is changed. */

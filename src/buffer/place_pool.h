@@ -15,7 +15,8 @@ extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
 struct ferryi_place_backend {
     ferryi_device *device; /* device that allocates the memory; NULL for system memory */
     ferry_memory_kind kind;
-    ferryi_engine *engine; /* engine whose list of page-locked memory the backend keeps up to date */
+    /* engine whose list of page-locked memory the backend keeps up to date */
+    ferryi_engine *engine;
     ferry_context *context;
     int place;
     /* in a traced context: the original functions, which the traced functions call */

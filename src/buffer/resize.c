@@ -14,7 +14,8 @@
  * buffer unchanged.
  */
 
-/* Allocates new memory for one replica and copies the first `kept` bytes of the old replica to it. */
+/* Allocates new memory for one replica and copies the first `kept` bytes of the old replica to it.
+ */
 static ferry_status
 move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
 {

@@ -83,7 +83,8 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
            range.end <= store->map.bytes;
 }
 
-/* Opens the first write to a new replica: allocates the replica's memory, then tries the hit path. */
+/* Opens the first write to a new replica: allocates the replica's memory, then tries the hit path.
+ */
 static __attribute__((noinline)) ferry_status
 open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place,
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
@@ -229,8 +230,8 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
     if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (open_read_hit(buffer, offset, count, NULL, body, out))
             return FERRY_OK;
-        element =
-            buffer->element; /* same value as the argument, which the hit path then need not keep in a register */
+        element = buffer->element; /* same value as the argument, which the hit path then need not
+                                      keep in a register */
         access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
@@ -286,8 +287,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
         if (stream->plain_context == buffer->store->context &&
             open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
-        element =
-            buffer->element; /* same value as the argument, which the hit path then need not keep in a register */
+        element = buffer->element; /* same value as the argument, which the hit path then need not
+                                      keep in a register */
         access = FERRY_READ;
     }
     return open_device(buffer, element, access, stream, offset, count, body, out);
@@ -433,7 +434,8 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
         /* Wait for the call that relies on the write, because its result is not known yet. That
-         * call runs in a different thread, because a scope cannot be abandoned within a callback. */
+         * call runs in a different thread, because a scope cannot be abandoned within a callback.
+         */
         if (relying) {
             ferryi_store_unlock_and_park(store, 0);
             continue;

@@ -8,7 +8,8 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
-/* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share a claim. */
+/* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share a claim.
+ */
 
 static ferry_status
 check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
@@ -60,7 +61,8 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
 }
 
 /* Gives the scope its share number. The scopes that share a claim have the numbers 1, 2 and so on.
- * Number 0 means that the scope does not share its claim, so that the hit path may close the scope. */
+ * Number 0 means that the scope does not share its claim, so that the hit path may close the scope.
+ */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {

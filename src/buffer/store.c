@@ -255,7 +255,8 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
 }
 
 /* Notifies the owner of borrowed memory that all uses of the memory are complete, or that the
- * owner's stream waits for them. If the stream cannot wait, the host waits before the notification. */
+ * owner's stream waits for them. If the stream cannot wait, the host waits before the notification.
+ */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
@@ -302,7 +303,8 @@ release_copies(ferryi_store *store)
 static void
 end_wrap(ferryi_store *store)
 {
-    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never changes */
+    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
+                               changes */
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 ||
         ferryi_store_is_dead(store))
@@ -411,7 +413,8 @@ ferryi_store_retain_living(ferryi_store *store)
     ferryi_store_lock(store);
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
-    if (living) /* from now on, dropping the new reference frees the store; removing the last claim does not */
+    if (living) /* from now on, dropping the new reference frees the store; removing the last claim
+                   does not */
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
     ferryi_store_unlock(store);
@@ -483,7 +486,8 @@ ferryi_store_release(ferryi_store *store)
 {
     ferryi_store_lock(store);
     assert(store->references > 0);
-    /* If the store is dead, its open scopes were already reported when the context was destroyed. */
+    /* If the store is dead, its open scopes were already reported when the context was destroyed.
+     */
     if (store->references == 1 && store->claim_count > 0 && !ferryi_store_is_dead(store))
         report_open_scopes(store);
     /* Wait for running calls, so that the wrap ends during this call. Otherwise a different thread

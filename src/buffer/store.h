@@ -46,13 +46,15 @@
 enum {
     FERRYI_STORE_SPIN = 1,
     FERRYI_STORE_LONG = 2,    /* lock the context's mutex before the spin bit */
-    FERRYI_STORE_MUTEXED = 4, /* the thread that holds the spin bit has also locked the context's mutex for long walks */
+    FERRYI_STORE_MUTEXED = 4, /* the thread that holds the spin bit has also locked the context's
+                                 mutex for long walks */
     FERRYI_STORE_WAITERS = 8, /* a thread sleeps until a claim is removed */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim frees the store */
     FERRYI_STORE_PENDING_CALLS =
         64, /* kernels that write the store have not run yet (pending_calls.h) */
-    FERRYI_STORE_CHECKED = 128, /* the store belongs to a checked run, so all its scopes take the slow path; constant */
+    FERRYI_STORE_CHECKED = 128, /* the store belongs to a checked run, so all its scopes take the
+                                   slow path; constant */
     FERRYI_STORE_TRACED = 256   /* scopes are traced, so they miss the hit path; constant */
 };
 
@@ -71,7 +73,8 @@ enum ferryi_claim_state {
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
     FERRYI_CLAIM_RELYING,  /* claim of a call that relies on an open write of the same stream */
-    FERRYI_CLAIM_SCATTERED /* claim of a call that uses only the pieces of a list; `begin` and `end` enclose all pieces */
+    FERRYI_CLAIM_SCATTERED /* claim of a call that uses only the pieces of a list; `begin` and `end`
+                              enclose all pieces */
 };
 
 /* A range of bytes of a store, already checked against the store's length. An empty range has begin
@@ -113,10 +116,12 @@ struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
     ferryi_timeline *timeline; /* NULL: the host */
-    uint64_t thread; /* id of the thread that runs the call, or FERRYI_THREAD_QUEUED. For a user's scope it is set only on per-thread streams */
+    uint64_t thread; /* id of the thread that runs the call, or FERRYI_THREAD_QUEUED. For a user's
+                        scope it is set only on per-thread streams */
     union {
         struct FERRYI_CLAIM_KIND;
-        uint64_t kind; /* all members of the struct above as one word, so that the hit path can write or compare them in one step */
+        uint64_t kind; /* all members of the struct above as one word, so that the hit path can
+                          write or compare them in one step */
     };
     uint32_t generation; /* generation of the timeline */
     ferryi_site site;    /* call site of the scope; set only in a checked run */
@@ -130,13 +135,18 @@ struct ferryi_claim {
 
 struct ferryi_place_copy {
     void *pointer;
-    ferry_block *block;        /* block of the replica's memory; NULL if the replica has no memory or the memory is borrowed */
-    ferryi_sync_point written; /* sync point of the replica's last write; 0 if no write is pending */
-    uint64_t readers;          /* set of the timelines that have read the replica since its last write */
-    uint32_t pins; /* number of holds and leases of this place, even if the place uses the memory of a different place */
-    uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was neither pinned nor borrowed; see ferryi_store_count_transfer() */
+    ferry_block *block; /* block of the replica's memory; NULL if the replica has no memory or the
+                           memory is borrowed */
+    /* sync point of the replica's last write; 0 if no write is pending */
+    ferryi_sync_point written;
+    uint64_t readers; /* set of the timelines that have read the replica since its last write */
+    uint32_t pins; /* number of holds and leases of this place, even if the place uses the memory of
+                      a different place */
+    uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was
+                           neither pinned nor borrowed; see ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
-    bool eager; /* whether a thread had to wait for the replica's last use, so that the next close records an event */
+    bool eager; /* whether a thread had to wait for the replica's last use, so that the next close
+                   records an event */
 };
 
 struct ferryi_pending_calls;
@@ -147,7 +157,8 @@ struct ferryi_pending_calls;
 
 /* A handle: a window on a store. The first handle is a member of the store; views are allocated. */
 struct ferry_buffer {
-    uint64_t identity; /* identity of the handle's element, compared at every open; FERRYI_BUFFER_GONE after the handle was destroyed */
+    uint64_t identity; /* identity of the handle's element, compared at every open;
+                          FERRYI_BUFFER_GONE after the handle was destroyed */
     size_t offset;     /* offset of the window's first byte in the store */
     /* number of elements of the window; a resize may change it while other threads open scopes */
     _Atomic size_t count;
@@ -162,19 +173,23 @@ struct ferry_buffer {
 struct ferryi_store_cold {
     struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    struct ferry_lease *leases; /* list of the live leases (lease.h). Each lease counts in `references` and in the pins of a replica */
+    struct ferry_lease *leases; /* list of the live leases (lease.h). Each lease counts in
+                                   `references` and in the pins of a replica */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
     char *name; /* name of the buffer, or NULL; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
-    atomic_bool is_import;    /* whether on_release is the deleter of an import. Such a deleter may drop the last reference to the context */
-    ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; if NULL, the host waits */
+    atomic_bool is_import;    /* whether on_release is the deleter of an import. Such a deleter may
+                                 drop the last reference to the context */
+    ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; if NULL, the
+                                 host waits */
     ferry_status lost_status;
     char *lost_text; /* reason why bytes were lost; NULL if no reason is stored */
     /* kernels whose host functions have not run yet (pending_calls.h); NULL until the first such
      * kernel */
     _Atomic(struct ferryi_pending_calls *) pending_calls;
-    _Atomic uint32_t number; /* id of the store in the context's trace; constant; 0 if the store is not traced */
+    /* id of the store in the context's trace; constant; 0 if the store is not traced */
+    _Atomic uint32_t number;
 };
 
 typedef struct ferryi_store {
@@ -186,7 +201,8 @@ typedef struct ferryi_store {
             uint32_t claim_count, claim_high;
         };
         FERRYI_GUARDED_BY(ferryi_store_spin)
-        uint64_t claim_counts; /* claim_count and claim_high as one word; to open a claim, the hit path adds FERRYI_CLAIM_ONE */
+        uint64_t claim_counts; /* claim_count and claim_high as one word; to open a claim, the hit
+                                  path adds FERRYI_CLAIM_ONE */
     };
     FERRYI_GUARDED_BY(ferryi_store_spin)
     /* number of slots in the table of claims; number of open claims that are not READ */
@@ -206,7 +222,8 @@ typedef struct ferryi_store {
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
-    _Atomic ferryi_site site; /* in a checked run: call site of the store's creation; FERRYI_SITE_NONE until the first handle exists */
+    _Atomic ferryi_site site; /* in a checked run: call site of the store's creation;
+                                 FERRYI_SITE_NONE until the first handle exists */
     _Atomic(struct ferryi_store_cold *) cold; /* NULL if not allocated */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
     struct ferryi_store *next, *prev; /* the context's list, newest first */
@@ -421,8 +438,8 @@ ferryi_store_unlock_plain(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
-/* Same as ferryi_store_lock_plain(), but for a traced store. Takes the lock only if the word
- * contains no bit except FERRYI_STORE_TRACED. */
+/* Same as ferryi_store_lock_plain(), for a traced store. Takes the lock only if the word contains
+ * no bit except FERRYI_STORE_TRACED. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static inline bool
 ferryi_store_lock_traced(ferryi_store *store)
@@ -512,7 +529,8 @@ ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
 /* Removes the memory from a replica and returns it. The caller then passes it to
- * ferryi_store_give_back() without the lock. The memory is reused only after its uses are complete. */
+ * ferryi_store_give_back() without the lock. The memory is reused only after its uses are complete.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
 void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);

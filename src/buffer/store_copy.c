@@ -82,7 +82,8 @@ home_of(const ferryi_store *store, int place)
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
-/* Allocates the transfer counters, if the new replica can take part in a transfer that is counted. */
+/* Allocates the transfer counters, if the new replica can take part in a transfer that is counted.
+ */
 static ferry_status
 make_counters(ferryi_store *store, int home)
 {

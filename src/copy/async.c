@@ -110,7 +110,8 @@ free_copy_job(struct ferryi_async *async)
 }
 
 /* Returns the number of the helper thread for the call's transfer direction, or 0 if both places
- * share memory. The direction of a READ is a guess, because other calls may move the bytes first. */
+ * share memory. The direction of a READ is a guess, because other calls may move the bytes first.
+ */
 static unsigned
 way_of(const struct ferryi_copy_call *call)
 {
@@ -133,7 +134,8 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
     job->call = *call;
-    /* The caller may free its options and its fill value before the call runs, so both are copied. */
+    /* The caller may free its options and its fill value before the call runs, so both are copied.
+     */
     if (call->options) {
         job->options = *call->options;
         job->call.options = &job->options;

@@ -14,12 +14,14 @@ struct ferryi_async {
     ferry_context *context;
     ferry_event *event; /* event->cancelled requests a cancel */
     ferryi_site site;   /* call site in the program, in a checked run */
-    bool is_hint; /* whether the call is a prefetch, which does not fail if memory cannot be allocated */
+    bool is_hint;       /* whether the call is a prefetch, which does not fail if memory cannot be
+                           allocated */
     struct ferryi_access *claims;
     size_t claim_count;
     ferry_status (*run)(
         struct ferryi_async *async,
-        ferryi_sync_point *out_last); /* moves the bytes and removes the claims; sets *out_last to the sync point of the last device work */
+        ferryi_sync_point *out_last); /* moves the bytes and removes the claims; sets *out_last to
+                                         the sync point of the last device work */
     void (*free)(struct ferryi_async *async);
 };
 
@@ -41,7 +43,8 @@ ferry_status ferryi_async_run(struct ferryi_copy_call *call);
 /* Sets *out to the place of a stream argument. If the stream is NULL, sets *out to -1. */
 ferry_status ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what,
                                 int *out);
-/* Creates an event that is already complete, for a call that has nothing to do. `out` may be NULL. */
+/* Creates an event that is already complete, for a call that has nothing to do. `out` may be NULL.
+ */
 ferry_status ferryi_async_finished(ferry_context *context, ferry_event **out);
 
 #endif

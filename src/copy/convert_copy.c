@@ -256,7 +256,8 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
 
-/* Returns whether both stores use host memory at this place, so that the host would convert there. */
+/* Returns whether both stores use host memory at this place, so that the host would convert there.
+ */
 static bool
 host_reaches(ferryi_store *target, ferryi_store *source, int place)
 {

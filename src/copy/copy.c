@@ -187,7 +187,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
-    assert(status == FERRY_OK); /* an access without a place needs no preparation, so this cannot fail */
+    /* an access without a place needs no preparation, so this cannot fail */
+    assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
@@ -207,7 +208,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
 /* Returns the place at which both sides of a copy are accessed. The source is current there. If
- * possible, the target is current there, too. If the source is current nowhere, returns the host. */
+ * possible, the target is current there, too. If the source is current nowhere, returns the host.
+ */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)

@@ -15,13 +15,17 @@ struct ferryi_copy_call {
     union {
         struct ferryi_access accesses[3];
         struct {
-            struct ferryi_access main;  /* access to the target buffer; in copy_to: access to the source buffer */
-            struct ferryi_access other; /* access to the source buffer; if the ranges overlap: the bytes that are both written and read (overlap.c) */
-            struct ferryi_access rest;  /* the bytes that are only read; used only if the ranges overlap */
+            /* access to the target buffer; in copy_to: access to the source buffer */
+            struct ferryi_access main;
+            struct ferryi_access other; /* access to the source buffer; if the ranges overlap: the
+                                           bytes that are both written and read (overlap.c) */
+            /* the bytes that are only read; used only if the ranges overlap */
+            struct ferryi_access rest;
         };
     };
     size_t access_count;
-    size_t begin; /* offset of the main access; if the ranges overlap, offset of the first written byte */
+    size_t begin; /* offset of the main access; if the ranges overlap, offset of the first written
+                     byte */
     size_t bytes; /* bytes of the target */
     size_t from;  /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
@@ -30,7 +34,8 @@ struct ferryi_copy_call {
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
     void *target;
-    struct ferryi_file_range file; /* file that is used instead of the caller's memory, unless its member `file` is NULL */
+    struct ferryi_file_range file; /* file that is used instead of the caller's memory, unless its
+                                      member `file` is NULL */
     const void *value;             /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;
@@ -39,7 +44,8 @@ struct ferryi_copy_call {
     /* the longer call of which this call is one step, and whose options apply; NULL if there is
      * none */
     struct ferryi_whole_call *whole;
-    bool is_hint; /* whether the call is a prefetch, which does not fail if memory cannot be allocated */
+    bool is_hint; /* whether the call is a prefetch, which does not fail if memory cannot be
+                     allocated */
     ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 

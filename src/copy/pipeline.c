@@ -39,8 +39,10 @@ static const ferry_element byte_element = {.name = "byte",
 
 struct slot {
     ferry_buffer *whole;
-    ferry_buffer *last; /* view for a last chunk that is shorter; used only in the slot of the last chunk */
-    ferry_event *done;  /* event after the work of the slot's chunk; recorded only if the chunk ends a group */
+    /* view for a last chunk that is shorter; used only in the slot of the last chunk */
+    ferry_buffer *last;
+    ferry_event *done; /* event after the work of the slot's chunk; recorded only if the chunk ends
+                          a group */
     uint64_t begun_ns;
 };
 
@@ -58,9 +60,11 @@ struct pipeline {
     size_t chunk_bytes, slot_count;
     size_t group; /* number of chunks that are passed to the next stage together */
     struct slot slots[BUFFERS_LIMIT];
-    ferry_file_stats stats; /* statistics of the run; each member is written by only one thread until all threads have ended */
+    ferry_file_stats stats; /* statistics of the run; each member is written by only one thread
+                               until all threads have ended */
     atomic_bool stop;
-    ferryi_cond loader, worker, finisher; /* conditions on which the threads of the stages wait: one for each stage */
+    /* conditions on which the threads of the stages wait: one for each stage */
+    ferryi_cond loader, worker, finisher;
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
         uint64_t loaded, queued, finished; /* chunks that passed each stage */

@@ -17,8 +17,10 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    const ferry_copy_options *transfer; /* options of the transfers, or NULL. The plan makes a copy of the options */
-    /* the longer call of which the plan is one step, and whose options apply; NULL if there is none */
+    /* options of the transfers, or NULL. The plan makes a copy of the options */
+    const ferry_copy_options *transfer;
+    /* the longer call of which the plan is one step, and whose options apply; NULL if there is none
+     */
     struct ferryi_whole_call *whole;
 };
 

@@ -94,7 +94,8 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
     piece->source = memory.pointer;
     piece->source_owner = store;
     piece->source_place = (uint8_t)memory.place;
-    if (memory.place == 0) /* the source is on the host's side of the transfer, unless both sides are at the host */
+    /* the source is on the host's side of the transfer, unless both sides are at the host */
+    if (memory.place == 0)
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
@@ -279,7 +280,8 @@ lose_store(const struct group *group, ferryi_store *store, bool is_target)
     return FERRY_OK;
 }
 
-/* Commits the first `done` bytes of the pieces to the valid maps, because these bytes have arrived. */
+/* Commits the first `done` bytes of the pieces to the valid maps, because these bytes have arrived.
+ */
 static void
 commit(const struct group *group, size_t done)
 {
@@ -304,7 +306,8 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Counts how many of the first `done` bytes were copied between pageable host memory and a device. */
+/* Counts how many of the first `done` bytes were copied between pageable host memory and a device.
+ */
 static void
 count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
 {

@@ -234,7 +234,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
     } else {
         status = find_memory(from, span, name, other->buffer->store, side);
     }
-    /* A single row has no pitch. The products cannot overflow, because the span fits in a size_t. */
+    /* A single row has no pitch. The products cannot overflow, because the span fits in a size_t.
+     */
     side->row_pitch = region->rows > 1 ? row * side->element->bytes : 0;
     side->plane_pitch = region->planes > 1 ? plane * side->element->bytes : 0;
     return status;

@@ -114,7 +114,8 @@ find_place(struct ferryi_region_setting *setting)
 
 /* -- a list of any regions --------------------------------------------------------------------- */
 
-/* Checks all regions of a call. Stores all regions that are not FERRYI_REGION_NOTHING in `regions`. */
+/* Checks all regions of a call. Stores all regions that are not FERRYI_REGION_NOTHING in `regions`.
+ */
 static ferry_status
 check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
           struct ferryi_region *regions, size_t *out_count)

@@ -20,7 +20,8 @@
 #include "src/copy/copy.h"
 
 enum ferryi_region_kind {
-    FERRYI_REGION_NOTHING, /* a region that has no elements, or whose source and target are the same bytes */
+    FERRYI_REGION_NOTHING, /* a region that has no elements, or whose source and target are the same
+                              bytes */
     FERRYI_REGION_PLAIN,   /* a region between memory and buffers, without conversion */
     FERRYI_REGION_FILL,
     FERRYI_REGION_LOAD,
@@ -32,12 +33,14 @@ struct ferryi_region_side {
     ferryi_store *store;  /* NULL: the side is memory or a file */
     const char *path;     /* NULL: no file */
     uint64_t file_offset; /* first element's offset in the file */
-    uintptr_t begin;      /* offset of the side's first element in its store, or address of this element in memory */
+    uintptr_t begin; /* offset of the side's first element in its store, or address of this element
+                        in memory */
     size_t row_pitch, plane_pitch; /* in bytes */
     const ferry_element *element;  /* interned */
 };
 
-/* One checked region. Rows without gaps between them on either side have been joined into one row. */
+/* One checked region. Rows without gaps between them on either side have been joined into one row.
+ */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;
@@ -54,7 +57,8 @@ struct ferryi_region_setting {
     ferry_convert_policy policy;
     int place; /* place of the stream; -1: no stream */
     bool async, file_direct, file_keep_rest;
-    bool many; /* whether the call has more than one region, so that messages must name the region */
+    /* whether the call has more than one region, so that messages must name the region */
+    bool many;
     const ferry_copy_options *transfer; /* or NULL */
 };
 

@@ -14,7 +14,8 @@
 struct ferryi_whole_call {
     struct ferryi_async async; /* must be the first member */
     ferry_context *context;
-    ferry_copy_options options; /* copy of the caller's options, which may be freed before the call runs */
+    /* copy of the caller's options, which may be freed before the call runs */
+    ferry_copy_options options;
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
     uint64_t timelines; /* set of the timelines on which the call has queued work, as bits */
@@ -22,7 +23,8 @@ struct ferryi_whole_call {
     void (*free)(struct ferryi_whole_call *call);        /* called after the claims are dropped */
 };
 
-/* Initialises a zeroed call with the context, the reason and the options. The options may be NULL. */
+/* Initialises a zeroed call with the context, the reason and the options. The options may be NULL.
+ */
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
 /* Claims, runs and frees a call. Runs it on this thread, or on a worker if `event` is not NULL. */
