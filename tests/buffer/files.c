@@ -17,7 +17,8 @@ files_setup(void **state)
     snprintf(folder, sizeof(folder), "%s/ferry-file-XXXXXX",
              place && strlen(place) < 40 ? place : "/tmp");
     assert_non_null(mkdtemp(folder));
-    /* Some tests run as a different user for a while. That user must be able to enter the folder. */
+    /* Some tests run as a different user for a while. That user must be able to enter the
+     * folder. */
     assert_int_equal(chmod(folder, 0755), 0);
     return 0;
 }

@@ -41,12 +41,14 @@
 
 typedef struct fixture {
     ferry_context *context;
-    int places;           /* devices; their places are 1..places */
-    bool coherent;        /* the devices share the host's memory */
-    bool takes_pageable;  /* whether the device copies long pageable memory directly, without the staging ring */
+    int places;    /* devices; their places are 1..places */
+    bool coherent; /* the devices share the host's memory */
+    /* Whether the device copies long pageable memory directly, without the staging ring. */
+    bool takes_pageable;
     ferry_stream *stream; /* the default stream of place 1 */
-    unsigned errors;      /* number of logged errors that the test has not checked yet; teardown fails unless it is 0 */
-    char message[512];    /* the last error message */
+    /* Number of logged errors that the test has not checked yet; teardown fails unless it is 0. */
+    unsigned errors;
+    char message[512]; /* the last error message */
     size_t traces;
     ferry_trace trace; /* copy of the last reported transfer, including its strings */
     char trace_buffer[64], trace_reason[64];
@@ -59,7 +61,8 @@ typedef struct fixture {
  * or unexpected error is left behind. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-/* Opens a fixture with the given options. fixture_open() itself sets `devices` and the callbacks. */
+/* Opens a fixture with the given options. fixture_open() itself sets `devices` and the
+ * callbacks. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
 /* Waits for all work and frees the fixture's pinned memory. This is the first half of
@@ -123,7 +126,8 @@ void write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, 
  * the range. */
 void add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int amount);
 /* Both functions read a range of the buffer through a READ scope at the place. expect_counting()
- * checks that element i is i + `first`. expect_constant() checks that every element equals `value`. */
+ * checks that element i is i + `first`. expect_constant() checks that every element equals
+ * `value`. */
 void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                      int first);
 void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,

@@ -132,7 +132,8 @@ test_host_memory_may_be_gone(void **state)
     }
 }
 
-/* Checks that wraps of the typed API, read-only wraps and wraps without options can be abandoned. */
+/* Checks that wraps of the typed API, read-only wraps and wraps without options can be
+ * abandoned. */
 static void
 test_typed_and_read_only_wraps_are_abandoned(void **state)
 {
@@ -158,7 +159,8 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
 }
 
 /* A program may free wrapped device memory before it abandons the wrap. Newer bytes on the host are
- * then lost. Ferry must not copy them into the freed memory: such a copy would fail and be logged. */
+ * then lost. Ferry must not copy them into the freed memory: such a copy would fail and be
+ * logged. */
 static void
 test_device_memory_may_be_gone(void **state)
 {

@@ -239,8 +239,8 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     OK(copy_list_from(batch, b, INT, 1000, second, 5)); /* level 0, disjoint */
     OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
     OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
-    OK(copy_list_from(batch, b, INT, 2000, between,
-                      10)); /* belongs to level 3, because it reads the caller's memory that level 2 wrote */
+    /* Belongs to level 3, because it reads the caller's memory that level 2 wrote. */
+    OK(copy_list_from(batch, b, INT, 2000, between, 10));
     ferry_transfer_stats before = moved(f), after;
     OK(copy_list_submit(batch, NULL));
     after = moved(f);
@@ -564,7 +564,8 @@ test_every_region_is_checked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A batch that writes to a read-only wrap is refused. A writable wrap may be the target of a batch. */
+/* A batch that writes to a read-only wrap is refused. A writable wrap may be the target of a
+ * batch. */
 static void
 test_wrapped_memory_in_a_batch(void **state)
 {
@@ -761,12 +762,15 @@ test_the_driver_is_asked_once(void **state)
         static _Alignas(4096) int32_t values[PAGES_OF_INTS], got[PAGES_OF_INTS];
         fixture f;
         fixture_open(&f, NULL);
-        if (round ==
-            2) { /* page-locked memory is not staged, so only the scatter kernel's table takes a staging chunk */
+        /* Page-locked memory is not staged, so only the scatter kernel's table takes a staging
+         * chunk. */
+        if (round == 2) {
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        if (round == 1) /* until this round the driver refuses to launch the kernel; from now on it accepts launches */
+        /* Until this round the driver refuses to launch the kernel; from now on it accepts
+         * launches. */
+        if (round == 1)
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});
         ferry_buffer *b = make_ints(&f, COUNT);

@@ -26,15 +26,20 @@
 /* Which calls a callback may make. */
 enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 
-/* Classes of public functions: each class lists the callbacks from which its functions are refused. */
+/* Classes of public functions. The class of a function determines which callbacks may call it. */
 enum class {
-    ASKS,        /* works in every callback */
-    HITS,        /* succeeds if it does not have to wait; otherwise it may be refused */
-    WORKS,       /* refused in callbacks that only ask */
-    WAITS,       /* refused in callbacks that only ask; may be refused in callbacks that must not wait */
-    ENDS,        /* refused in callbacks that only ask; returns no status, so a refused call leaves the handle unchanged */
-    ENDS_FREELY, /* refused in callbacks that only ask or must not wait; a refused call leaves the handle unchanged */
-    NEVER        /* refused in every callback */
+    ASKS,  /* works in every callback */
+    HITS,  /* succeeds if it does not have to wait; otherwise it may be refused */
+    WORKS, /* refused in callbacks that only ask */
+    /* Refused in callbacks that only ask; may be refused in callbacks that must not wait. */
+    WAITS,
+    /* Refused in callbacks that only ask; returns no status, so a refused call leaves the handle
+     * unchanged. */
+    ENDS,
+    /* Refused in callbacks that only ask or must not wait; a refused call leaves the handle
+     * unchanged. */
+    ENDS_FREELY,
+    NEVER /* refused in every callback */
 };
 
 struct world {
@@ -43,8 +48,9 @@ struct world {
     ferry_stream *stream;
     ferry_buffer *same, *other; /* the outer call works on `same` */
     ferry_buffer **target;      /* `same` or `other` */
-    ferry_buffer *wrap, *spare; /* `wrap` is for calls that unwrap, `spare` for calls that destroy */
-    ferry_buffer *made;         /* created by the call */
+    /* `wrap` is for calls that unwrap, `spare` for calls that destroy. */
+    ferry_buffer *wrap, *spare;
+    ferry_buffer *made;                               /* created by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
     ferry_stream *own_stream, *made_stream;
@@ -786,7 +792,8 @@ static bool
 run_log(struct world *w)
 {
     ferry_pool *pool = w->pool;
-    ferry_pool_destroy(&pool); /* the context owns the pool, so this destroy is logged as an error */
+    /* The context owns the pool, so this destroy is logged as an error. */
+    ferry_pool_destroy(&pool);
     return true;
 }
 
@@ -991,8 +998,8 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(), "the callback")); /* checks that the message belongs to the outer call, not to the call inside the callback */
+    /* Checks that the message belongs to the outer call, not to the call inside the callback. */
+    assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
 
@@ -1003,8 +1010,8 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(), "the callback")); /* checks that the message belongs to the outer call, not to the call inside the callback */
+    /* Checks that the message belongs to the outer call, not to the call inside the callback. */
+    assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
 
@@ -1166,7 +1173,8 @@ too_long(int signal)
 }
 
 /* Returns whether the test may make this call in this callback. A host function may destroy the
- * context only if no other thread is inside a call on the context. test_owners.c tests that case. */
+ * context only if no other thread is inside a call on the context. test_owners.c tests that
+ * case. */
 static bool
 ends_elsewhere(const struct callback *callback, const struct entry *entry, uint64_t capabilities)
 {

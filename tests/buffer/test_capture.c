@@ -369,7 +369,8 @@ test_exchange_in_a_capture(void **state)
 }
 
 /* A captured graph may contain the address of a pinned replica. The program pins the replica and
- * flushes the stream before the capture. It marks the buffer dirty after each launch of the graph. */
+ * flushes the stream before the capture. It marks the buffer dirty after each launch of the
+ * graph. */
 static void
 test_graphs_use_pinned_copies(void **state)
 {

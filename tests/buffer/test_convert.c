@@ -493,7 +493,8 @@ convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t cou
         d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
-/* If allocating scratch memory fails with a status other than out of memory, the conversion fails. */
+/* If allocating scratch memory fails with a status other than out of memory, the conversion
+ * fails. */
 static void
 test_scratch_that_fails(void **state)
 {

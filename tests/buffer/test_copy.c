@@ -277,9 +277,8 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        memset(w->file_model + w->file_bytes, 0,
-               sizeof(w->file_model) -
-                   w->file_bytes); /* bytes that were cut off read as zero if the file grows again */
+        /* Bytes that were cut off read as zero if the file grows again. */
+        memset(w->file_model + w->file_bytes, 0, sizeof(w->file_model) - w->file_bytes);
     }
 }
 
@@ -939,7 +938,8 @@ test_later_calls_wait_for_a_list(void **state)
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
                                .count = 10};
-        atomic_store(&may_go, true); /* the second call waits for the list, because both use the same ranges */
+        /* The second call waits for the list, because both use the same ranges. */
+        atomic_store(&may_go, true);
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);

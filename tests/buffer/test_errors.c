@@ -642,11 +642,12 @@ static void
 test_conversions_check_their_arguments(void **state)
 {
     fixture *f = *state;
+    /* `no_function` lacks the function that it needs, because the library itself converts only
+     * between two different number types. */
     ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int},
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
-                     no_function = {.from = DOUBLE,
-                                    .to = DOUBLE}; /* a conversion function is required, because the library converts only between two different number types */
+                     no_function = {.from = DOUBLE, .to = DOUBLE};
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};

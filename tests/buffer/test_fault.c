@@ -48,7 +48,9 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    void (*expect)(struct world *world); /* changes the expected contents new_a and new_b, which equal the old contents before the call; NULL: changes neither */
+    /* Changes the expected contents new_a and new_b, which equal the old contents before the call;
+     * NULL: changes neither. */
+    void (*expect)(struct world *world);
     bool by_chunks; /* whether a failure may leave some elements old and others new */
 };
 

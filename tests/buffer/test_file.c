@@ -24,9 +24,14 @@
 static struct {
     bool interrupted; /* every other call ends with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    off_t broken_at; /* file offset at which calls fail with EIO; a call that begins before it stops there; 0: no call fails */
-    bool refuses_direct; /* whether open() accepts O_DIRECT although later direct reads and writes fail */
-    unsigned unsized_at; /* which of the next queries of a file's size fails with EIO, counted from 1; 0: no query fails */
+    /* File offset at which calls fail with EIO; a call that begins before it stops there; 0: no
+     * call fails. */
+    off_t broken_at;
+    /* Whether open() accepts O_DIRECT although later direct reads and writes fail. */
+    bool refuses_direct;
+    /* Which of the next queries of a file's size fails with EIO, counted from 1; 0: no query
+     * fails. */
+    unsigned unsized_at;
     unsigned calls, interruptions;
     int refuses_cut; /* errno of the next call that truncates a file; 0: it succeeds */
 } system_does;

@@ -176,7 +176,8 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    assert_int_equal(unguarded, 2); /* allocation of the guard fails once, and allocation of its list of pages once */
+    /* Allocation of the guard fails once, and allocation of its list of pages once. */
+    assert_int_equal(unguarded, 2);
 }
 
 static unsigned warnings;
@@ -237,7 +238,8 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-static struct sigaction uncaught; /* the signal action from before cmocka installed an action that survives faults */
+/* The signal action from before cmocka installed an action that survives faults. */
+static struct sigaction uncaught;
 
 /* Opens a scope, which holds the lock of the guards while it changes the protection of pages. */
 static void *
@@ -332,11 +334,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_faults_while_pages_change), /* must be the first test, because the fault handler is installed with the first guard of a process */
-        GUARDED(test_many_guards),
-        GUARDED(test_old_guards_are_forgotten),
-        GUARDED(test_no_memory_for_guards),
+        /* Must be the first test, because the fault handler is installed with the first guard of a
+         * process. */
+        cmocka_unit_test(test_faults_while_pages_change), GUARDED(test_many_guards),
+        GUARDED(test_old_guards_are_forgotten),           GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),
     };
     sigaction(SIGSEGV, NULL, &uncaught);

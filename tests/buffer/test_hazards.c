@@ -347,7 +347,8 @@ test_later_uses_make_no_driver_call(void **state)
     assert_int_equal(device_calls(f), calls);
 
     /* The first use on a different stream costs one record and one wait when it is opened, and one
-     * record when it is closed. Later uses make no driver call, because the order is already known. */
+     * record when it is closed. Later uses make no driver call, because the order is already
+     * known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);

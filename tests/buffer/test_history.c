@@ -27,14 +27,16 @@
 /* Device memory limit of the second history. All pinned buffers fit, and besides them two buffers
  * of a call and the new memory of a resize. */
 #define SHORT_BYTES (100 << 10)
-#define ROOM        4096 /* largest count of a buffer, which takes several chunks of the small staging ring */
-#define VIEWS       3
-#define PENDING     4
-#define BIT(place)  (1u << (place))
+/* Largest count of a buffer, which takes several chunks of the small staging ring. */
+#define ROOM       4096
+#define VIEWS      3
+#define PENDING    4
+#define BIT(place) (1u << (place))
 
 struct cell {
     int32_t value;
-    uint16_t places; /* set of places that hold the value; a value that was never written counts as a zero */
+    /* Set of places that hold the value; a value that was never written counts as a zero. */
+    uint16_t places;
     bool written;
     bool known; /* whether the value is specified; an abandoned write makes it unspecified */
 };

@@ -101,7 +101,8 @@ test_prefetches_are_counted(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* All six kinds of advice reach the driver. The location of the advice may be the host or a device. */
+/* All six kinds of advice reach the driver. The location of the advice may be the host or a
+ * device. */
 static void
 test_the_six_advices(void **state)
 {

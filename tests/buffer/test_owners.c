@@ -26,9 +26,10 @@ struct owned {
     bool calls; /* the device runs host functions */
     bool apart; /* host functions run on threads of the device */
     ferryi_mutex mutex;
-    atomic_uint errors, ends; /* number of logged errors; number of contexts that ended on separate threads */
-    char error[512];          /* the last error message */
-    char remaining[512];      /* the last message about owners that remain */
+    /* Number of logged errors; number of contexts that ended on separate threads. */
+    atomic_uint errors, ends;
+    char error[512];     /* the last error message */
+    char remaining[512]; /* the last message about owners that remain */
     atomic_int step;
     atomic_bool stays; /* a destroy was refused */
 };

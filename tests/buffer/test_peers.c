@@ -129,8 +129,9 @@ check_sources(fixture *f, bool without_peers)
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
     before = moved(f);
-    touch(f, b, 1, FERRY_READ, 0,
-          FERRY_REST); /* places 0, 2 and 3 have the bytes, so the device with the lowest number, place 2, is the source */
+    /* Places 0, 2 and 3 have the bytes, so the device with the lowest number, place 2, is the
+     * source. */
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
     /* All four places have the bytes, so a read at any place copies nothing. */

@@ -16,7 +16,8 @@ enum {
     PINS_IN = PIN_AFTER + 1
 }; /* the default of pin_after; number of the transfer that pins the replica, counted from 1 */
 
-/* Allocates zeroed memory on separate pages, because a strict driver refuses to lock a page twice. */
+/* Allocates zeroed memory on separate pages, because a strict driver refuses to lock a page
+ * twice. */
 static void *
 take_pages(size_t bytes)
 {

@@ -5,7 +5,8 @@
 #define BYTES (COUNT * sizeof(int32_t))
 
 /* A mark at the device fails with FERRY_ERROR_CONFLICT if there is no device replica, or if the
- * host has newer bytes. The failed call changes nothing. Marks at the host follow the same rules. */
+ * host has newer bytes. The failed call changes nothing. Marks at the host follow the same
+ * rules. */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -94,7 +95,8 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* A hold at one place is not a hold at a different place, even if both places share memory. */
+        /* A hold at one place is not a hold at a different place, even if both places share
+         * memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));

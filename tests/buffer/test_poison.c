@@ -117,7 +117,8 @@ expect_lost(struct world *world)
         ((int *)memory)[i] = 7 + i;
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
-    /* Bytes that only the device had are reported as lost. They are never replaced by older bytes. */
+    /* Bytes that only the device had are reported as lost. They are never replaced by older
+     * bytes. */
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
@@ -228,8 +229,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     int values[COUNT];
     (void)state;
     ferryi_cuda_release_kept();
-    assert_true(
-        fake.fakecuda_set_mode("lazy")); /* queues the copies before the fault happens */
+    assert_true(fake.fakecuda_set_mode("lazy")); /* queues the copies before the fault happens */
     world_open(&world);
     for (int i = 0; i < 3; i++) {
         OK(ferry_buffer_create(world.f.context, INT, i == 2 ? COUNT << 10 : COUNT, &options,

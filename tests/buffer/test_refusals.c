@@ -205,7 +205,8 @@ see(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* If memory for a report about a context cannot be allocated, the call fails and reports nothing. */
+/* If memory for a report about a context cannot be allocated, the call fails and reports
+ * nothing. */
 static void
 test_no_memory_to_walk_over_buffers(void **state)
 {

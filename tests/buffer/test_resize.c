@@ -16,7 +16,9 @@ struct race {
     ferry_buffer *buffer;
     int *memory; /* of LONG elements */
     atomic_bool stop;
-    atomic_uint resizes, refusals; /* number of resizes that succeeded; number of resizes that failed although there was no view and no pin */
+    /* Number of resizes that succeeded; number of resizes that failed although there was no view
+     * and no pin. */
+    atomic_uint resizes, refusals;
 };
 
 static void *
@@ -47,7 +49,8 @@ expect_room(ferry_buffer *buffer)
     assert_true(fits);
 }
 
-/* A call with an explicit range may fail, because another thread may have made the buffer shorter. */
+/* A call with an explicit range may fail, because another thread may have made the buffer
+ * shorter. */
 static void
 expect_done_or_out_of_range(ferry_status status)
 {

@@ -112,7 +112,8 @@ test_only_the_rows_move(void **state)
         memory[i] = -i;
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* makes the host current, too, so that the copy chooses the host as the target's place */
+    /* Makes the host current, too, so that the copy chooses the host as the target's place. */
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;
     open_at(f, b, 0, FERRY_READ, 10, 90, &scope); /* between the first two rows: no conflict */

@@ -19,11 +19,15 @@ struct job {
     ferry_status fail_with;
     const char *cut; /* file that the first call of the callback truncates to `cut_to` bytes */
     off_t cut_to;
-    bool waits_for_next;    /* whether the `work` callback returns only after the next chunk has been loaded */
+    /* Whether the `work` callback returns only after the next chunk has been loaded. */
+    bool waits_for_next;
     uint64_t loaded_before; /* bytes loaded before the pipeline */
-    size_t device_most, host_most; /* peak of live and cached bytes at place 1 and at the host, in all calls of `work` */
+    /* Peak of live and cached bytes at place 1 and at the host, in all calls of `work`. */
+    size_t device_most, host_most;
     size_t tells, reported, total, stop_at;
-    bool expects_work; /* whether to check that reported work is done; the check counts host functions since `pending_calls_before` */
+    /* Whether to check that reported work is done; the check counts host functions since
+     * `pending_calls_before`. */
+    bool expects_work;
     unsigned pending_calls_before;
 };
 
@@ -195,7 +199,8 @@ test_parts_of_files(void **state)
     assert_int_equal(job.elements, 2500);
     expect_integers(output, 8, 2500, 101);
 
-    /* The option `keep_rest` keeps the bytes after the output range. Without it they are cut off. */
+    /* The option `keep_rest` keeps the bytes after the output range. Without it they are cut
+     * off. */
     write_counting_file(output, COUNT);
     job.next_offset = job.reported = 0;
     options.output_offset = 400;
@@ -355,7 +360,8 @@ test_memory_is_bounded(void **state)
     unlink(input);
     unlink(output);
 
-    /* If the device has no memory for the chunks, the pipeline fails before it processes any chunk. */
+    /* If the device has no memory for the chunks, the pipeline fails before it processes any
+     * chunk. */
     write_counting_file(input, FILE_BYTES / 16);
     job.chunks = 0;
     options.chunk_bytes = 1 << 20;

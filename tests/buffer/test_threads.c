@@ -226,9 +226,10 @@ test_disjoint_writers_lose_nothing(void **state)
  * thread k % THREADS. So the threads' ranges interleave, and the valid map has many segments.
  */
 struct account {
-    size_t piece;      /* number of elements in a piece */
-    size_t pieces;     /* number of pieces of one thread in a buffer */
-    int values[2][64]; /* one value per piece of each buffer, because all elements of a piece are equal */
+    size_t piece;  /* number of elements in a piece */
+    size_t pieces; /* number of pieces of one thread in a buffer */
+    /* One value per piece of each buffer, because all elements of a piece are equal. */
+    int values[2][64];
 };
 
 static size_t

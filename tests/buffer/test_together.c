@@ -73,7 +73,8 @@ begin_write(fixture *f, ferry_buffer *b, ferry_access access, ferry_scope *write
     int32_t scribble[COUNT];
     memset(scribble, 0xEE, sizeof(scribble));
     void *memory = open_at(f, b, 1, access, 0, COUNT, write);
-    if (!f->coherent) /* a coherent device would overwrite the host's value, because both share memory */
+    /* A coherent device would overwrite the host's value, because both share memory. */
+    if (!f->coherent)
         device_write(f, 1, memory, scribble, sizeof(scribble));
 }
 

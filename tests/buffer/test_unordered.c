@@ -15,7 +15,8 @@ typedef struct consumer {
     fixture *f;
     int place;
     void *native;
-    int *pinned; /* the first half is the source of the consumer's copies, the second half is their target */
+    /* The first half is the source of the consumer's copies, the second half is their target. */
+    int *pinned;
 } consumer;
 
 static consumer

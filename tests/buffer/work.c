@@ -63,8 +63,8 @@ struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
-static struct control own,
-    *_Atomic control = &own; /* work on a lost device may still read the pointer after the next test has replaced it */
+/* `control` is atomic, because work on a lost device may still read it after it was replaced. */
+static struct control own, *_Atomic control = &own;
 
 void
 work_delay(unsigned microseconds)

@@ -197,7 +197,8 @@ launch(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* Uses two buffers in turn on a device that has memory for only one of them. */
+/* Reads two buffers on a device that has memory for only one of them, so the second read evicts the
+ * first buffer. */
 static void
 evict(ferry_context *context)
 {
@@ -260,8 +261,8 @@ run_known(const char *path)
     return 0;
 }
 
-/* Creates a buffer for each line of the standard input, which is its name. "~" in a line means a
- * new line in the name. */
+/* Reads names from the standard input, one a line, and creates a buffer with each name. "~" in a
+ * name means a new line. */
 static int
 run_names(const char *path)
 {

@@ -36,8 +36,8 @@ expect(int condition, int line)
 #define MUST(call)        must(call, __LINE__)
 #define EXPECT(condition) expect(condition, __LINE__)
 
-/* A buffer made by one library can be used by the other, because their elements have equal content.
- */
+/* A buffer made by one library can be used by the other, because their elements have equal
+ * content. */
 static void
 exchange_numbers(ferry_context *context)
 {

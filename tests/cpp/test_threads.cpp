@@ -19,8 +19,8 @@ namespace
 
 constexpr std::size_t threads = 4, part = 100;
 
-/* Runs body(0), body(1), ... in parallel threads. If one of them throws an exception, run_all()
- * throws it again. */
+/* Runs body(0), body(1), ... in parallel threads. If one of them throws an exception,
+ * in_threads() throws it again. */
 template <class Body>
 void
 in_threads(const Body &body)

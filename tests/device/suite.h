@@ -22,7 +22,9 @@
 struct suite {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     int count;
-    bool immediate; /* whether host_call runs the function on the calling thread before it returns, so that work is never left queued */
+    /* Whether host_call runs the function on the calling thread before it returns, so that work is
+     * never left queued. */
+    bool immediate;
 };
 
 extern struct suite suite;
@@ -80,7 +82,8 @@ struct gate {
     atomic_bool open, passed;
 };
 void pass_gate(void *gate);
-void take_a_while(void *done); /* `done`: NULL, or an atomic_bool that the function sets at its end */
+/* `done`: NULL, or an atomic_bool that the function sets at its end. */
+void take_a_while(void *done);
 
 extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
 extern const size_t memory_test_count, order_test_count, copy_test_count;

@@ -10,8 +10,9 @@ struct scene {
     ferryi_device *device;
     void *first, *second; /* streams */
     void *event;
-    void *memory;   /* device memory */
-    char *in, *out; /* pinned memory; `in` is the source of uploads, `out` the target of downloads */
+    void *memory; /* device memory */
+    /* Pinned memory; `in` is the source of uploads, `out` the target of downloads. */
+    char *in, *out;
 };
 
 static void
@@ -539,7 +540,8 @@ test_the_time_between_events_is_that_of_the_work(void **state)
 }
 
 /* Checks that the time of an event is the time at which the device reaches the event, not the time
- * of the call of event_record. Both events are recorded before the device reaches either of them. */
+ * of the call of event_record. Both events are recorded before the device reaches either of
+ * them. */
 static void
 test_the_time_is_when_the_stream_gets_there(void **state)
 {

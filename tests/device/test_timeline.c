@@ -22,8 +22,9 @@ struct scene {
     struct ferryi_device_ops ops; /* functions of the device, in which event_record is replaced */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
-    ferryi_timeline *noted;          /* timeline on which the next event_record takes sync points */
-    ferryi_sync_point before, after; /* sync points that were taken before and after the driver's event_record */
+    ferryi_timeline *noted; /* timeline on which the next event_record takes sync points */
+    /* Sync points that were taken before and after the driver's event_record. */
+    ferryi_sync_point before, after;
 };
 
 static struct scene scene;
@@ -82,8 +83,8 @@ retire_while_stamping(void)
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Checks that the host can wait for sync points that were taken while their timeline was retired.
- */
+/* Checks that the host can wait for sync points that were taken while their timeline was
+ * retired. */
 static void
 test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
 {
@@ -226,8 +227,8 @@ test_a_synchronization_covers_what_came_before_it(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
 }
 
-/* Checks that a wait for an upload does not wait for work that was queued later on the same stream.
- */
+/* Checks that a wait for an upload does not wait for work that was queued later on the same
+ * stream. */
 static void
 test_uploads_have_events_of_their_own(void **state)
 {

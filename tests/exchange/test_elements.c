@@ -49,7 +49,8 @@ expect_text(const ferry_element *element, ferry_text language, const char *expec
     }
     assert_string_equal(text, expected);
     assert_int_equal(length, strlen(expected));
-    /* Like snprintf(), ferry_element_text() returns the full length even if the text is truncated. */
+    /* Like snprintf(), ferry_element_text() returns the full length even if the text is
+     * truncated. */
     assert_int_equal(ferry_element_text(element, language, NULL, 0), length);
     assert_int_equal(ferry_element_text(element, language, cut, sizeof(cut)), length);
     assert_int_equal(strlen(cut), length < 3 ? length : 3);

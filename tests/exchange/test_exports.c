@@ -53,7 +53,8 @@ expect_device(fixture *f, int place, int32_t type, int32_t id)
 }
 
 /* Exports a one-dimensional array as both kinds of DLPack tensors, at every place and with every
- * access. After the deleter was called, the buffer must contain the values that the consumer wrote. */
+ * access. After the deleter was called, the buffer must contain the values that the consumer
+ * wrote. */
 static void
 test_leases_go_out_whole(void **state)
 {
@@ -156,8 +157,8 @@ static const ferry_field vec3_fields[] = {
     {.name = "v", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 2},
 };
 
-/* Checks that elements that are structs are exported as bytes, with one more dimension at the end.
- */
+/* Checks that elements that are structs are exported as bytes, with one more dimension at the
+ * end. */
 static void
 test_structs_go_out_as_bytes(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests imports of other libraries' arrays as buffers (<ferry/exchange.h>) on every kind of device. */
+/* Tests imports of other libraries' arrays as buffers (<ferry/exchange.h>) on every kind of
+ * device. */
 #include "tests/buffer/support.h"
 #include "tests/support/exchange.h"
 #include "tests/support/short_memory.h"
@@ -225,8 +226,8 @@ test_a_deleter_may_use_the_library(void **state)
     }
 }
 
-/* Checks that the end of the context counts as the last use of the memory, so it calls the deleter.
- */
+/* Checks that the end of the context counts as the last use of the memory, so it calls the
+ * deleter. */
 static void
 test_the_context_ends_first(void **state)
 {
@@ -903,7 +904,8 @@ test_events_of_arrow_arrays(void **state)
     }
 }
 
-/* Checks that an import of host memory blocks until the device's work on this memory has completed. */
+/* Checks that an import of host memory blocks until the device's work on this memory has
+ * completed. */
 static void
 test_memory_of_the_host_that_a_device_writes(void **state)
 {

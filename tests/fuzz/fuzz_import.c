@@ -123,8 +123,8 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
     return true;
 }
 
-/* Allocates an array of exactly the needed size, so that a sanitizer detects reads behind its end.
- */
+/* Allocates an array of exactly the needed size, so that a sanitizer detects reads behind its
+ * end. */
 static int64_t *
 take_array(struct input *in, int32_t rank)
 {

@@ -112,7 +112,8 @@ test_maps(ferry_context *context, const mylib_several *kernels)
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
     }
-    /* One array may be both input and output of a kernel. Arrays of different lengths are refused. */
+    /* One array may be both input and output of a kernel. Arrays of different lengths are
+     * refused. */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
     MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);

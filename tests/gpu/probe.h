@@ -46,7 +46,8 @@ ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size
                            ? (long long)probe_submit(__VA_ARGS__)                                  \
                            : ABSENT)
 
-/* probe_function_of() returns a kernel of the probe. probe_launch() launches a kernel on `stream`. */
+/* probe_function_of() returns a kernel of the probe. probe_start() launches a kernel on
+ * `stream`. */
 ferryi_cu_function probe_function_of(const char *name);
 long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,
                       unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments);

@@ -254,7 +254,8 @@ fill_on_own_stream(void *opaque)
             return NULL;
     }
     ferry_stream_destroy(&stream);
-    /* Checks that the context is still the current one, and that no other context is on the stack. */
+    /* Checks that the context is still the current one, and that no other context is on the
+     * stack. */
     return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque
                                                                                      : NULL;
 }
