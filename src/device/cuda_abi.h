@@ -217,8 +217,10 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* prefetch and advice by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* queries of graph captures, and relaxed capture mode */
     FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* query of a stream's context (9.2) */
-    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes when the device is reset (12.0) */
-    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* query of a kernel's parameters, and early loading of a kernel's code */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes after a reset of
+                                            the device (12.0) */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8,  /* query of a kernel's parameters, and early loading of a
+                                            kernel's code */
 };
 
 /* X(group, name, parameters) is expanded once for each driver function. Every function returns

@@ -19,7 +19,8 @@ struct ferryi_cuda_function {
     struct ferryi_cuda_function *next;
     ferryi_cu_module module;
     ferryi_cu_function native;
-    _Atomic uint32_t allowed; /* bytes of dynamic shared memory that a block may use; never lowered */
+    /* bytes of dynamic shared memory that a block may use; never lowered */
+    _Atomic uint32_t allowed;
 };
 
 /* Returns whether the image marks its own end. The driver is passed only the address of an image,

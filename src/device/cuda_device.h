@@ -37,7 +37,8 @@ struct ferryi_cuda_device {
                                */
     unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
-    atomic_bool batch_failed;      /* whether a batch has failed, so that Ferry submits no more batches */
+    /* whether a batch has failed, so that Ferry submits no more batches */
+    atomic_bool batch_failed;
     _Atomic uint64_t peers_asked, peers_open; /* bit sets of ordinals: peers for which access was
                                                  requested, and for which it is enabled */
     struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
@@ -55,7 +56,8 @@ ferryi_cuda_of(ferryi_device *device)
 
 /* How a driver call relates to graph captures. */
 enum ferryi_cuda_mode {
-    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream; if the stream is being captured, the capture records the work */
+    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream; if the stream is being captured,
+                                the capture records the work */
     FERRYI_CUDA_ASIDE        /* any other call: never captured */
 };
 

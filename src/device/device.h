@@ -39,12 +39,17 @@ enum {
                                           memory of kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write the device's memory while
                                               no work is queued (emulated) */
-    FERRYI_DEVICE_CALLS_APART = 1u << 19,  /* host functions run on threads of the device or its driver, and the slot `synchronize` waits for these threads */
+    /* host functions run on threads of the device or its driver, and the slot `synchronize` waits
+     * for these threads */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19,
     FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
                                             single copies translate it, batches do not */
-    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* the device cannot page-lock memory that it did not allocate */
-    FERRYI_DEVICE_FREE_WAITS = 1u << 21,     /* memory_free waits for all work of the device */
-    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* the device's copy engine walks the host's page tables, so copies accept pageable memory without staging */
+    /* the device cannot page-lock memory that it did not allocate */
+    FERRYI_DEVICE_NO_REGISTER = 1u << 20,
+    FERRYI_DEVICE_FREE_WAITS = 1u << 21, /* memory_free waits for all work of the device */
+    /* the device's copy engine walks the host's page tables, so copies accept pageable memory
+     * without staging */
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
 };
 
 struct ferryi_device_properties {
@@ -62,7 +67,8 @@ struct ferryi_copy_2d {
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
     ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
-    ferryi_device *source_device; /* source device of a PEER copy; otherwise NULL. The target is always the device whose slot is called */
+    ferryi_device *source_device; /* source device of a PEER copy; otherwise NULL. The target is
+                                     always the device whose slot is called */
 };
 
 /* One copy of a batch. */
@@ -205,7 +211,8 @@ struct ferryi_device_ops {
 
     /* -- code -- */
 
-    /* Loads an image of PTX, a cubin or a fatbin. For a PTX text, `bytes` includes the final NUL. */
+    /* Loads an image of PTX, a cubin or a fatbin. For a PTX text, `bytes` includes the final NUL.
+     */
     ferry_status (*code_load)(ferryi_device *device, const void *image, size_t bytes,
                               void **out_module);
     ferry_status (*code_unload)(ferryi_device *device, void *module);
@@ -270,7 +277,9 @@ typedef struct ferryi_device_kind {
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    bool made_up; /* whether devices of the kind are created on request: "name:N" then creates N devices. Otherwise "name:K" selects device K, and "name:all" selects all devices */
+    bool made_up; /* whether devices of the kind are created on request: "name:N" then creates N
+                     devices. Otherwise "name:K" selects device K, and "name:all" selects all
+                     devices */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
@@ -287,8 +296,8 @@ ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_co
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 
 /* Returns whether all `bytes` at `memory` are allocated on the emulated device; `bytes` must not be
- * 0. Returns false if the device is of a different kind. The result no longer holds once a different
- * thread frees the memory. */
+ * 0. Returns false if the device is of a different kind. The result no longer holds once a
+ * different thread frees the memory. */
 bool ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes);
 
 /* A table in which every slot fails with FERRY_ERROR_UNSUPPORTED. Devices copy the table and set

@@ -43,7 +43,8 @@ struct ferryi_range {
     size_t bytes;
     enum ferryi_range_origin origin;
     _Atomic unsigned holders; /* references of its list and of queued work */
-    _Atomic bool gone;        /* whether the memory was freed, so that only queued work still refers to it */
+    /* whether the memory was freed, so that only queued work still refers to it */
+    _Atomic bool gone;
     _Atomic uint64_t prefetches, advices; /* number of calls on this managed memory */
 };
 
@@ -91,8 +92,10 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* Decides which thread performs the queued work of emulated devices, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* whether the thread that performs a command then continues the queues that waited for it, so that a waiting queue blocks no thread */
-    bool strict;  /* whether work fails if its memory was freed after the work was queued; otherwise the work still uses that memory */
+    bool hands_on; /* whether the thread that performs a command then continues the queues that
+                      waited for it, so that a waiting queue blocks no thread */
+    bool strict;  /* whether work fails if its memory was freed after the work was queued; otherwise
+                     the work still uses that memory */
     bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
     /* Prepares to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
@@ -143,14 +146,17 @@ struct ferryi_emulated_queue {
         struct ferryi_emulated_command *first, *last;
         bool busy;                        /* whether a thread is performing the first command */
         bool closed;                      /* whether no more work will be submitted */
-        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this queue; the list holds a reference to each parked queue */
+        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this queue; the
+                                             list holds a reference to each parked queue */
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
     ferryi_emulated_queue *next_follower; /* next queue in the list of followers; guarded by the
                                              mutex of the queue that both follow */
-    uint64_t follows;  /* number of the command for which this parked queue waits; the command belongs to the followed queue. Constant while parked */
-    uint64_t ready_ns; /* the time at which the previous commands were done, without delays of wake-ups; used only by the busy thread */
+    uint64_t follows;     /* number of the command for which this parked queue waits; the command
+                             belongs to the followed queue. Constant while parked */
+    uint64_t ready_ns;    /* the time at which the previous commands were done, without delays of
+                             wake-ups; used only by the busy thread */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */
@@ -159,7 +165,8 @@ struct ferryi_emulated_queue {
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
-        ferryi_emulated_queue *queue; /* in a dead stream: an idle queue that the next stream reuses, or NULL */
+        /* in a dead stream: an idle queue that the next stream reuses, or NULL */
+        ferryi_emulated_queue *queue;
         bool alive;
         struct ferryi_emulated_stream *next; /* next dead stream; the most recently destroyed is
                                                 first */
@@ -181,7 +188,8 @@ struct ferryi_emulated {
 
     struct ferryi_link_mutex link_mutex;
     FERRYI_GUARDED_BY(ferryi_link_mutex)
-    uint64_t link_free_ns[2]; /* for each direction: the time at which the link has carried all data submitted so far */
+    uint64_t link_free_ns[2]; /* for each direction: the time at which the link has carried all data
+                                 submitted so far */
     uint64_t latency_ns, bytes_per_second;
 };
 

@@ -13,7 +13,8 @@ struct event {
     FERRYI_GUARDED_BY(ferryi_emulated_event_mutex) struct {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
-        unsigned asked; /* number of queries since the last record that found the event incomplete */
+        /* number of queries since the last record that found the event incomplete */
+        unsigned asked;
         struct ferryi_emulated_mark *mark; /* for a timed event: the mark of its last record, with a
                                               reference; otherwise NULL */
     };

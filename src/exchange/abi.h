@@ -44,7 +44,8 @@ struct ferryi_dl_tensor {
         uint16_t lanes;
     } dtype;
     int64_t *shape;
-    int64_t *strides; /* number of elements between neighbours in each dimension; NULL: the elements are packed, and the last index varies fastest */
+    int64_t *strides; /* number of elements between neighbours in each dimension; NULL: the elements
+                         are packed, and the last index varies fastest */
     uint64_t byte_offset;
 };
 

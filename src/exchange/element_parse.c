@@ -74,7 +74,8 @@ struct parser {
 
 /* One parsed item. */
 struct item {
-    ferry_kind kind; /* if FERRY_KIND_STRUCT, the item is a nested struct whose fields start at `first_field` */
+    ferry_kind kind; /* if FERRY_KIND_STRUCT, the item is a nested struct whose fields start at
+                        `first_field` */
     uint32_t bits;
     size_t first_field;
     size_t bytes, align; /* of one element */
@@ -260,7 +261,8 @@ name_too_long(const struct parser *p)
     return unsupported(p, "the name of a field has more than 255 bytes");
 }
 
-/* Copies the name of a field from ":name:". Sets the name to NULL if the text contains none here. */
+/* Copies the name of a field from ":name:". Sets the name to NULL if the text contains none here.
+ */
 static ferry_status
 read_name(struct parser *p, char **out)
 {

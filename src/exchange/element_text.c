@@ -76,7 +76,8 @@ ferry_element_scalar(ferry_kind kind, uint32_t bits)
 /* -- the buffer protocol ----------------------------------------------------------------------- */
 
 /* Returns the buffer protocol's letter for a scalar, or NULL if there is no letter. With native
- * sizes, 64-bit integers are written as `l`, as in NumPy. Without native sizes, `l` means 32 bits. */
+ * sizes, 64-bit integers are written as `l`, as in NumPy. Without native sizes, `l` means 32 bits.
+ */
 static const char *
 buffer_letter(ferry_kind kind, uint32_t bits, bool native)
 {

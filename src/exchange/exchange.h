@@ -14,10 +14,12 @@
 #include "src/base/callback.h"
 #include "src/exchange/abi.h"
 
-/* Maximum number of dimensions of an exchanged array. NumPy and PyTorch support fewer dimensions. */
+/* Maximum number of dimensions of an exchanged array. NumPy and PyTorch support fewer dimensions.
+ */
 #define FERRYI_EXCHANGE_RANK_MAX 64
 
-/* Returns the alignment in bytes that a C compiler uses for a scalar of the given kind and width. */
+/* Returns the alignment in bytes that a C compiler uses for a scalar of the given kind and width.
+ */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
 /* Memory of a producer, after it was checked. */

@@ -55,7 +55,8 @@ past_the_end(size_t count)
                        "the layout reaches outside of the %zu elements of the lease", count);
 }
 
-/* Computes the strides of the tensor in elements. Fails if an element would lie outside the lease. */
+/* Computes the strides of the tensor in elements. Fails if an element would lie outside the lease.
+ */
 static ferry_status
 find_strides(const struct dimensions *d, size_t count, int64_t *out)
 {

@@ -23,7 +23,8 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* message set by ferry_call_fail(), "" before that; has space for FERRYI_CALL_TEXT_BYTES bytes */
+    char *text; /* message set by ferry_call_fail(), "" before that; has space for
+                   FERRYI_CALL_TEXT_BYTES bytes */
 };
 
 /* Returns whether two elements are the same. At least one element is interned, so it suffices to

@@ -30,10 +30,12 @@ struct ferryi_host_call {
     ferry_context *context;
     ferry_host_function *body;
     void *user;
-    ferry_stream *stream; /* only compared with live streams; `stream` and `timeline` are dereferenced only if a live stream matches */
+    ferry_stream *stream; /* only compared with live streams; `stream` and `timeline` are
+                             dereferenced only if a live stream matches */
     ferryi_timeline *timeline;
     uint32_t generation;
-    bool is_apart; /* whether the function runs on a thread for which the end of the context waits */
+    /* whether the function runs on a thread for which the end of the context waits */
+    bool is_apart;
     struct ferryi_body_use *uses;
     size_t use_count;
     char *name; /* name of the kernel */
@@ -44,7 +46,8 @@ struct ferryi_host_call {
 
 /* Offsets of the parts of a queued call. All parts are in one block of memory. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets in the block; `values` is the offset of the first value, and the other values follow it */
+    size_t arguments, uses, name, values; /* offsets in the block; `values` is the offset of the
+                                             first value, and the other values follow it */
     size_t align, bytes;
 };
 

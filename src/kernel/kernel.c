@@ -356,7 +356,8 @@ take_dead(ferry_context *context, bool work_is_over)
 static void
 free_dead(ferry_context *context, bool work_is_over)
 {
-    ferryi_mutex_is_needless(&list_mutex); /* the removed kernels are no longer in the list, so reading their `next` needs no lock */
+    ferryi_mutex_is_needless(&list_mutex); /* the removed kernels are no longer in the list, so
+                                              reading their `next` needs no lock */
     for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
         next = kernel->next;
         unload(kernel);

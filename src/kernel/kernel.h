@@ -25,14 +25,17 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without sync points. It is then unloaded only when the context ends */
-    _Atomic uint64_t uses[FERRYI_TIMELINES]; /* by number of the timeline: sync point of the last launch */
+    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without sync points.
+                                    It is then unloaded only when the context ends */
+    /* by number of the timeline: sync point of the last launch */
+    _Atomic uint64_t uses[FERRYI_TIMELINES];
 };
 
 /* A source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: compiled by the second choice of NVRTC, because the driver refused the code of the first choice */
+    unsigned refused; /* 1: compiled by the second choice of NVRTC, because the driver refused the
+                         code of the first choice */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;

@@ -35,10 +35,12 @@ typedef struct nvrtc_program_data *nvrtc_program;
 
 /* A loaded NVRTC library. Ferry never closes such a library. */
 struct nvrtc {
-    char *name; /* the name by which the library was opened; several names may open the same library */
+    char *name; /* the name by which the library was opened; several names may open the same library
+                 */
     void *library;
     int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* identifies the library's file, because an update of the file may keep the version */
+    uint64_t mark[3]; /* identifies the library's file, because an update of the file may keep the
+                         version */
     int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
@@ -465,7 +467,8 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
-    /* The name is part of the key, because the code contains the name as the file name in messages. */
+    /* The name is part of the key, because the code contains the name as the file name in messages.
+     */
     add_text(&state, source->name);
     add_text(&state, source->text);
     ferryi_sha256_end(&state, key.bytes);

@@ -22,8 +22,9 @@ struct ferryi_nvrtc_source {
     size_t option_count;
     int architecture;   /* 10 * major + minor */
     int driver_version; /* 1000 * major + 10 * minor; 0 if no driver will load the code */
-    unsigned refused;   /* 1: the driver refused the code of the first choice of NVRTC, so the second is used */
-    bool portable; /* whether to make PTX even if NVRTC can make a cubin for the architecture */
+    unsigned refused; /* 1: the driver refused the code of the first choice of NVRTC, so the second
+                         is used */
+    bool portable;    /* whether to make PTX even if NVRTC can make a cubin for the architecture */
     bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored
                   there after a compilation */
 };

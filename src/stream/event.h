@@ -2,7 +2,8 @@
 #ifndef FERRYI_EVENT_H
 #define FERRYI_EVENT_H
 
-/* The public event: it represents a sync point on a stream, or the end of a job on a worker thread. */
+/* The public event: it represents a sync point on a stream, or the end of a job on a worker thread.
+ */
 
 #include "src/stream/stream.h"
 
@@ -20,7 +21,8 @@ struct ferry_event {
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
     atomic_bool heard; /* whether the failure was reported to a caller */
-    bool is_hint; /* whether the job is a prefetch; a prefetch that runs out of memory is logged as information, not as an error */
+    bool is_hint; /* whether the job is a prefetch; a prefetch that runs out of memory is logged as
+                     information, not as an error */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;

@@ -39,9 +39,11 @@ struct ferry_context {
                               one for each store */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the context has begun to end; callbacks that run during the end see a closed context */
+    atomic_bool closing; /* whether the context has begun to end; callbacks that run during the end
+                            see a closed context */
     bool shared;         /* whether ferry_context_shared() has returned the context */
-    bool inherited; /* whether a parent process created the context before a fork; `closed` is then set as well */
+    bool inherited; /* whether a parent process created the context before a fork; `closed` is then
+                       set as well */
     /* links in the list of open contexts in src/buffer/after_fork.c */
     ferry_context *next_living, **living;
     void (*disown)(
@@ -51,7 +53,8 @@ struct ferry_context {
     bool debug; /* whether this context is in a checked run (src/debug); constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* number of transfers after which a host replica is page-locked; SIZE_MAX: never */
+    size_t pin_after; /* number of transfers after which a host replica is page-locked; SIZE_MAX:
+                         never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
@@ -76,7 +79,8 @@ struct ferry_context {
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    struct ferryi_place_backend *backends; /* by place and kind of memory; NULL until the first pool is created */
+    /* by place and kind of memory; NULL until the first pool is created */
+    struct ferryi_place_backend *backends;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     struct ferryi_place_own_pool *own_pools; /* the pools that use backends of the program */
 
@@ -90,22 +94,26 @@ struct ferry_context {
     struct ferry_event *event_times; /* the list of timed events; see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not freed completely */
+    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not freed
+                                 completely */
     /* locked only while a buffer is created, destroyed or listed */
     struct ferryi_stores_mutex store_mutex;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
-        struct ferryi_store *hand; /* the store that eviction visits next; NULL: the oldest store comes next */
+        /* the store that eviction visits next; NULL: the oldest store comes next */
+        struct ferryi_store *hand;
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* highest id of a claim on any store that was freed; new stores continue from it, so that ids are never reused */
+        uint64_t last_id; /* highest id of a claim on any store that was freed; new stores continue
+                             from it, so that ids are never reused */
     };
     /* Locks for crowded stores. The address of a store selects one of these locks. They have no
      * lock class, because a bit of the store's word records whether the lock is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Locked by threads that wait until a claim is removed from a store: src/buffer/store_lock.c. */
+    /* Locked by threads that wait until a claim is removed from a store: src/buffer/store_lock.c.
+     */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;

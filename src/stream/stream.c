@@ -254,7 +254,8 @@ ferryi_streams_close(ferry_context *context)
          * call. */
         stream->timeline = &dead_timeline;
         stream->plain_context = NULL;
-        /* Only the context's default streams are freed here. The program frees all other streams. */
+        /* Only the context's default streams are freed here. The program frees all other streams.
+         */
         if (stream->borrowed)
             stream_free(stream);
     }

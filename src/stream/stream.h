@@ -17,7 +17,8 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* the same as `context` if the timeline is plain, otherwise NULL; so the hit path checks only this member */
+    ferry_context *plain_context; /* the same as `context` if the timeline is plain, otherwise NULL;
+                                     so the hit path checks only this member */
     bool borrowed; /* whether this is a default stream, which exists as long as the context */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
@@ -25,10 +26,12 @@ struct ferry_stream {
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
-        ferry_status failure; /* first failure of asynchronous work on the stream that no call has returned yet */
+        ferry_status failure; /* first failure of asynchronous work on the stream that no call has
+                                 returned yet */
         char *failure_text;
     };
-    ferry_context *former; /* in a checked run, the context to which a destroyed stream belonged; its `context` is NULL */
+    ferry_context *former; /* in a checked run, the context to which a destroyed stream belonged;
+                              its `context` is NULL */
 };
 
 static inline ferryi_timeline *

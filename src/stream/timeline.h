@@ -93,7 +93,8 @@ struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
     /* 1 + the tick at the last use that was noted; 0 if no use was noted yet */
     _Atomic uint64_t used;
-    uint64_t bit;    /* the bit that represents the timeline in sets of timelines; 0: the timeline has no number */
+    uint64_t bit; /* the bit that represents the timeline in sets of timelines; 0: the timeline has
+                     no number */
     unsigned number; /* 0: uses are joined */
     int place;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
@@ -109,7 +110,9 @@ struct ferryi_timeline {
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
     bool is_plain;   /* whether the timeline is numbered and `by_thread` is false */
-    bool by_thread;  /* whether uses by different threads are not ordered with each other. This is true for the per-thread stream, and for devices that run work in the calling thread */
+    bool by_thread;  /* whether uses by different threads are not ordered with each other. This is
+                        true for the per-thread stream, and for devices that run work in the calling
+                        thread */
     atomic_bool internal; /* whether this is a timeline of the engine or a join timeline */
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
@@ -126,7 +129,8 @@ struct ferryi_timeline {
 };
 
 struct ferryi_order {
-    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number of the timeline: its newest event that is known to be complete */
+    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number of the timeline: its newest event that is
+                                                known to be complete */
     ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
     /* by place; created when first needed */
     _Atomic(ferryi_timeline *) joins[FERRYI_DEVICES_MAX + 1];
@@ -140,7 +144,8 @@ struct ferryi_order {
     /* held while a join timeline is opened, so that no place has two */
     struct ferryi_join_mutex join_mutex;
     FERRYI_GUARDED_BY(ferryi_order_mutex)
-    int internal_reserve; /* how many unused numbers are reserved for internal timelines, of which each device opens three */
+    int internal_reserve; /* how many unused numbers are reserved for internal timelines, of which
+                             each device opens three */
     const struct ferryi_log *log;
 };
 

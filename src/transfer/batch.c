@@ -168,7 +168,8 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
                offset = batch->at.offset;
         if (bytes == 0)
             break;
-        /* Entries need not be joined here, because the caller has already joined adjacent pieces. */
+        /* Entries need not be joined here, because the caller has already joined adjacent pieces.
+         */
         batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
                                                      (const char *)piece->source + offset, bytes);
         gathered += bytes;

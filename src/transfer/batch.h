@@ -23,15 +23,17 @@ struct ferryi_piece {
     const void *target_owner, *source_owner;
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
-    bool pinned; /* whether one side is host memory that the copy engine may access directly */
-    bool zeros;  /* whether the target is filled with zeros, so that the piece has no source */
-    bool between; /* whether the target is intermediate memory, so that the piece does not count as progress of the job */
+    bool pinned;  /* whether one side is host memory that the copy engine may access directly */
+    bool zeros;   /* whether the target is filled with zeros, so that the piece has no source */
+    bool between; /* whether the target is intermediate memory, so that the piece does not count as
+                     progress of the job */
 };
 
 /* How the pieces are arranged in memory. */
 enum ferryi_layout {
     FERRYI_LAYOUT_ANY,
-    FERRYI_LAYOUT_ROWS /* the pieces are mostly rows of a rectangle, so two-dimensional copies are tried before batched copies */
+    FERRYI_LAYOUT_ROWS /* the pieces are mostly rows of a rectangle, so two-dimensional copies are
+                          tried before batched copies */
 };
 
 /*

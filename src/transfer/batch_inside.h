@@ -23,7 +23,8 @@ struct ferryi_batch {
     ferry_direction direction;
     struct ferryi_copy *entries;
     size_t room, entry_count;
-    const void *last_owner; /* the allocation that contains the last entry's memory on the side that is not a chunk */
+    const void *last_owner; /* the allocation that contains the last entry's memory on the side that
+                               is not a chunk */
     /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in a separate
      * chunk; NULL if there is no table */
     struct ferryi_scatter_entry *table;

@@ -53,18 +53,22 @@ struct ferryi_memory {
 struct ferryi_transfer_job {
     const char *buffer; /* the buffer's name or "" */
     const char *reason;
-    struct ferryi_traffic *traffic;      /* the counters of the buffer to which the job's transfers are added (traffic.h); or NULL */
+    struct ferryi_traffic *traffic; /* the counters of the buffer to which the job's transfers are
+                                       added (traffic.h); or NULL */
     const ferry_copy_options *options;   /* or NULL */
     const atomic_bool *cancelled;        /* or NULL */
     atomic_size_t *arrived;              /* a copy of `done` for other threads; or NULL */
-    bool foreign_source, foreign_target; /* whether that side is the caller's memory, for which traces report place -1 */
-    bool moves;    /* whether source and target are replicas of the same buffer */
-    uint32_t id;   /* id of the buffer; 0: there are several buffers, or the buffer has no id */
-    size_t offset; /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
-    size_t total;  /* number of bytes that all transfers of the job together write; 0: the job has only one transfer */
-    size_t done;   /* number of bytes of `total` that were submitted (uploads) or have arrived
-                      (downloads) */
-    size_t reported; /* value of `done` at the engine's last call of keep_going; used only by the engine */
+    bool foreign_source, foreign_target; /* whether that side is the caller's memory, for which
+                                            traces report place -1 */
+    bool moves;      /* whether source and target are replicas of the same buffer */
+    uint32_t id;     /* id of the buffer; 0: there are several buffers, or the buffer has no id */
+    size_t offset;   /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
+    size_t total;    /* number of bytes that all transfers of the job together write; 0: the job has
+                        only one transfer */
+    size_t done;     /* number of bytes of `total` that were submitted (uploads) or have arrived
+                        (downloads) */
+    size_t reported; /* value of `done` at the engine's last call of keep_going; used only by the
+                        engine */
 };
 
 /* A conversion that the host applies chunk by chunk. `run` converts `count` elements. If `run`
@@ -93,7 +97,8 @@ struct ferryi_engine_config {
     enum ferryi_staging_loop copy;
     unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the
                          engine chooses */
-    size_t pinned_bytes_limit; /* limit on the sum of two sizes: the pinned pool, and Ferry's memory that was page-locked after its allocation */
+    size_t pinned_bytes_limit; /* limit on the sum of two sizes: the pinned pool, and Ferry's memory
+                                  that was page-locked after its allocation */
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
@@ -134,7 +139,8 @@ ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi
 
 /* Fills `bytes` bytes, a multiple of `element_bytes`, with copies of the pattern. A device fills
  * patterns of 1, 2 and 4 bytes in one call. For other patterns, the host writes the first copies.
- * The device then copies the filled part behind itself, which doubles it, until the memory is full. */
+ * The device then copies the filled part behind itself, which doubles it, until the memory is full.
+ */
 ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes,
                                 const void *pattern, size_t element_bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
@@ -143,7 +149,8 @@ ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory targ
  * Functions for jobs whose caller copies the bytes part by part. ferryi_engine_part() returns the
  * maximum number of bytes in the next part. ferryi_engine_reported() reports that `bytes` more
  * bytes are done.
- * @return ferryi_engine_reported(): FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many bytes arrived)
+ * @return ferryi_engine_reported(): FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many
+ * bytes arrived)
  */
 size_t ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job *job);
 ferry_status ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job,
@@ -158,10 +165,15 @@ struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
 /* Statistics of staged transfers, which are not part of the public statistics. */
 struct ferryi_staging_stats {
-    uint64_t staging_chunks; /* number of chunks that carried bytes. Chunks are used by single copies, batches, rows, files, conversions, copies between devices and the first bytes of fills. For a transfer that failed or was cancelled, only the chunks that arrived are counted */
+    uint64_t staging_chunks; /* number of chunks that carried bytes. Chunks are used by single
+                                copies, batches, rows, files, conversions, copies between devices
+                                and the first bytes of fills. For a transfer that failed or was
+                                cancelled, only the chunks that arrived are counted */
     uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers take
                                 part only in single copies */
-    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks. Bytes of files and conversions are not counted, because they are read from and written to the chunks directly */
+    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks. Bytes of
+                              files and conversions are not counted, because they are read from and
+                              written to the chunks directly */
 };
 
 /* Reads all statistics of transfers except those that the devices count. */

@@ -5,7 +5,8 @@
 
 /* Marks the downloads into a chunk. If the chunk holds the whole transfer, no other chunk can be
  * filled meanwhile, so the host waits now: a wait without an event costs fewer driver calls.
- * Otherwise an event is recorded now, so that a wait for this chunk does not include later chunks. */
+ * Otherwise an event is recorded now, so that a wait for this chunk does not include later chunks.
+ */
 ferry_status
 ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

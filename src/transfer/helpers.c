@@ -87,7 +87,8 @@ do_one(struct ferryi_helpers *helpers, unsigned helper)
     atomic_store_explicit(&task->done, true, memory_order_release);
 }
 
-/* Waits until a task is queued or the helpers are stopped. The mutex is unlocked during the wait. */
+/* Waits until a task is queued or the helpers are stopped. The mutex is unlocked during the wait.
+ */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_task(struct ferryi_helpers *helpers)

@@ -49,13 +49,15 @@ FERRYI_MUTEX_CLASS(ferryi_helpers_mutex);
 struct ferryi_helpers {
     struct ferryi_helpers_mutex mutex;
     ferryi_cond given, done;
-    _Atomic uint64_t shared;  /* number of tasks that were ever queued */
-    _Atomic uint64_t process; /* id of the process that started the threads; 0: no threads were started */
+    _Atomic uint64_t shared; /* number of tasks that were ever queued */
+    /* id of the process that started the threads; 0: no threads were started */
+    _Atomic uint64_t process;
     cpu_set_t near; /* the processors that are near the devices; valid if `bound` is set */
     bool bound; /* whether new threads run only on `near`, if the program's affinity allows this */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* queued tasks */
-        unsigned idle, waiting; /* number of helpers that sleep; number of threads that sleep while they wait for a task */
+        unsigned idle, waiting; /* number of helpers that sleep; number of threads that sleep while
+                                   they wait for a task */
         unsigned wanted;        /* number of threads to start */
         unsigned count;         /* number of running threads */
         unsigned numbered;      /* number of threads to which a number has been assigned */

@@ -121,7 +121,8 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Inserts a range into the list. Transfers can take holds on the range only after `settled` is set. */
+/* Inserts a range into the list. Transfers can take holds on the range only after `settled` is set.
+ */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)

@@ -52,7 +52,8 @@ struct ferryi_pins {
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
         struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
-        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and number of bytes in the pinned pool; their sum is limited */
+        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and number of bytes in
+                                         the pinned pool; their sum is limited */
         /* Ferry's ranges that the driver has refused to register. Registration is not tried again
          * until the memory is freed. */
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
@@ -79,7 +80,8 @@ ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t byte
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
 /* Registers memory of Ferry if the limit allows it. Returns whether the memory is now registered.
- * The result is true if the memory was registered before the call. Failures set no error message. */
+ * The result is true if the memory was registered before the call. Failures set no error message.
+ */
 bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 /* Unregisters Ferry's ranges that begin in the memory, and forgets refusals of this memory. Must be
  * called before the memory is freed. Waits until no transfer holds these ranges. */

@@ -28,11 +28,12 @@
 
 struct ferryi_chunk {
     void *memory;
-    ferryi_sync_point used;  /* the queued work that may still use the memory; 0: none */
-    size_t bytes;            /* number of bytes in flight in the chunk; only the chunk's holder uses it */
+    ferryi_sync_point used; /* the queued work that may still use the memory; 0: none */
+    size_t bytes; /* number of bytes in flight in the chunk; only the chunk's holder uses it */
     struct ferryi_task task; /* the copy that the helpers make to fill or drain the chunk; only the
                                 chunk's holder uses it */
-    struct ferryi_chunk *next; /* next chunk in the ring's list of free chunks, or in the holder's list */
+    /* next chunk in the ring's list of free chunks, or in the holder's list */
+    struct ferryi_chunk *next;
 };
 
 /* Chunks of one holder, oldest first. */

@@ -58,7 +58,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* Release order, so that a thread that reads the count also sees the bytes that the host wrote. */
+    if (job->arrived) /* Release order, so that a thread that reads the count also sees the bytes
+                         that the host wrote. */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 

@@ -29,9 +29,12 @@ struct ferryi_port {
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large; /* a ring of large chunks for long transfers; each chunk is allocated when it is first used */
-    _Atomic uint32_t reachable; /* the set of places from which the device can copy directly. A place is removed if a copy from it fails as unsupported */
-    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: not loaded, or the device cannot run it */
+    struct ferryi_ring large; /* a ring of large chunks for long transfers; each chunk is allocated
+                                 when it is first used */
+    _Atomic uint32_t reachable; /* the set of places from which the device can copy directly. A
+                                   place is removed if a copy from it fails as unsupported */
+    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: not loaded, or the
+                              device cannot run it */
 };
 
 struct ferryi_engine {
@@ -42,7 +45,8 @@ struct ferryi_engine {
     _Atomic uint64_t batch_submissions, batch_copies;
     /* by direction, and [0] direct, [1] staged */
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2];
-    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes, and number of those chunks that helpers filled or drained */
+    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes, and number of
+                                               those chunks that helpers filled or drained */
     _Atomic uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;
@@ -56,7 +60,8 @@ struct ferryi_staging {
     /* maximum number of chunks that are filled at the same time, or drained at the same time */
     size_t window;
     size_t part; /* number of bytes of each chunk that are used */
-    size_t ramp; /* number of bytes in an upload's first chunk. Each further chunk has four times as many, up to `part` bytes. 0: every chunk has `part` bytes */
+    size_t ramp; /* number of bytes in an upload's first chunk. Each further chunk has four times as
+                    many, up to `part` bytes. 0: every chunk has `part` bytes */
 };
 
 struct ferryi_run {
@@ -74,7 +79,8 @@ struct ferryi_run {
     bool profiled; /* whether a profiler range is open for the run */
     bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */
     size_t bytes;  /* number of bytes of this transfer */
-    size_t done; /* number of bytes that were submitted. If the transfer waits for its bytes: number of bytes that have arrived */
+    size_t done; /* number of bytes that were submitted. If the transfer waits for its bytes: number
+                    of bytes that have arrived */
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
@@ -157,7 +163,8 @@ ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ri
                                   struct ferryi_chunk *chunk);
 
 /* Transfers pageable memory through a ring (staged.c). The transfer begins at byte run->done and
- * applies the run's transform. `target` and `source` are the addresses of byte 0 of the transfer. */
+ * applies the run's transform. `target` and `source` are the addresses of byte 0 of the transfer.
+ */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
