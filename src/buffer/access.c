@@ -94,7 +94,7 @@ job_of(const struct ferryi_access *access)
     return job;
 }
 
-/* Writes zeros to [begin, end) at the access's place. */
+/* Writes zeros to the bytes [begin, end) of the replica at the access's place. */
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
@@ -218,7 +218,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* Returns the number of moves, counted from the first, that are merged into one transfer. */
+/* Returns how many of the next moves are merged into one transfer. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {

@@ -41,13 +41,14 @@ struct ferryi_access {
                     OUT_OF_RANGE */
     bool whole; /* whether the claim covers the whole store. Claiming then sets `begin` and `end` to
                    all bytes, or to one byte if the store is empty */
-    bool is_launch;  /* whether the access belongs to a kernel launch, whose reads and writes are
-                        tracked in pending_calls.h */
-    bool derives;    /* whether the call copies or converts the bytes that it reads */
-    bool writes_all; /* whether the call itself writes every byte that it commits, so that the range
-                        is not zeroed first */
-    ferryi_site site;          /* call site of a user's scope; set only in a checked run */
-    ferryi_timeline *timeline; /* timeline of the work; NULL for work of the host */
+    bool is_launch;   /* whether the access belongs to a kernel launch, whose reads and writes are
+                         tracked in pending_calls.h */
+    bool derives;     /* whether the call copies or converts the bytes that it reads */
+    bool writes_all;  /* whether the call writes every byte that it commits, so that the range need
+                         not be zeroed first */
+    ferryi_site site; /* call site of a user's scope; set only in a checked run */
+    ferryi_timeline
+        *timeline;      /* timeline on which the work is queued; NULL if the host does the work */
     const char *reason; /* name of the operation for traces and messages, such as "read_device" */
     const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL.
                                           Progress is counted in bytes of the range */
@@ -74,8 +75,8 @@ struct ferryi_access {
 size_t ferryi_access_merge(const struct ferryi_access *wanted, size_t count,
                            struct ferryi_access *merged, size_t *group);
 
-/* Returns the name of the public function that opens a scope with this access at this place, such
- * as "read_host". */
+/* Returns the name of the public function that opens a scope with access `access` at place `place`,
+ * such as "read_host". */
 const char *ferryi_scope_call(int access, int place);
 
 enum ferryi_close {
@@ -124,8 +125,8 @@ struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t
 FERRYI_REQUIRES(ferryi_claim_lock)
 void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
                                  int source_place, ferryi_timeline *timeline);
-/* If `status` is DEVICE_LOST and `place` is a device, marks all bytes of the store as lost at
- * `place`. Returns `status`. */
+/* Marks all bytes of the store as lost at `place`, if `status` is DEVICE_LOST and `place` is a
+ * device. Otherwise changes nothing. Returns `status`. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 /* Returns which devices are lost, after a transfer between two places failed with DEVICE_LOST.
@@ -133,8 +134,8 @@ ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_statu
  * the first of the two places that is a device. Preserves the last error message. */
 ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
-/* Waits until all calls have ended that use the store when the wait begins, including asynchronous
- * calls. Does not wait for scopes. Fails within a callback that must not wait. */
+/* Waits for all calls that use the store when the wait begins, including asynchronous calls. Does
+ * not wait for scopes. Fails within a callback that must not wait. */
 ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
 /* Waits until no call uses the store. Includes calls that begin during the wait, such as evictions.
  * Called with the store locked; the lock is released while the thread waits. Within a callback that
@@ -143,8 +144,8 @@ FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store
 /* Returns whether a call in thread `thread` uses ranges of the store. If `thread` is 0, checks for
  * calls in all threads. */
 bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
-/* Fails because the access needs bytes whose value was lost. Returns the status, and sets the
- * message, that were stored when the bytes were lost. */
+/* Fails because the access needs bytes whose value was lost. The status and the message were stored
+ * in the store when the bytes were lost. */
 ferry_status ferryi_access_fail_lost(const struct ferryi_access *access);
 
 #endif

@@ -22,7 +22,7 @@ ferryi_after_fork_add(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Removes a context from the list. Does nothing if the context was never added. */
+/* Removes a context from the list of open contexts. Does nothing if the context was never added. */
 void
 ferryi_after_fork_remove(ferry_context *context)
 {
@@ -35,8 +35,9 @@ ferryi_after_fork_remove(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Locks the lists of stores, so that they are consistent at the fork. The lock analysis skips this
- * function, because it locks one mutex per context and a different function unlocks them. */
+/* Locks the lists of stores before a fork, so that they are consistent in the child. The lock
+ * analysis skips this function, because it locks one mutex per context and a different function
+ * unlocks them. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)

@@ -95,8 +95,8 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     return FERRY_OK;
 }
 
-/* Checks the arguments that all calls that create a buffer have in common. `*out_bytes` is the size
- * of the buffer. */
+/* Checks the arguments that are common to all calls that create a buffer. Sets `*out_bytes` to the
+ * size of the buffer. */
 static ferry_status
 check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out,
                const char *what, const ferry_element **out_interned, size_t *out_bytes)
@@ -262,7 +262,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
                               : status;
 }
 
-/* Returns whether this handle is the store's only handle and no scope is open. */
+/* Returns whether no scope is open and this handle is the only handle of the store. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
@@ -445,8 +445,8 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
                     (range.end - range.begin) / base->element_bytes, out);
 }
 
-/* Computes the range of `count` elements of a different type, for the current length of the buffer.
- * FERRY_REST means all elements up to the end of the buffer. */
+/* Computes the range of `count` elements of a different type, from the current length of the
+ * buffer. FERRY_REST means all elements up to the end of the buffer. */
 static ferry_status
 find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes,
                    size_t count, struct ferryi_range *out)
@@ -578,10 +578,9 @@ refuse_end(const ferry_buffer *buffer)
 
 /*
  * Adds an owner to the context, so that the context lives until ferry_buffer_destroy() returns.
- * Otherwise destroying an imported buffer could destroy the context during the call: the import may
- * be the last owner of a lease of the same context, and the lease may be the last owner of the
- * context. Returns NULL if the buffer is not an import, or if the calling thread runs a callback of
- * the context.
+ * Otherwise destroying an imported buffer could destroy the context during the call. The import may
+ * be the last owner of a lease, and this lease may be the last owner of the same context. Returns
+ * NULL if the buffer is not an import, or if the calling thread runs a callback of the context.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)

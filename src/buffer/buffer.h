@@ -49,8 +49,8 @@ ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
     return true;
 }
 
-/* Returns whether a call must be repeated with a new range. This is the case if the call asked for
- * the rest of a buffer, and a resize moved the buffer's end before the range was claimed. */
+/* Returns whether a call must be repeated with a new range. It must if it asked for the rest of a
+ * buffer, and a resize moved the buffer's end before the range was claimed. */
 static inline bool
 ferryi_buffer_starts_over(ferry_status status, size_t count)
 {

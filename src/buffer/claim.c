@@ -116,7 +116,7 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
         /*
          * A call may already be moving the same bytes to the same replica. This access then waits
          * for that call, so that the bytes are moved only once. A step of a longer call must not
-         * wait, because the other call may be waiting for a range that the longer call has claimed.
+         * wait. The other call may itself be waiting for a range that the longer call has claimed.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&
@@ -150,7 +150,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
 }
 
 /* Fills a free slot with a claim. If the access writes, the claim takes over one of the caller's
- * promises. Returns false and changes nothing if the table is full. */
+ * promises (room reserved in the map). Returns false and changes nothing if the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)

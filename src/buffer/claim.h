@@ -30,10 +30,11 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 }
 
 /*
- * If an access overlaps open writes of the same stream, it relies on these writes.
+ * An access relies on the open writes of the same stream that it overlaps.
  *
- * ferryi_claim_rely() is called without the lock when the access is prepared. It counts the writes,
- * and makes one promise for each write. The access owns these promises.
+ * ferryi_claim_rely() is called without the lock when the access is prepared. It counts these
+ * writes, and makes one promise (room reserved in the map) for each. The access owns these
+ * promises.
  *
  * ferryi_claim_end_relied() commits the writes if `commits` is true. Then it releases the promises
  * that were not used.
@@ -73,7 +74,7 @@ enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct fe
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
-/* Returns whether the access can be opened without a transfer, an allocation or a wait. */
+/* Returns whether the access can be opened at once, without a transfer, an allocation or a wait. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place,
@@ -121,8 +122,8 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 }
 
 /* Fills a free slot with a claim and returns the claim's id. If the access writes, the claim takes
- * over one of the caller's promises. A caller that made no promise must set `spent` afterwards. On
- * a per-thread stream, the claim also stores the calling thread. */
+ * over one of the caller's promises (room reserved in the map). A caller that made no promise must
+ * set `spent` afterwards. On a per-thread stream, the claim also stores the calling thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -167,7 +168,8 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
-/* Removes a claim that owns no promise: a READ, or a write that has already used its promise. */
+/* Removes a claim that owns no promise (room reserved in the map). Such a claim is a READ, or a
+ * write that has already used its promise. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_remove_spent(ferryi_store *store, uint32_t slot)

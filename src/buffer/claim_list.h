@@ -25,7 +25,8 @@ ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct
                                     size_t count, const char *reason);
 /* Frees the list. The caller has already removed all claims of the list. */
 void ferryi_claim_list_free(struct ferryi_claim_list *list);
-/* Returns the index of the store's access in the list, or `count` if the list has none. */
+/* Returns the index of the store's access in the list. Returns `list->count` if the list has no
+ * access to the store. */
 size_t ferryi_claim_list_find(const struct ferryi_claim_list *list, const ferryi_store *store);
 
 #endif

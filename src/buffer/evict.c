@@ -12,8 +12,8 @@
 #include "src/transfer/engine.h"
 
 /* Number of retries of an eviction that only calls in other threads prevent. The thread sleeps for
- * MOMENT_NS before each retry, in total a tenth of a second. On a busy machine the sleeps take
- * longer, and so do the calls. */
+ * MOMENT_NS before each retry, in total for a tenth of a second. On a busy machine both the sleeps
+ * and the other threads' calls take longer. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -128,7 +128,7 @@ is_briefly_busy(const ferryi_store *store)
     return false;
 }
 
-/* Returns whether an open scope or a running call prevents dropping the replica. */
+/* Returns whether the replica cannot be dropped now, because of an open scope or a running call. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
@@ -182,8 +182,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
-    /* The claim owns no promise. An eviction only changes the map as a whole, and such a change
-     * needs no promise. */
+    /* The claim owns no promise. An eviction changes the whole map in one step, and such a change
+     * needs no reserved room. */
     store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }

@@ -190,8 +190,8 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
     ferryi_store_unlock(store);
 }
 
-/* Returns the store's struct, and adds a reference for the caller. The first call creates the
- * struct. Returns NULL if no memory can be allocated. */
+/* Returns the store's struct of pending calls, and adds a reference for the caller. The first call
+ * creates the struct. Returns NULL if no memory can be allocated. */
 static struct ferryi_pending_calls *
 obtain(ferryi_store *store)
 {
@@ -428,8 +428,8 @@ wait_for_writes(ferryi_store *store)
 
 /*
  * Waits in a loop, because a write's sync point is complete slightly before its launch is marked as
- * ended. If a replica was freed in the meantime, its write has no sync point to wait for. So after
- * some tries, the loop waits for the timelines of the launches instead.
+ * ended. If a replica was freed meanwhile, its write has no sync point to wait for. So after some
+ * tries, the loop waits for the timelines of the launches instead.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)

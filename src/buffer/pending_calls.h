@@ -44,7 +44,8 @@ FERRYI_MUTEX_CLASS(ferryi_pending_calls_mutex);
 struct ferryi_pending_calls {
     /* number of references: one by the store, and one by each use of a range by a launch */
     atomic_int references;
-    _Atomic uint32_t pending; /* number of log entries of launches that write and have not ended */
+    _Atomic uint32_t
+        pending; /* number of log entries that belong to launches that write and have not ended */
     /* bit set of all timelines on which launches that write were ever queued */
     _Atomic uint64_t timelines;
     struct ferryi_pending_calls_mutex mutex;
@@ -56,7 +57,8 @@ struct ferryi_pending_calls {
         size_t first, count, room;
         /* number of the first log entry; entries are numbered consecutively */
         uint64_t first_number;
-        uint32_t failing;    /* number of log entries of launches that failed and have not ended */
+        uint32_t failing; /* number of log entries that belong to launches that failed and have not
+                             ended */
         ferry_status status; /* status of the newest failure */
         char *text; /* message of the newest failure; NULL if no memory could be allocated for it */
     };

@@ -10,9 +10,9 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Scopes and their hit path. If the range is current at the place, an open or a close takes one
- * atomic exchange, and a few dozen plain loads and stores under the store's spin bit. All other
- * cases use access.c.
+ * Scopes and their hit path. The hit path opens or closes a scope whose range is current at the
+ * place. It takes one atomic exchange, and a few dozen plain loads and stores under the store's
+ * spin bit. All other cases use access.c.
  */
 
 /* Returns whether a range that was computed earlier still fits the store. A resize may have changed
@@ -308,8 +308,8 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Commits a write if this needs no driver call. The commit uses the promise of the claim, and the
- * caller then removes the claim. Called under the lock. */
+/* Commits a write if this needs no driver call. The commit uses the claim's promise (room reserved
+ * in the map). The caller then removes the claim. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)

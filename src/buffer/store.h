@@ -103,7 +103,7 @@ struct ferryi_interval_set {
         uint8_t access, place, state;                                                              \
         bool same_timeline_seen : 1; /* a later scope or launch on the same stream committed this  \
                                         write */                                                   \
-        bool spent : 1;  /* the claim has used its promise, or never had one; see claim.h */       \
+        bool spent : 1;  /* whether the claim has no promise left to use; see claim.h */           \
         uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
     }
 
@@ -264,8 +264,8 @@ int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_c
  * lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
-/* Frees the store, or caches it for reuse. Called without the lock, after the last reference or the
- * last claim was removed. */
+/* Frees a store, or caches it for reuse. Called without the lock, after the last reference and the
+ * last claim were removed. */
 void ferryi_store_free(ferryi_store *store);
 /*
  * Adds a reference to a listed store, even if only open scopes keep the store alive. Returns false
@@ -565,8 +565,8 @@ void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
  * failure makes none. Called without the lock. */
 ferry_status ferryi_store_promise(ferryi_store *store, uint32_t count);
 /* Applies a change, FORGET or LOSE, to the map. If `room` is true, changes the range and uses one
- * of the caller's promises. If `room` is false, changes the whole map. If the range is empty,
- * changes nothing and only releases the promise. */
+ * of the caller's promises (room reserved in the map). If `room` is false, changes the whole map.
+ * If the range is empty, changes nothing and only releases the promise, if any. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
                            size_t end, bool room);

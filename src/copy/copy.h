@@ -97,7 +97,7 @@ ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
 }
 /* Claims the accesses of a planned call and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
-/* Runs a planned call whose accesses are already claimed. */
+/* Runs a planned call on this thread. The accesses of the call are already claimed. */
 ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 
 /* Returns a place where the whole range is current, preferably the host. If there is no such place,

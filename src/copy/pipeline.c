@@ -91,7 +91,7 @@ fail(struct pipeline *pipeline, ferry_status status)
     ferryi_mutex_unlock(&pipeline->mutex);
 }
 
-/* Waits until `*count` reaches `goal`. Returns false if the pipeline was stopped. */
+/* Waits until the counter `*count` reaches `goal`. Returns false if the pipeline was stopped. */
 static bool
 await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint64_t goal)
 {
@@ -102,7 +102,7 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Returns whether a group ends after `chunks` chunks. */
+/* Returns whether a group of chunks ends with chunk number `chunks`, counted from 1. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {

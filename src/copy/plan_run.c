@@ -247,8 +247,8 @@ each_store(const struct group *group,
     return status;
 }
 
-/* Orders a transfer after earlier uses of a store. If the store's memory is pageable, the host
- * copies it and so waits for these uses. */
+/* Orders a transfer after earlier uses of a store. Pageable memory is copied by the host itself, so
+ * the host waits for its earlier uses. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {

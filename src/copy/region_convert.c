@@ -115,7 +115,7 @@ run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, fe
     return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
-/* Converts `count` elements from host memory to the target. */
+/* Converts `count` elements from host memory to the target of a region. */
 static ferry_status
 convert_from_memory(struct conversion_work *work, const void *source, size_t target_at,
                     size_t count)

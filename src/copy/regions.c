@@ -8,7 +8,7 @@
 #include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 
-/* ferry_copy(): checks all regions and chooses the function that runs them. */
+/* Implements ferry_copy(): checks all regions and chooses the function that runs them. */
 
 static const char what[] = "copy";
 
