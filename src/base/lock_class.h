@@ -27,11 +27,11 @@
  * - It does not know which lock of a class is held. ThreadSanitizer and the histories find a wrong
  *   lock.
  * - It does not check an access through the address of a guarded member: `&queue->count`, or an
- * array that decays to a pointer. A function that returns or takes such an address therefore
- * requires the class.
+ *   array that decays to a pointer. A function that returns or takes such an address therefore
+ *   requires the class.
  * - It does not check the memory to which a pointer points, such as the members of a list.
  * - It does not accept a lock that is taken on one branch only. All branches that lead to a
- * statement must hold the same classes.
+ *   statement must hold the same classes.
  * - It does not accept two locks of one class at the same time. It reports that the second lock is
  *   taken twice.
  * Attributes precede the function, since gcc refuses attributes after the parameter list of a
