@@ -469,8 +469,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     return can;
 }
 
-/* Reads the speed of the device's link and its nearest NUMA node, which the system reports for its
- * PCI address. If the driver reports a NUMA node, that node is used instead. */
+/* Reads the speed of the device's link and its nearest NUMA node, which the system reports for the
+ * device's PCI address. If the driver reports a NUMA node, that node is used instead. */
 static void
 read_place(struct ferryi_cuda_device *cuda)
 {

@@ -193,8 +193,9 @@ ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most, 
 
 /* -- launches -- */
 
-/* Opts the function in to `bytes` of dynamic shared memory. The limit is changed under a mutex and
- * is never lowered. So no thread can lower a limit that a launch in a different thread needs. */
+/* Allows launches of the function to use `bytes` of dynamic shared memory for each block. The limit
+ * is changed under a mutex and is never lowered. So no thread can lower a limit that a launch in a
+ * different thread needs. */
 static ferry_status
 allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {

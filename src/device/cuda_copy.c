@@ -272,7 +272,7 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                 : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
                                              batch->count, &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        /* The driver refuses a whole batch even if it would accept each copy as a separate call.
+        /* The driver may refuse a batch although it would accept each copy as a separate call.
          * Examples are copies of managed memory and copies between devices. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
             return refuse(cuda, batch->count,

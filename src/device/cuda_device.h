@@ -32,15 +32,16 @@ struct ferryi_cuda_device {
     ferryi_cu_context context;
     bool is_open;             /* set once, at the end of opening */
     bool is_kept;             /* whether the process keeps the context */
-    bool integrated;          /* whether its memory is part of the host's memory */
+    bool integrated;          /* whether the device's memory is part of the host's memory */
     bool registers_read_only; /* whether host_register accepts memory that the process cannot write
                                */
     unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
     /* whether a batch has failed, so that Ferry submits no more batches */
     atomic_bool batch_failed;
-    _Atomic uint64_t peers_asked, peers_open; /* bit sets of ordinals: peers for which access was
-                                                 requested, and for which it is enabled */
+    _Atomic uint64_t peers_asked,
+        peers_open; /* bit sets of the ordinals of other devices: those to which peer access was
+                       requested, and those to which it is enabled */
     struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
                                                 lock is taken while it is held */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)

@@ -82,7 +82,8 @@ ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_
                                       ferryi_device *location, void *stream);
 ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
                                     ferryi_device *location);
-/* value of uninitialised memory; not zero, so that code that expects zeros fails */
+/* Value of every byte of uninitialised memory. It is not zero, so that code that expects zeros
+ * fails. */
 #define FERRYI_EMULATED_GARBAGE 0xCD
 /* Frees the memory that is still allocated when the device closes. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
@@ -115,8 +116,8 @@ struct ferryi_emulated_mark {
     _Atomic uint64_t reached_ns; /* 0 until the queue reaches the record */
 };
 
-/* The base of every command that a queue performs. Only emulated_command.c knows the members of
- * derived structs. */
+/* The base of every command that a queue performs. emulated_command.c embeds it in a larger struct,
+ * whose other members are private. */
 struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
     uint64_t queued_ns;            /* time of submission; set only if the link's speed is
@@ -132,8 +133,8 @@ FERRYI_MUTEX_CLASS(ferryi_link_mutex);
 
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
-    _Atomic unsigned holders; /* number of references held by its device, by events, and by waits of
-                                 other queues */
+    _Atomic unsigned holders; /* number of references, which are held by the queue's device, by
+                                 events, and by waits of other queues */
     _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
     struct ferryi_queue_mutex mutex;
     ferryi_cond given;   /* signalled when work is submitted or the queue is closed */
@@ -141,8 +142,8 @@ struct ferryi_emulated_queue {
     _Atomic bool parked; /* whether the first command waits for another queue, whose thread will
                             remove the command; changed under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
-        uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread
-                             waits */
+        uint64_t awaited; /* the lowest command number for which a thread waits; UINT64_MAX if no
+                             thread waits */
         struct ferryi_emulated_command *first, *last;
         bool busy;                        /* whether a thread is performing the first command */
         bool closed;                      /* whether no more work will be submitted */

@@ -30,8 +30,8 @@ take_first_away(ferryi_emulated_queue *queue)
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 
-/* Removes one follower whose wait is over from the queue's list, and returns it. Returns NULL if
- * there is no such follower. */
+/* Removes one follower whose wait is over from the queue's list, and returns the follower. Returns
+ * NULL if no wait is over. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static ferryi_emulated_queue *
 take_follower(ferryi_emulated_queue *queue)

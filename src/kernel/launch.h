@@ -40,11 +40,11 @@ ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
                                    struct ferryi_host_call **out);
 /* Queues the host function's call on the launch's timeline. On failure, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
-/* Prepares a queued call for the commit. Must be called before the launch's writes are committed.
- */
+/* Marks the writes of a queued call as committed, so that they replace earlier writes. Must be
+ * called just before the launch's writes are committed to the valid map. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
-/* Completes the commit of a queued call. Must be called after the launch's writes were committed.
- * If the call fails later, these writes are marked as lost. */
+/* Ends the launching thread's part of a queued call. Must be called after the launch's writes were
+ * committed. If the call fails later, these writes are marked as lost. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 
 #endif

@@ -184,7 +184,7 @@ stream_release(void *header)
     ferryi_shell_release(context);
 }
 
-/* The timeline of each stream that outlives its context. */
+/* The timeline that replaces the timeline of each stream that outlives its context. */
 static ferryi_timeline dead_timeline = {.place = -1};
 
 static void

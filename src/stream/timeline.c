@@ -547,8 +547,8 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* The closing event covers even uses that were noted while it was being recorded, because no
-     * work was queued after it. */
+    /* No work was queued after the closing event. So this event covers even uses that were noted
+     * while it was being recorded. */
     if (found && found->number <= tick)
         out->number = tick + 1;
     ferryi_mutex_unlock(&timeline->mutex);

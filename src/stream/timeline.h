@@ -113,7 +113,8 @@ struct ferryi_timeline {
     bool by_thread;  /* whether uses by different threads are not ordered with each other. This is
                         true for the per-thread stream, and for devices that run work in the calling
                         thread */
-    atomic_bool internal; /* whether this is a timeline of the engine or a join timeline */
+    atomic_bool internal; /* whether capture checks are skipped. This is true for timelines of the
+                             engine, of joins, of uploads and of unknown streams */
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */

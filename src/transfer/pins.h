@@ -70,11 +70,11 @@ void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t li
 /* Unregisters all ranges. No transfer may hold a range. */
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
-/* Registers memory of the program.
+/* Page-locks memory of the program by registering it with the driver.
  * @return FERRY_OK; UNSUPPORTED; CONFLICT (part of the memory is already registered);
  * OUT_OF_MEMORY; the device's status */
 ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Unregisters memory of the program.
+/* Unregisters memory that the program registered with ferryi_pins_add().
  * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts at `memory`); BUSY (the range
  * is held); the device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);

@@ -185,11 +185,12 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 /*
  * Waits until no queued work uses the chunk that was taken.
  *
- * If the caller holds no other chunk (`alone`) and chunks are small, waits until half of the ring
- * is free: for the last use of the middle chunk. Such a wait is only needed if the caller fills
- * chunks faster than the device copies them. The other half of the ring then keeps the device busy.
+ * If `alone` is true, the caller holds no other chunk. If the chunks are small as well, the
+ * function first waits for the last use of the middle chunk, so that half of the ring is free
+ * afterwards. Such a wait is needed only if the caller fills chunks faster than the device copies
+ * them. The other half of the ring then keeps the device busy.
  *
- * Otherwise only polls the last use of the middle chunk after the wait, so that short transfers
+ * Otherwise, the function only polls the last use of the middle chunk. So short transfers often
  * find several chunks free after one wait.
  */
 static ferry_status
