@@ -39,9 +39,9 @@ struct ferryi_cuda_device {
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
     /* whether a batch has failed, so that Ferry submits no more batches */
     atomic_bool batch_failed;
-    _Atomic uint64_t peers_asked,
-        peers_open; /* bit sets of the ordinals of other devices: those to which peer access was
-                       requested, and those to which it is enabled */
+    /* bit sets of the ordinals of other devices: those to which peer access was requested, and
+     * those to which it is enabled */
+    _Atomic uint64_t peers_asked, peers_open;
     struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
                                                 lock is taken while it is held */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
