@@ -58,14 +58,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of live objects. Destroying a context does not decrease them; only calls that free an
- * object do. */
+/* Numbers of live objects. Only calls that free an object decrease them. Destroying a context does
+ * not. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* Host function of a kernel. `parameters` has the addresses of copies of the arguments, made at the
- * time of the launch. The function can dereference device pointers. */
+/* Host function of a kernel. `parameters` contains the addresses of copies of the arguments, which
+ * are made by the launch. The function can dereference device pointers. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \

@@ -183,7 +183,7 @@ sixfold(size_t i)
     return 6 * (float)i;
 }
 
-/* Devices on which each test runs. The lazy device performs work only when a caller waits for that
+/* Devices on which each test runs. The lazy device performs work only when a caller waits for the
  * work. */
 static const char *const all_devices[] = {"host", "emulated", "lazy"};
 #define FOR_EACH_DEVICE(device)                                                                    \
