@@ -47,8 +47,8 @@ struct ferryi_access {
     bool writes_all;  /* whether the call writes every byte that it commits, so that the range need
                          not be zeroed first */
     ferryi_site site; /* call site of a user's scope; set only in a checked run */
-    ferryi_timeline
-        *timeline;      /* timeline on which the work is queued; NULL if the host does the work */
+    /* timeline on which the work is queued; NULL if the host does the work */
+    ferryi_timeline *timeline;
     const char *reason; /* name of the operation for traces and messages, such as "read_device" */
     const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL.
                                           Progress is counted in bytes of the range */
@@ -58,7 +58,7 @@ struct ferryi_access {
      * allowed only if the place is FERRYI_PLACE_NONE */
     const struct ferryi_interval_set *pieces;
     /* filled in by the library */
-    void *pointer; /* address of byte `begin` in the replica */
+    void *pointer; /* address of byte `begin` of the replica */
     uint64_t id;
     uint32_t slot;
     uint32_t relied; /* number of open writes of the same stream that this access will commit. For

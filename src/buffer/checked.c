@@ -49,7 +49,7 @@ report_map(const ferryi_store *store, struct ferryi_guard_pages *guard)
     }
 }
 
-/* Reports the ranges of open scopes. */
+/* Reports the ranges of open scopes to the guard pages. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_claims(const ferryi_store *store, struct ferryi_guard_pages *guard)

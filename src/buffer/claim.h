@@ -118,7 +118,8 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
                                                   .state = (uint8_t)state,
                                                   .shares = 1}},
                                   place_one = {.each = {.place = 1}};
-    return all.kind + (unsigned)place * place_one.kind; /* no carry: a place fits into its byte */
+    /* The addition does not carry, because a place fits into its byte. */
+    return all.kind + (unsigned)place * place_one.kind;
 }
 
 /* Fills a free slot with a claim and returns the claim's id. If the access writes, the claim takes

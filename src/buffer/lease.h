@@ -21,10 +21,10 @@ struct ferry_lease {
     bool is_unordered; /* whether the lease is used at a device, on streams that Ferry does not know
                         */
     ferryi_store *store;
-    ferry_context *context;       /* the lease is one of its owners */
+    ferry_context *context;       /* context of the buffer; the lease is one of its owners */
     const ferry_element *element; /* element of the range; interned */
     void *pointer; /* address of the range's first element, or NULL if the range is empty */
-    size_t bytes;  /* length of the range */
+    size_t bytes;  /* length of the range in bytes */
     ferry_access access;
     /* the lease's scope; constant after the open; closed if the range is empty */
     struct ferryi_scope scope;

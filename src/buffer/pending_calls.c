@@ -10,16 +10,16 @@
 #define YIELDS_BEFORE_TIMELINES 64
 #define FIRST_ROOM              8 /* number of entries in a new log */
 
-/* One range in the log. */
+/* An entry of the log: the use of one range. */
 struct ferryi_pending_call {
     size_t begin, end;
     uint8_t place;
-    bool reads;    /* whether it is a launch with READ or UPDATE */
+    bool reads;    /* whether the entry is a launch with READ or UPDATE */
     bool is_write; /* whether the entry is a launch with UPDATE or OVERWRITE */
-    bool replaces; /* whether it is a committed write */
-    bool pending;  /* whether it is a launch that has not ended */
+    bool replaces; /* whether the entry is a committed write */
+    bool pending;  /* whether the entry is a launch that has not ended */
     bool failed;   /* whether the entry is a launch whose host function failed or was not called */
-    bool poisoned; /* whether it is a launch that reads lost bytes */
+    bool poisoned; /* whether the entry is a launch that reads lost bytes */
 };
 
 static struct ferryi_pending_calls *

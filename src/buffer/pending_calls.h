@@ -44,8 +44,8 @@ FERRYI_MUTEX_CLASS(ferryi_pending_calls_mutex);
 struct ferryi_pending_calls {
     /* number of references: one by the store, and one by each use of a range by a launch */
     atomic_int references;
-    _Atomic uint32_t
-        pending; /* number of log entries that belong to launches that write and have not ended */
+    /* number of log entries that belong to launches that write and have not ended */
+    _Atomic uint32_t pending;
     /* bit set of all timelines on which launches that write were ever queued */
     _Atomic uint64_t timelines;
     struct ferryi_pending_calls_mutex mutex;

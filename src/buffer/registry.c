@@ -11,7 +11,7 @@
 /* A snapshot of all buffers of a context, and the text that describes them. */
 
 struct snapshot {
-    ferry_buffer_info *infos; /* while filling, names point into `names` */
+    ferry_buffer_info *infos; /* while the snapshot is taken, names point into `names` */
     char *names;
     size_t count, room, name_bytes, name_room;
 };

@@ -283,7 +283,7 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
     if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         ferryi_timeline *timeline = stream->timeline;
         if (!timeline)
-            __builtin_unreachable(); /* every stream has one */
+            __builtin_unreachable(); /* every stream has a timeline */
         if (stream->plain_context == buffer->store->context &&
             open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;

@@ -22,7 +22,7 @@
  * are not cached. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
-#define SPARE_CLAIMS 64 /* larger tables are not cached */
+#define SPARE_CLAIMS 64 /* a store with a larger table of claims is not cached */
 
 static void
 free_memory(ferryi_store *store)

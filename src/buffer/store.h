@@ -115,7 +115,7 @@ union ferryi_claim_kind {
 struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
-    ferryi_timeline *timeline; /* NULL: the host */
+    ferryi_timeline *timeline; /* NULL means the host */
     uint64_t thread; /* id of the thread that runs the call, or FERRYI_THREAD_QUEUED. For a user's
                         scope it is set only on per-thread streams */
     union {

@@ -12,7 +12,7 @@
 #include "src/buffer/store.h"
 
 struct ferryi_device_conversion {
-    ferryi_store *store; /* for its context and name */
+    ferryi_store *store; /* store whose context and name are used */
     const ferry_conversion *conversion;
     ferry_convert_policy policy;
     int place;

@@ -54,7 +54,7 @@ struct pipeline {
     ferry_stream *stream;
     int place;
     const ferry_element *element;
-    struct ferryi_file input, output; /* output.fd -1: none */
+    struct ferryi_file input, output; /* output.fd is -1 if there is no output */
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
@@ -67,7 +67,7 @@ struct pipeline {
     ferryi_cond loader, worker, finisher;
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued, finished; /* chunks that passed each stage */
+        uint64_t loaded, queued, finished; /* number of chunks that each stage has finished */
         ferry_status status;               /* status of the first failure */
         char *text;
     };

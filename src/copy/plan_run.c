@@ -386,7 +386,7 @@ run_group(ferryi_plan *plan, struct group *group)
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
                                *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
-    job->traffic = NULL; /* count_group() counts for the right buffers */
+    job->traffic = NULL; /* count_group() counts the traffic of each buffer instead */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;

@@ -30,8 +30,8 @@ enum ferryi_region_kind {
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;  /* NULL: the side is memory or a file */
-    const char *path;     /* NULL: no file */
+    ferryi_store *store;  /* NULL if the side is memory or a file */
+    const char *path;     /* NULL if the side is not a file */
     uint64_t file_offset; /* first element's offset in the file */
     uintptr_t begin; /* offset of the side's first element in its store, or address of this element
                         in memory */
@@ -55,7 +55,7 @@ struct ferryi_region {
 struct ferryi_region_setting {
     ferry_context *context;
     ferry_convert_policy policy;
-    int place; /* place of the stream; -1: no stream */
+    int place; /* place of the stream; -1 if there is no stream */
     bool async, file_direct, file_keep_rest;
     /* whether the call has more than one region, so that messages must name the region */
     bool many;
