@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests ferry_buffer_abandon(), for wraps whose memory is gone, and ferry_wrap_options.release_on,
- * for owners that reuse the memory in stream order. Memory that Ferry must not touch is protected,
- * so an access to it crashes the test.
+ * Tests two features of wraps. ferry_buffer_abandon() ends a wrap whose memory is gone.
+ * ferry_wrap_options.release_on is for owners that reuse the memory in stream order. Memory that
+ * Ferry must not touch is protected, so an access to it crashes the test.
  */
 #include "tests/buffer/work.h"
 

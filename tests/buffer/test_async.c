@@ -25,8 +25,8 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* The source and the target of an asynchronous copy may be accessed again when its event is
- * reached. */
+/* When the event of an asynchronous copy is reached, the source and the target of the copy may be
+ * accessed again. */
 static void
 test_memory_may_be_touched_after_the_event(void **state)
 {

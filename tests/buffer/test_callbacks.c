@@ -1204,7 +1204,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     if (there && !is_as_documented(&w))
         fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other",
                  callback->name, ferry_status_name(w.status), w.message);
-    /* The library must still work after the outer call. */
+    /* Checks that the library still works after the outer call. */
     if (w.context && w.other)
         OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
     world_close(&w);

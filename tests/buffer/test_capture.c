@@ -325,8 +325,8 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
     exchange_free(tensor);
 }
 
-/* Imports and exports are refused if they would wait for a captured stream, or make it wait. The
- * capture stays valid. */
+/* Imports and exports are refused if they would wait for a captured stream, or would make a
+ * captured stream wait. The capture stays valid. */
 static void
 test_exchange_in_a_capture(void **state)
 {
@@ -353,7 +353,7 @@ test_exchange_in_a_capture(void **state)
                         &pointer));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema));
     assert_non_null(strstr(ferry_last_error(), "captured"));
-    /* A DLPack export is ordered on the lease's stream, so it does not have to wait. */
+    /* A DLPack export is ordered on the lease's stream, so the export does not have to wait. */
     OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
     tensor->deleter(tensor);
     assert_int_equal(end(a), 0);

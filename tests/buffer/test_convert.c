@@ -49,7 +49,7 @@ test_values_saturate_on_the_way_in(void **state)
         OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0,
                                         NULL));
         expect_moved(f, &before, place ? sizeof(rounded) : 0,
-                     0); /* the bytes transferred are those of the narrower target type */
+                     0); /* only bytes of the narrower target type are transferred */
         OK(ferry_float_copy_to(r, 0, got_floats, LENGTH(doubles), NULL));
         assert_memory_equal(got_floats, rounded, sizeof(rounded));
         ferry_float_destroy(&r);

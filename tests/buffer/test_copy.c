@@ -826,7 +826,8 @@ test_progress_and_cancel(void **state)
             mode = (enum mode)random_below(&w->seed, MODES);
             regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
                                        1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
-            /* A copy of a range onto itself would not count as progress, so the test makes none. */
+            /* The test makes no copy of a range onto itself, because such a copy does not count as
+             * progress. */
             if (regions[i].source.buffer == w->target && regions[i].target.buffer == w->target)
                 regions[i].source.buffer = w->ints;
             bytes += regions[i].count * regions[i].rows * regions[i].planes * 4;
@@ -957,7 +958,7 @@ test_later_calls_wait_for_a_list(void **state)
 
 /* -- places, counts and shortcuts -------------------------------------------------------------- */
 
-/* A list with a stream writes its buffers at the place of that stream. */
+/* A list whose options name a stream writes its buffers at the place of that stream. */
 static void
 test_the_stream_says_where(void **state)
 {

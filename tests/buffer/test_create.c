@@ -7,8 +7,8 @@
 
 #define GIB ((size_t)1 << 30)
 
-/* A new buffer of n elements has count n and n times the element's size in bytes. Its state is
- * UNINITIALIZED, and it has no memory at any place. */
+/* A new buffer of n elements reports the count n, and n times the element's size in bytes. Its
+ * state is UNINITIALIZED, and it has no memory at any place. */
 static void
 test_a_new_buffer_takes_no_memory(void **state)
 {
@@ -32,8 +32,8 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_null(b);
 }
 
-/* The count is multiplied by the element's size with an overflow check. A buffer above the
- * context's limit is refused, and the message names the limit. */
+/* ferry_buffer_create() checks for overflow when it multiplies the count by the element's size. It
+ * refuses a buffer above the context's limit, and the message contains the limit. */
 static void
 test_counts_are_checked_against_the_limit(void **state)
 {
@@ -105,7 +105,8 @@ test_alignment_of_elements_is_kept(void **state)
         assert_int_equal((uintptr_t)pointer % 2048, 0);
         OK(ferry_buffer_release(b, place));
     }
-    /* A buffer whose element has a smaller alignment is not aligned enough for a view as `wide`. */
+    /* A view as `wide` is refused, because the alignment of this buffer's own element is smaller
+     * than that of `wide`. */
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(small, &wide, 0, 1, &view));
     assert_non_null(strstr(ferry_last_error(), "2048"));
     assert_null(view);

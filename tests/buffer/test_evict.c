@@ -1083,7 +1083,8 @@ test_failing_evictions_lose_nothing(void **state)
                 assert_true(status == FERRY_ERROR_DEVICE || status == FERRY_ERROR_OUT_OF_MEMORY);
             }
             assert_int_equal(ferry_buffer_is_current(set[FIT], 0), status != FERRY_OK);
-            /* A buffer has a replica at the host if and only if its bytes are current there. */
+            /* Checks that the buffer has a replica at the host if and only if its bytes are current
+             * there. */
             for (int i = 0; i < FIT && start == NEVER_AT_HOST; i++)
                 assert_int_equal(is_at(set[i], 0), ferry_buffer_is_current(set[i], 0));
             OK(ferryi_device_synchronize(device_of(&f, 1)));

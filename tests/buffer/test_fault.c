@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each device call and each allocation of every scenario fails once. After the failure no data are
- * lost or wrong, nothing leaks, and a second try succeeds. */
+/* Each device call and each allocation of every scenario fails once. After each failure, no data
+ * may be lost or wrong, nothing may leak, and a second try must succeed. */
 #include "src/buffer/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
@@ -18,16 +18,16 @@
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
 
-/* COUNT integers take three staging chunks of 4 KiB. The last chunk is not full. */
+/* COUNT integers take three staging chunks of 4 KiB, the last of which is not full. */
 enum { COUNT = 2500, MORE = 4000 };
 
 /* Sanitized builds take at least ten times as long, so there only every 7th or 29th call fails. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
-/* The places where a buffer is current when the scenario begins. */
+/* The places where a buffer is current when a scenario begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* The kind of memory of a buffer's host replica. */
+/* The kinds of memory that a buffer's host replica can have. */
 enum memory { PAGEABLE, PINNED, SCRUBBED };
 
 static const char *const memory_names[] = {"pageable", "pinned", "scrubbed"};
@@ -154,8 +154,8 @@ world_open(struct world *world, enum start start, enum memory memory)
     put_at_start(world, world->b, world->old_b);
 }
 
-/* Waits for the device. If a wait fails because of an injected fault, the emulated device still
- * works, unlike a real device. */
+/* Waits for the device. Unlike a real device, the emulated device still works if an injected fault
+ * makes a wait fail. */
 static void
 settle(struct world *world)
 {
@@ -423,8 +423,8 @@ run_stream_file(struct world *world)
     return status;
 }
 
-/* Source or target of conversions on the device: after an upload, before a download, and between
- * two buffers. */
+/* Source or target of conversions on the device. A conversion may follow an upload, precede a
+ * download, or run between two buffers. */
 static uint8_t narrow[COUNT];
 
 static ferry_status
@@ -732,7 +732,7 @@ run_wrap_host(struct world *world)
     bool added = status == FERRY_OK;
     if (status == FERRY_OK)
         status = ferry_buffer_unwrap(&wrapped, NULL);
-    /* If unwrap failed, the buffer is still a wrap, and a second unwrap succeeds. */
+    /* If unwrap fails, the buffer is still a wrap. A second unwrap must then succeed. */
     if (memory_ends)
         disarm_both();
     if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
@@ -984,14 +984,14 @@ run_life(struct world *world)
                                  &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &other);
     if (status == FERRY_OK) {
         status = launch_copy(&world->w, world->stream, other, 0, buffer, 0, COUNT);
-        /* Destroys the buffer while work on it is in flight. */
+        /* Destroys the buffer while queued work still uses it. */
         ferry_buffer_destroy(&other);
     }
     ferry_buffer_destroy(&buffer);
     return status;
 }
 
-/* Makes the first write into new memory, and grows a buffer that has never been used. */
+/* Writes to a new buffer for the first time, and grows a buffer that has never been used. */
 static ferry_status
 run_first_uses(struct world *world)
 {
@@ -1248,7 +1248,8 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    setenv("FERRY_DEBUG", "0", 1); /* checked runs free memory late, which looks like a leak */
+    /* Checked runs free memory later than other runs, which looks like a leak. */
+    setenv("FERRY_DEBUG", "0", 1);
     fault_wrap(&lazy_kind);
     /* First runs all scenarios without a failure, so that all allocations that happen once per
      * process are done. */
@@ -1335,7 +1336,8 @@ test_contexts_that_fail_to_close(void **state)
     }
 }
 
-/* Destroying a wrap either copies newer bytes back, or reports that this copy failed. */
+/* Destroying a wrap either copies newer bytes back to the wrapped memory, or reports that this copy
+ * failed. */
 static void
 test_wraps_that_fail_to_come_back(void **state)
 {
@@ -1557,7 +1559,7 @@ check_failing_body(struct world *world)
     OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300, NULL));
     assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
 
-    /* The bytes can be read again after they were overwritten. */
+    /* The lost bytes can be read again after they were overwritten. */
     OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
     OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200, NULL));
     assert_memory_equal(values, world->old_b, 200 * sizeof(int));

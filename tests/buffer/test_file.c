@@ -87,8 +87,8 @@ pread(int fd, void *memory, size_t bytes, off_t offset)
     ssize_t result =
         misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
 #if FERRYI_MEMORY_SANITIZER
-    /* The memory sanitizer does not see bytes that a direct system call writes, so they are marked
-     * as initialized. */
+    /* The memory sanitizer does not see bytes that a direct system call writes. So this function
+     * marks these bytes as initialized. */
     if (result > 0)
         __msan_unpoison(memory, (size_t)result);
 #endif
@@ -132,8 +132,8 @@ make_old(fixture *f, int place)
 
 /* -- what arrives ------------------------------------------------------------------------------ */
 
-/* A load with a stream changes exactly its range, at the place of that stream. It makes no replica
- * at the host. */
+/* A load with a stream changes exactly the given range, at the place of that stream. It makes no
+ * replica at the host. */
 static void
 test_loads_arrive_where_they_should(void **state)
 {
@@ -175,8 +175,8 @@ test_loads_go_where_the_range_is_current(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A store reads the range where it is current. It makes no replica and does not change the buffer's
- * state. Bytes that were never written are stored as zeros. */
+/* A store reads the range at a place where it is current. It makes no replica and does not change
+ * the buffer's state. Bytes that were never written are stored as zeros. */
 static void
 test_stores_change_nothing_but_the_file(void **state)
 {
@@ -274,7 +274,7 @@ test_what_a_store_leaves_of_a_file(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Loads and stores of the typed API work like those of the untyped API. */
+/* Loads and stores of the typed API have the same results as those of the untyped API. */
 static void
 test_typed(void **state)
 {
@@ -427,8 +427,8 @@ count_new(ferry_buffer *b)
     return count;
 }
 
-/* If a read fails in the middle of a load, the elements before the failure are loaded, and the
- * others are unchanged. The message contains the number of loaded bytes. */
+/* If a read fails in the middle of a load, the elements before the failure are loaded. All other
+ * elements are unchanged. The message contains the number of loaded bytes. */
 static void
 test_broken_reads_leave_old_and_new(void **state)
 {
@@ -565,8 +565,8 @@ test_sizes_that_cannot_be_learnt(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The progress of loads and stores never decreases and ends at the total. The callback can
- * cancel. */
+/* The progress of loads and stores never decreases and ends at the total. The progress callback can
+ * cancel a load or a store. */
 static void
 test_progress_and_cancel(void **state)
 {

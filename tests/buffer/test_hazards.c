@@ -111,7 +111,8 @@ test_write_after_write(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Work on default streams is ordered with host scopes that are opened in between. */
+/* Work on default streams is ordered with host scopes that are opened between two pieces of
+ * work. */
 static void
 test_host_between_streams(void **state)
 {
@@ -421,7 +422,7 @@ test_destroy_with_work_in_flight(void **state)
         fill_on(f, x, a, 0, COUNT, i);
         copy_on(f, b, kept[i], 0, x, 0, COUNT);
         ferry_buffer_destroy(&x);
-        /* The new buffer reuses the memory of the destroyed one. The test waits first for the
+        /* The new buffer reuses the memory of the destroyed buffer. The test first waits for the
          * stream that writes the new buffer. */
         x = make_ints(f, COUNT);
         fill_on(f, x, c, 0, COUNT, -1);
@@ -559,7 +560,7 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
-    /* The unwrap orders the caller's stream after the write on a different stream. */
+    /* The unwrap makes the caller's stream wait for the write on the other stream. */
     fill_on(f, x, user, 0, COUNT, 8);
     OK(ferry_buffer_unwrap(&x, ready));
     assert_null(x);
@@ -733,7 +734,8 @@ test_open_device_does_not_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* A host read does not wait for kernels that only read. It still returns the right bytes. */
+/* A host read does not wait for kernels that only read the buffer. The host still reads the right
+ * bytes. */
 static void
 test_host_read_beside_a_reading_kernel(void **state)
 {
@@ -761,9 +763,9 @@ test_host_read_beside_a_reading_kernel(void **state)
 }
 
 /*
- * The host fills one of two buffers while the device works on the other, in turn. From the second
- * round on, a round waits for an event that was recorded when an earlier round's scope was closed.
- * The wait therefore does not include the kernels of a later round.
+ * The host fills one of two buffers while the device works on the other. Each round swaps the
+ * buffers. Before the host fills a buffer, it waits for an event that an earlier round recorded
+ * when it closed its scope. So the wait does not include the kernels of later rounds.
  */
 static void
 test_double_buffered_loop(void **state)

@@ -22,7 +22,7 @@
  */
 
 #define BUFFERS      3
-#define MANY_BUFFERS 16 /* number of buffers in the history with little memory */
+#define MANY_BUFFERS 16 /* number of buffers in the history with little device memory */
 #define PINNABLE     3
 /* Device memory limit of the second history. All pinned buffers fit, and besides them two buffers
  * of a call and the new memory of a resize. */
@@ -55,12 +55,12 @@ struct model {
     struct cell cells[ROOM];
 };
 
-/* An asynchronous call that the test has not waited for yet, and the memory that it may still
- * use. */
+/* An asynchronous call that the test has not waited for yet, and the memory that this call may
+ * still use. */
 struct pending {
     ferry_event *event;
     int32_t *memory;
-    int32_t *expected; /* values that a copy_to must write; NULL for other calls */
+    int32_t *expected; /* values that the copy_to must write; NULL if the call is not a copy_to */
     bool *known;
     size_t count;
 };
@@ -485,8 +485,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* While an asynchronous call is queued, zeros of elements that were never written may be copied
- * between host and device. */
+/* While an asynchronous call is queued, Ferry may copy zeros between host and device. These zeros
+ * belong to elements that were never written. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -775,7 +775,7 @@ do_copy_from_async(struct history *h)
     struct target t = choose(h);
     size_t count = t.end - t.begin;
     int place = choose_place(h);
-    /* Without a stream, the valid map determines at which place the call writes. */
+    /* If the call has no stream, the valid map determines at which place the call writes. */
     if (place == 0) {
         drain(h);
         place = model_home(h, t.model, t.begin, t.end);

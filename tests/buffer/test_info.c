@@ -257,8 +257,8 @@ destroy_one(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* `visit` is called with no lock held and may call the library. The info and its strings are valid
- * until `visit` returns. */
+/* ferry_context_for_each_buffer() calls `visit` with no lock held, so `visit` may call the library.
+ * The info and its strings are valid until `visit` returns. */
 static void
 test_a_visit_may_destroy_what_it_sees(void **state)
 {
@@ -377,7 +377,8 @@ note_site(const ferry_trace *trace, void *user)
 /* This function is not static, because its symbol must appear as the call site in the trace. */
 void play_transfers(fixture *f, struct sites *sites);
 
-/* Checks that each trace named the call site of its transfer. No transfer may be in flight. */
+/* Checks that each trace named the call site of its transfer. Must be called while no transfer is
+ * in flight. */
 static void
 expect_named(const struct sites *sites, const char *call)
 {
@@ -455,7 +456,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     ferry_buffer_destroy(&b);
     fixture_close(&f);
 
-    /* In unchecked runs the name of the call site is empty. */
+    /* In unchecked runs the trace contains an empty name for the call site. */
     setenv("FERRY_DEBUG", "0", 1);
     sites = (struct sites){.mutex = sites.mutex};
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});

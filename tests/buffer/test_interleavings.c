@@ -150,7 +150,7 @@ pin_beside(void *user)
     OK(ferry_buffer_hold(pinner->buffer, 1, &pinner->memory));
 }
 
-/* Checks that the pin succeeded, and that the pinned memory is kept and holds the bytes. */
+/* Checks that the pin succeeded. The pinned memory must be kept, and must hold the bytes. */
 static void
 expect_pinned(fixture *f, struct pinner *pinner)
 {
@@ -205,7 +205,7 @@ view_beside(void *user)
     OK(ferry_buffer_view(viewer->base, INT, COUNT / 2, COUNT / 2, &viewer->view));
 }
 
-/* As soon as a view exists, its base cannot be resized. */
+/* As soon as a view exists, the base of the view cannot be resized. */
 static void
 test_a_view_comes_while_the_buffer_grows(void **state)
 {
@@ -522,7 +522,7 @@ test_a_buffer_ends_while_it_is_written_back(void **state)
     OK(ferry_block_free(&block, NULL));
 }
 
-/* Buffers may be destroyed while the pool's compaction moves a replica. */
+/* A buffer may be destroyed while the pool's compaction moves the buffer's replica. */
 static void
 test_buffers_end_while_memory_is_compacted(void **state)
 {
@@ -530,7 +530,7 @@ test_buffers_end_while_memory_is_compacted(void **state)
     ferry_buffer *left[FIT];
     ferry_scope scope;
     make_sparse(f, BLOCK_COUNT, left, FIT);
-    /* This buffer has no handle any more when compaction runs. Only its open scope keeps it
+    /* When compaction runs, this buffer no longer has a handle. Only its open scope keeps it
      * alive. */
     const void *memory = open_on(left[FIT - 1], f->stream, FERRY_READ, 0, COUNT, &scope);
     ferry_buffer_destroy(&left[FIT - 1]);

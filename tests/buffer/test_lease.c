@@ -466,7 +466,7 @@ test_device_with_a_stream(void **state)
     ferry_stream_destroy(&own);
 }
 
-/* The holder of the lease uses a stream of the driver that Ferry does not know. */
+/* The holder of the lease works on a driver stream that Ferry does not know. */
 static void
 test_device_without_a_stream(void **state)
 {
@@ -501,8 +501,8 @@ test_device_without_a_stream(void **state)
         ferry_lease_destroy(&lease);
         expect_constant(f, x, 0, 0, COUNT, 50 + i);
 
-        /* The bytes are current when the lease opens, and later writes wait for the holder's late
-         * reads. */
+        /* The bytes are current when the lease opens. Later writes wait for reads that the holder
+         * queued late. */
         lease = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .place = 1}, &memory);
         memset(pinned + COUNT, 0, BYTES);
         OK(device->ops->copy_download(device, pinned + COUNT, memory, BYTES, native));

@@ -45,7 +45,7 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     return true;
 }
 
-/* Ferry passes no hint to the driver that the program did not ask for. */
+/* Ferry passes a hint to the driver only if the program asked for the hint. */
 static void
 test_no_hint_is_given_unasked(void **state)
 {

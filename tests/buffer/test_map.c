@@ -104,8 +104,8 @@ test_overwrite_never_copies(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An UPDATE of 4 KiB in a large buffer copies only those bytes of its range that the place
- * lacks. */
+/* An UPDATE of 4 KiB in a large buffer copies only bytes of its range, and only those that are not
+ * current at the place. */
 static void
 test_update_copies_only_what_its_range_lacks(void **state)
 {
@@ -127,8 +127,8 @@ test_update_copies_only_what_its_range_lacks(void **state)
 }
 
 /* A sync to the host, to the device or to both copies nothing if the buffer is synchronized.
- * Otherwise there is exactly one copy in the needed direction. If the state is MIXED, disjoint
- * ranges are copied in both directions. */
+ * Otherwise it makes exactly one copy in the needed direction. If the state is MIXED, a sync copies
+ * disjoint ranges in both directions. */
 static void
 test_sync_moves_each_way_what_is_lacking(void **state)
 {

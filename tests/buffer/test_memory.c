@@ -164,8 +164,8 @@ test_managed_buffers_behave_as_others_do(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Prefetch works to the device and to the host. Advice (read-mostly, preferred location, accessed-
- * by) can be set and unset for the host and any device. */
+/* A prefetch may go to the device or to the host. Advice (read-mostly, preferred location,
+ * accessed-by) can be set and unset for the host and for any device. */
 static void
 test_managed_memory_takes_advice_and_prefetch(void **state)
 {
@@ -402,8 +402,8 @@ count_warnings(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
 }
 
-/* The device limit does not apply to the device "host". A context with a device limit and no other
- * device logs a warning. */
+/* The device limit does not apply to the device "host". A context that has a device limit but no
+ * device other than "host" logs a warning. */
 static void
 test_a_limit_without_effect_is_logged(void **state)
 {

@@ -248,7 +248,7 @@ test_threads_count_at_once(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
             0);
-    ferry_context_destroy(&o.context); /* the thread that calls the last destroy ends the context */
+    ferry_context_destroy(&o.context); /* the thread that makes the last destroy ends the context */
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     close_owned(&o);
@@ -257,8 +257,8 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* Delays a destroy before it takes its first lock, when the number of owners may already be
- * zero. */
+/* Delays a destroy just before it takes its first lock. The number of owners may already be zero at
+ * that point. */
 static void
 delay_destroy(const void *site)
 {
@@ -340,7 +340,7 @@ destroy_in_host_function(const ferry_call *call, void *user)
     size_t count;
     await(o, 1);
     give_back(o);
-    ferryi_sleep_ns(20000000); /* the end of the context waits for this callback */
+    ferryi_sleep_ns(20000000); /* the end of the context must wait for this callback */
     if (ferry_call_array(call, INT, 0, &count))
         for (values = ferry_call_array(call, INT, 0, &count); count > 0; count--)
             values[count - 1] = 5;

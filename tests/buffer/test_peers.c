@@ -11,8 +11,8 @@
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
-/* Opens a fixture with three devices of a kind. The chunks are small, so that a staged copy takes
- * several of them. */
+/* Opens a fixture with three devices of one kind. The staging chunks are small, so that a staged
+ * copy takes several chunks. */
 static void
 open_three(fixture *f, const char *devices, bool without_peers)
 {
@@ -141,7 +141,7 @@ check_sources(fixture *f, bool without_peers)
         expect_counting(f, b, place, 0, FERRY_REST, 0);
     }
     EXPECT_COUNTS(f, &before, 0, 0, 0);
-    /* After a write at one place, the others fetch only the range that was written. */
+    /* After a write at one place, the other places fetch only the range that was written. */
     write_counting(f, b, 2, 100, 50, 7);
     before = moved(f);
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
@@ -289,7 +289,7 @@ test_many_ranges_and_rows_are_one_submission(void **state)
 }
 
 /* Copies ranges of all lengths and compares the result with plain arrays. Some ranges are larger
- * than a chunk. Some are adjacent in the source or in the target. */
+ * than a chunk, and some are adjacent in the source or in the target. */
 static void
 check_ranges(fixture *f, bool without_peers)
 {
@@ -333,8 +333,8 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Without peer access, ranges are copied one by one. If a later copy fails, the ranges before it
- * have their new values at every place. */
+/* Without peer access, ranges are copied one by one. If one copy fails, the ranges of earlier
+ * copies have their new values at every place. */
 static void
 test_part_of_the_ranges_goes(void **state)
 {

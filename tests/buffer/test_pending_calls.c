@@ -259,7 +259,7 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     }
 }
 
-/* A call that reads the output of a kernel waits for the kernel, even at the same place. If the
+/* A call that reads the output of a kernel waits for the kernel, even at the kernel's place. If the
  * kernel fails, the call fails and changes nothing. */
 static void
 test_calls_do_not_read_what_may_fail(void **state)

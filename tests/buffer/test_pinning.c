@@ -215,7 +215,7 @@ test_what_does_not_turn_pinned(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Automatic pinning shares its limit with memory that the program asked Ferry to pin. The program's
+/* Automatic pinning and memory that the program asked Ferry to pin share one limit. The program's
  * memory has priority. */
 static void
 test_the_limit_and_pressure(void **state)
@@ -255,7 +255,7 @@ test_the_limit_and_pressure(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A block is unlocked before it returns to its pool, so that its next owner gets pageable
+/* A block is unlocked before it returns to its pool. So the next owner of the block gets pageable
  * memory. */
 static void
 test_memory_is_unlocked_before_it_goes_back(void **state)

@@ -31,8 +31,8 @@ test_marks_over_newer_bytes_conflict(void **state)
     }
 }
 
-/* ferry_buffer_invalidate() of the only current replica first copies its bytes to the other side. A
- * replica whose bytes are current at a different place is freed without a transfer. */
+/* Invalidating the only current replica first copies its bytes to the other side. A replica whose
+ * bytes are current at a different place is freed without a transfer. */
 static void
 test_invalidate_never_drops_data(void **state)
 {
@@ -75,8 +75,8 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A hold reserves the replica at `place` and keeps its address until it is released: the replica is
- * not evicted, freed or resized. Holds are counted. */
+/* ferry_buffer_hold() keeps the replica at `place` and its address until the hold is released.
+ * Meanwhile the replica is not evicted, freed or resized. Holds are counted. */
 static void
 test_a_pinned_copy_keeps_its_address(void **state)
 {

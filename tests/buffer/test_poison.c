@@ -108,7 +108,7 @@ static void
 expect_lost(struct world *world)
 {
     int values[COUNT];
-    /* Bytes that are current at the host can be read and written. */
+    /* Bytes that are current at the host can still be read and written. */
     expect_at_host(world->at_host, 1000);
     ferry_scope scope;
     void *memory;
@@ -309,7 +309,7 @@ move_over(fixture *f, ferry_buffer *b)
     return ferry_buffer_sync_to(b, 0, HALF, 2, NULL);
 }
 
-/* Copies the first half over the second half at place 2, as rows. */
+/* Copies the first half of the buffer over its second half at place 2, as rows. */
 static ferry_status
 copy_over(fixture *f, ferry_buffer *b)
 {

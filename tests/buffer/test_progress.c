@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests progress and cancellation of every call that takes options. Also tests the state of buffers
+/* Tests progress and cancellation of every call that takes options. Tests the state of buffers
  * after a call was cancelled or has failed. */
 #include "tests/buffer/support.h"
 
@@ -32,8 +32,9 @@ struct world {
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which
-                                            hold the old values before the call */
+    /* Sets the expected new values in new_target and new_memory, which contain the old values
+     * before the call. */
+    void (*expect)(struct world *world);
     size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
     bool in_order; /* whether elements become new in order, from the first element on */
 };
@@ -82,8 +83,8 @@ run_batch_out(struct world *w, const ferry_copy_options *options)
 {
     return submit(w, OUT, options);
 }
-/* Submits a batch of two levels. The second level copies to the memory what the first level has
- * copied to the buffer. */
+/* Submits a batch of two levels. The first level copies to the buffer. The second level copies the
+ * same bytes from the buffer to the memory. */
 static ferry_status
 run_batch_levels(struct world *w, const ferry_copy_options *options)
 {

@@ -152,7 +152,7 @@ test_open_all_merges_overlapping_arguments(void **state)
         place_read(f, place, &value, (int32_t *)pointers[0] + 49,
                    sizeof(value)); /* the old value was fetched, although one range was OVERWRITE */
         assert_int_equal(value, 149);
-        /* The range stays locked until both merged scopes are closed. */
+        /* The range stays locked until both scopes that were merged are closed. */
         OK(ferry_scope_close(&scopes[1]));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
         OK(ferry_scope_close(&scopes[1]));
@@ -181,8 +181,8 @@ test_open_all_merges_up_to_a_limit(void **state)
           ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
-    /* Each scope is closed separately, on any stream. Closing the last one releases the range
-     * lock. */
+    /* Each scope that shares the range lock is closed separately, on any stream. Closing the last
+     * scope releases the range lock. */
     for (int i = 0; i < MANY_SHARES; i++) {
         FAILS(FERRY_ERROR_BUSY,
               ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
@@ -220,7 +220,7 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Closing a copy of the scope struct has no effect once the scope itself was closed. */
+/* After a scope was closed, closing a copy of its scope struct has no effect. */
 static void
 test_copies_of_ended_scopes(void **state)
 {
@@ -277,7 +277,8 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
     }
 }
 
-/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until a timeout. */
+/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until its timeout has
+ * passed. */
 static void
 close_later(void *scope)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests pipelines that process a file on a device, chunk by chunk. */
+/* Tests pipelines that process a file on a device in chunks. */
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 
@@ -15,7 +15,7 @@ struct job {
     work w;
     size_t chunks, elements;
     uint64_t next_offset;
-    size_t fail_at; /* index of the chunk whose callback fails; 0: none */
+    size_t fail_at; /* index of the chunk whose `work` callback fails; 0: no callback fails */
     ferry_status fail_with;
     const char *cut; /* file that the first call of the callback truncates to `cut_to` bytes */
     off_t cut_to;

@@ -180,7 +180,8 @@ test_readers_share_one_transfer(void **state)
 
 enum { ROUNDS = 60 };
 
-/* Threads with even indices work on the host, the others on devices. */
+/* Adds to a part of the buffer that belongs to the calling thread. Threads with even indices work
+ * on the host, the others on devices. */
 static void
 add_to_my_part(struct member *m)
 {

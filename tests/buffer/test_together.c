@@ -96,8 +96,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses. The rounds alternate, so that the BUSY
-         * buffer comes first in some rounds and last in others. */
+        /* Range locks are taken in the order of addresses. The rounds alternate, so the BUSY buffer
+         * is the first one in some rounds and the last one in others. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
@@ -181,7 +181,8 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* The abandons do not restore the old values, because the read has relied on the writes. */
+    /* Abandoning the writes does not restore the old values, because the read has relied on the
+     * writes. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));

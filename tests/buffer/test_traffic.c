@@ -333,8 +333,8 @@ test_evictions_are_counted(void **state)
         set[i] = make_counting(f, LARGE, i);
     for (int round = 0; round < 5 * SET; round++) {
         int used = (7 * round + round / SET) % SET;
-        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0,
-              FERRY_REST); /* some replicas are clean, others must be written back */
+        /* Leaves some replicas clean; others must be written back when they are evicted. */
+        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST);
         for (int i = 0; i < SET; i++) {
             ferry_buffer_info info = info_of(set[i]);
             bool is_there = info.places_with_copy >> 1 & 1;
@@ -369,8 +369,8 @@ read_half(void *argument)
     return NULL;
 }
 
-/* The first transfer of a buffer allocates its counters. A transfer that a different thread makes
- * at the same time must be counted as well. */
+/* The first transfer of a buffer allocates its counters. If a second thread makes a transfer at the
+ * same time, that transfer must be counted, too. */
 static void
 test_threads_make_the_counters_at_once(void **state)
 {

@@ -47,7 +47,7 @@ queue_write(consumer *c, void *target, int value)
            ->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
 }
 
-/* Queues a copy of `source` to the second half of `pinned`. */
+/* Queues a copy of `source` to the second half of `pinned` on the consumer's stream. */
 static void
 queue_read(consumer *c, const void *source)
 {
@@ -381,8 +381,8 @@ test_shared_scopes(void **state)
     consumer_free(&c);
 }
 
-/* ferry_scope_wait() waits for transfers into the range. Before a write it also waits for earlier
- * readers. */
+/* ferry_scope_wait() waits for transfers into the range. If the scope writes, it waits for earlier
+ * readers, too. */
 static void
 test_wait_waits_for_the_bytes(void **state)
 {
@@ -444,8 +444,8 @@ test_after_the_end_of_the_context(void **state)
     }
 }
 
-/* The memory of a scrubbed OVERWRITE is cleared before ferry_scope_wait() returns. Otherwise it
- * could be cleared after the consumer's write. */
+/* The memory of a scrubbed OVERWRITE is cleared before ferry_scope_wait() returns. Otherwise the
+ * clearing could run after the consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
 {

@@ -18,7 +18,7 @@ void queue_copy(fixture *f, ferry_stream *stream, void *target, const void *sour
 void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
 
-/* fill_on() queues a fill inside one scope, copy_on() a copy inside two scopes. */
+/* fill_on() queues a fill inside one scope. copy_on() queues a copy inside two scopes. */
 void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count,
              int value);
 void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
@@ -28,7 +28,8 @@ void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
  * be open at a time. */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
-    /* owns the pinned memory that the kernels read; NULL if they read none */
+    /* device that owns the pinned memory that the kernels read; NULL if they read no pinned
+     * memory */
     ferryi_device *device;
 } work;
 

@@ -347,7 +347,7 @@ test_life(void **state)
     assert_int_equal(N_VBufUnpack(v, values), 0);
     assert_int_equal(N_VBufPack(v, back), 0);
     assert_memory_equal(values, back, sizeof(values));
-    /* A clone has the same operations, but its values are not copied. */
+    /* A clone of a vector has the same operations as the vector, but the values are not copied. */
     assert_int_equal(N_VEnableFusedOps_Ferry(v, SUNFALSE), 0);
     copy = N_VClone(v);
     assert_non_null(copy);

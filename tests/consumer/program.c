@@ -202,7 +202,7 @@ scale_from_one_source(ferry_context *context)
     mylib_kernels_destroy(&kernels);
 }
 
-/* Calls the functions for programs in other languages. */
+/* Calls the functions that mylib offers to programs in other languages. */
 static void
 shift_vectors(ferry_context *context)
 {

@@ -8,8 +8,8 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* Usage: suite [DEVICES]. DEVICES defaults to FERRY_DEVICE. The exit status is 77 if this machine
- * has no such device. */
+/* Usage: suite [DEVICES]. If DEVICES is missing, FERRY_DEVICE names the devices. The exit status is
+ * 77 (skipped) if this machine has no such device. */
 
 #define EXIT_SKIPPED 77
 

@@ -523,7 +523,7 @@ test_hostile_tensors(void **state)
         dl->data = cases[i].has_data ? (char *)numbers + cases[i].data_shift : NULL;
         refuses(f, cases[i].status, VERSIONED, tensor, NULL);
     }
-    /* A tensor with the maximum number of dimensions. */
+    /* Makes a tensor with the maximum number of dimensions. */
     struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
     ferry_buffer *b;
     tensor->dl_tensor.rank = 64;
@@ -950,7 +950,7 @@ test_streams_of_imports(void **state)
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT),
             &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
-        /* A stream of a different context is not valid here. */
+        /* A stream of a different context is not valid as `ready_on`. */
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made,

@@ -32,7 +32,7 @@ clean_up(void)
     folder_remove(root);
 }
 
-/* Stores an entry, so that the path of its file is known. */
+/* Stores an entry in the cache, so that the path of the entry's file is known. */
 static void
 start(void)
 {

@@ -36,7 +36,8 @@ take(struct input *in, size_t bytes)
     return value;
 }
 
-/* Reads a number from the input. It is mostly small, and sometimes has any 64 bits. */
+/* Reads a number from the input. The number is mostly small, but sometimes consists of 64 arbitrary
+ * bits. */
 static int64_t
 take_number(struct input *in)
 {
