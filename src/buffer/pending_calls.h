@@ -31,8 +31,8 @@
  * While launches that write are pending, the store's state word contains
  * FERRYI_STORE_PENDING_CALLS, and scopes on the store take the slow path.
  *
- * The struct outlives the store. While the struct uses the store, the struct's mutex keeps it alive.
- * The mutex is locked before the store's lock.
+ * The struct outlives the store. While the struct uses the store, the struct's mutex keeps the
+ * store alive. The mutex is locked before the store's lock.
  */
 
 #include "src/buffer/access.h"
