@@ -47,7 +47,8 @@
 enum {
     STEP_BYTES = 8,
     WRAP_SHIFTS = 16,
-    LENGTH_MAX = 3000, /* maximum number of elements of a buffer: three chunks of the staging ring, of which the last is short */
+    LENGTH_MAX = 3000, /* maximum number of elements of a buffer: three chunks of the staging ring,
+                          of which the last is short */
     PLAYERS_MAX = 4,
     SHARED = 2, /* number of buffers that all players share */
     SUBJECTS = SHARED + 2 * PLAYERS_MAX,
@@ -60,13 +61,17 @@ enum {
 
 /* Settings with which a history is played. */
 struct history_setup {
-    const char *device;  /* list of devices in the format of FERRY_DEVICE; a second word "lazy" makes the driver, or the device that is wrapped, run its work lazily */
-    unsigned players;    /* 1 to PLAYERS_MAX */
-    unsigned streams;    /* number of streams of each player */
-    size_t memory;       /* limit of each device in bytes; 0: none */
-    uint64_t interleave; /* seed of the interleaver (tests/support/interleave.h); 0: no interleaver */
-    unsigned seconds; /* maximum time of a step in seconds, after which SIGALRM ends the process; 0: no limit */
-    FILE *scripts[PLAYERS_MAX]; /* files to which the calls of each player are written as C; NULL: not written */
+    const char *device; /* list of devices in the format of FERRY_DEVICE; a second word "lazy" makes
+                           the driver, or the device that is wrapped, run its work lazily */
+    unsigned players;   /* 1 to PLAYERS_MAX */
+    unsigned streams;   /* number of streams of each player */
+    size_t memory;      /* limit of each device in bytes; 0: none */
+    uint64_t
+        interleave;   /* seed of the interleaver (tests/support/interleave.h); 0: no interleaver */
+    unsigned seconds; /* maximum time of a step in seconds, after which SIGALRM ends the process; 0:
+                         no limit */
+    FILE *scripts[PLAYERS_MAX]; /* files to which the calls of each player are written as C; NULL:
+                                   not written */
 };
 
 /* A view that a player keeps while it plays later steps. */
@@ -78,9 +83,10 @@ struct view {
 /* Bounds of a shared buffer's number of elements while players resize the buffer. */
 struct race {
     pthread_mutex_t mutex;
-    unsigned resizing;       /* number of resizes that run now */
-    uint64_t started;        /* number of resizes that have started so far */
-    size_t low, high;        /* smallest and largest possible number of elements; equal while no resize runs */
+    unsigned resizing; /* number of resizes that run now */
+    uint64_t started;  /* number of resizes that have started so far */
+    size_t low,
+        high; /* smallest and largest possible number of elements; equal while no resize runs */
     size_t cut[PLAYERS_MAX]; /* for each player, the smallest number of elements since its last call
                                 of race_look() */
     size_t asked[64];        /* numbers of elements that the latest 64 resizes requested */
@@ -89,16 +95,20 @@ struct race {
 /* A buffer and what it must contain. */
 struct subject {
     ferry_buffer *handle;
-    size_t count; /* number of elements; for a shared buffer the number at its creation, which determines the regions */
+    size_t count; /* number of elements; for a shared buffer the number at its creation, which
+                     determines the regions */
     struct view views[PLAYERS_MAX * VIEWS]; /* each player has VIEWS of them */
     unsigned pins[PLAYERS_MAX][16];
     struct race race;
     bool shared, wrapped;
     bool imported;      /* whether the wrap was imported from a tensor */
     atomic_int deleted; /* number of calls of the tensor's deleter */
-    bool scrub; /* whether an OVERWRITE clears its range first, so that elements that are never written read as zero */
-    bool doubtful[LENGTH_MAX];    /* whether the element may be zero instead of its expected value, because a resize may have cut it */
-    bool written[LENGTH_MAX];     /* whether the element was written since the buffer's creation or the resize that added it */
+    bool scrub; /* whether an OVERWRITE clears its range first, so that elements that are never
+                   written read as zero */
+    bool doubtful[LENGTH_MAX]; /* whether the element may be zero instead of its expected value,
+                                  because a resize may have cut it */
+    bool written[LENGTH_MAX];  /* whether the element was written since the buffer's creation or the
+                                  resize that added it */
     int32_t expected[LENGTH_MAX]; /* present value of each element */
     int32_t next[LENGTH_MAX];     /* value of each element if the current call succeeds */
     int32_t memory[LENGTH_MAX + WRAP_SHIFTS]; /* memory of a wrap; the wrap begins at element
@@ -110,7 +120,8 @@ struct subject {
 struct pending {
     ferry_event *event;
     bool reads;
-    size_t count, pitch, width; /* layout of the elements that the call reads: rows of `width` elements, `pitch` elements apart */
+    size_t count, pitch, width; /* layout of the elements that the call reads: rows of `width`
+                                   elements, `pitch` elements apart */
     int32_t values[LENGTH_MAX], expected[LENGTH_MAX];
     bool doubtful[LENGTH_MAX];
 };
@@ -137,7 +148,8 @@ struct held {
     /* range of the loan in its base buffer; `subject` is NULL after the last handle of the buffer
      * was destroyed */
     struct target t;
-    bool used, open; /* used: whether the slot is occupied, even by a closed lease whose memory still exists; open: whether the loan is open */
+    bool used, open; /* used: whether the slot is occupied, even by a closed lease whose memory
+                        still exists; open: whether the loan is open */
     ferry_access access;
     int place;
     /* stream on which the loan's device work runs, whether or not the opening call named it */
@@ -153,14 +165,17 @@ struct player {
     const char *name; /* name of the step */
     const unsigned char *bytes;
     FILE *script;
-    ferry_stream *streams[STREAMS_MAX + LOANS]; /* STREAMS_MAX streams for the steps, then one stream for each loan, which no step uses otherwise */
+    ferry_stream
+        *streams[STREAMS_MAX + LOANS]; /* STREAMS_MAX streams for the steps, then one stream for
+                                          each loan, which no step uses otherwise */
     struct pending pending[PENDING];
     size_t next_pending;
     struct held held[LOANS];
     ferry_context *owner;     /* an additional owner of the context */
     ferry_scope stale[STALE]; /* copies of scopes that were closed */
     size_t next_stale;
-    struct target second; /* second range that the calls of the step use; `subject` is NULL if there is none */
+    struct target second; /* second range that the calls of the step use; `subject` is NULL if there
+                             is none */
     struct window {       /* state of each shared buffer at the beginning of the current call */
         uint64_t started;
         size_t low, high;
@@ -168,11 +183,13 @@ struct player {
     } windows[SHARED];
     ferry_event *event; /* an event recorded on a stream */
     int32_t next_value;
-    uint64_t arm; /* which device call or malloc() fails in a later library call; 0: none; the first `arm_later` library calls are not affected */
+    uint64_t arm; /* which device call or malloc() fails in a later library call; 0: none; the first
+                     `arm_later` library calls are not affected */
     unsigned arm_later;
     bool arm_memory, armed, tripped; /* tripped: whether a failure was injected */
     struct history_counts counts;
-    int32_t *pinned; /* page-locked memory for LENGTH_MAX elements, which the device copies to and from */
+    int32_t *pinned; /* page-locked memory for LENGTH_MAX elements, which the device copies to and
+                        from */
     int32_t values[LENGTH_MAX];
     double doubles[LENGTH_MAX];
 };
@@ -182,7 +199,8 @@ struct world {
     work w;
     ferry_kernel *failing;
     struct history_setup setup;
-    void *pinned; /* page-locked memory from the device at `pinned_place`; from the fixture if `pinned_place` is 0 */
+    void *pinned; /* page-locked memory from the device at `pinned_place`; from the fixture if
+                     `pinned_place` is 0 */
     int pinned_place;
     bool injects;          /* whether the devices can be made to fail */
     atomic_bool unlimited; /* whether a player has temporarily lifted the limit of a pool */
@@ -247,7 +265,8 @@ bool race_was_quiet(const struct player *p, struct subject *subject);
  * the range. race_must_be_short() returns whether the call must have found the buffer too short. */
 bool race_may_be_short(const struct player *p, const struct target *target);
 bool race_must_be_short(const struct player *p, const struct target *target);
-/* Returns whether `count` is the initial number of elements, or one that a recent resize requested. */
+/* Returns whether `count` is the initial number of elements, or one that a recent resize requested.
+ */
 bool race_knows_count(struct subject *subject, size_t count);
 /* Returns whether `value` is legal for the element at `at`. If the element is doubtful and `value`
  * is legal, `value` becomes the expected value. */
@@ -269,9 +288,11 @@ void begin_call(struct player *p, const struct target *target);
 
 enum {
     BY_CHUNKS = 1,    /* after a failure each element may have its old or its new value */
-    WHOLE_BUFFER = 2, /* the call uses more of the buffer than the range, so it may conflict with other players */
+    WHOLE_BUFFER = 2, /* the call uses more of the buffer than the range, so it may conflict with
+                         other players */
     MAY_BE_STATE = 4, /* FERRY_ERROR_INVALID_STATE is legal */
-    OVERWRITES = 8, /* if the call fails, it may have cleared a range with `scrub` that was current only at its place */
+    OVERWRITES = 8, /* if the call fails, it may have cleared a range with `scrub` that was current
+                       only at its place */
     READS = 16      /* the call writes nothing */
 };
 
@@ -311,7 +332,8 @@ void expect_range(struct player *p, const struct target *target, const int32_t *
 /* Reads the elements of the subject that the player owns with ferry_buffer_copy_to(), and checks
  * their values. */
 void expect_subject(struct player *p, struct subject *subject);
-/* Prints the second part of a message and ends the program. The caller has printed the first part. */
+/* Prints the second part of a message and ends the program. The caller has printed the first part.
+ */
 _Noreturn void print_and_abort(const char *format, va_list arguments)
     __attribute__((format(printf, 1, 0)));
 _Noreturn void went_wrong(const struct player *p, const char *format, ...)

@@ -16,7 +16,8 @@ struct scene {
     struct world *world;
     ferry_stream *stream;
     ferry_buffer *buffer; /* a buffer of ints, which other players may use at the same time */
-    size_t offset, count; /* a range that no other player uses; may lie beyond the end of the buffer if players resize it */
+    size_t offset, count; /* a range that no other player uses; may lie beyond the end of the buffer
+                             if players resize it */
     unsigned flags;       /* six bits that select the variant of the scene */
     bool racing;          /* whether other players may resize the buffer at the same time */
 };

@@ -249,7 +249,8 @@ struct hoard {
     unsigned calls;
 };
 
-/* Callback of a pool that is short of memory. Frees one block that the program has kept in reserve. */
+/* Callback of a pool that is short of memory. Frees one block that the program has kept in reserve.
+ */
 static bool
 give_back(ferry_pool *pool, size_t needed, void *user)
 {

@@ -21,7 +21,8 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* items: bits of the owners; last: owner that is destroyed after all others; order: selects the order of the others */
+    unsigned items, last, order; /* items: bits of the owners; last: owner that is destroyed after
+                                    all others; order: selects the order of the others */
     /* ended: number of log messages about a context that a separate thread ended; errors: number of
      * messages about errors */
     atomic_int ended, errors;

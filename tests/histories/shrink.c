@@ -101,7 +101,8 @@ print_player(FILE *out, unsigned number, FILE *script)
 }
 
 /* Prints a history of several players as its bytes. The results differ between runs, so the printed
- * program plays the steps again and checks them with the oracle. The calls are printed as comments. */
+ * program plays the steps again and checks them with the oracle. The calls are printed as comments.
+ */
 static void
 print_bytes(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup)
 {

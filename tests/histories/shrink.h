@@ -21,7 +21,8 @@ bool history_fails(const unsigned char *bytes, size_t count, const struct histor
  */
 size_t history_shrink(unsigned char *bytes, size_t count, const struct history_setup *setup);
 
-/* Prints the history as a C program that includes printed.h. The program's first line is `comment`. */
+/* Prints the history as a C program that includes printed.h. The program's first line is `comment`.
+ */
 void history_print(FILE *out, const unsigned char *bytes, size_t count,
                    const struct history_setup *setup, const char *comment);
 

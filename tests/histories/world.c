@@ -241,7 +241,8 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_counters counters; /* internal counters of the pool, because a step may have reset the public statistics */
+        struct ferryi_pool_counters counters; /* internal counters of the pool, because a step may
+                                                 have reset the public statistics */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
         ferryi_pool_get_counters(pool, &counters);

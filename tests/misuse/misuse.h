@@ -30,13 +30,15 @@ enum mistake_needs {
         2, /* only a checked build, which checks the blocks of pools, finds the misuse */
     NOT_POISONED =
         4, /* the misuse must not run under AddressSanitizer, which would stop the process first */
-    NEEDS_UNWINDER = 8 /* the misuse needs an unwinder, because the expected message names a calling function */
+    NEEDS_UNWINDER =
+        8 /* the misuse needs an unwinder, because the expected message names a calling function */
 };
 
 struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
-    const char *expected[3]; /* up to three texts that one line of the output must contain; NULL ends a shorter list */
+    const char *expected[3]; /* up to three texts that one line of the output must contain; NULL
+                                ends a shorter list */
     int needs;
     bool faults; /* whether the misuse ends the process */
 };

@@ -109,8 +109,8 @@ send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, b
     CHECK(ranks_down(ranks) == (sends ? cost : 0));
     CHECK(ranks_up(ranks) == (sends ? 0 : cost));
     if (ranks->rank == last && !sends) {
-        if (length > 0 &&
-            ranks->separate) /* the values must be current at the place where the buffer was current before */
+        if (length > 0 && ranks->separate) /* the values must be current at the place where the
+                                              buffer was current before */
             CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) &&
                   !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
         ranks_check_numbers(buffer, 0, 4, -1000000, 1);
@@ -197,7 +197,8 @@ test_place_of_stream(struct ranks *ranks)
     ferry_int_destroy(&target);
 }
 
-/* Lets both ranks send more bytes than MPI buffers before either rank receives. Both must succeed. */
+/* Lets both ranks send more bytes than MPI buffers before either rank receives. Both must succeed.
+ */
 static void
 test_large_both_ways(struct ranks *ranks)
 {
@@ -476,7 +477,8 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
-    if (ranks->rank == 0) /* the second chunk must have been copied while MPI sent the first chunk */
+    if (ranks->rank ==
+        0) /* the second chunk must have been copied while MPI sent the first chunk */
         CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)
         CHECK(copies_before_send[i] == (ranks->separate ? i + 1 : 0));

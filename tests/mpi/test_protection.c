@@ -161,7 +161,8 @@ check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buff
     CHECK(ferry_int_fill(buffer, FIRST, 1, 7, NULL) == FERRY_ERROR_BUSY);
 }
 
-/* Checks that elements outside the range, and elements in the gaps between its rows, can be used. */
+/* Checks that elements outside the range, and elements in the gaps between its rows, can be used.
+ */
 static void
 check_free(const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -416,7 +417,8 @@ test_failures(struct ranks *ranks)
         receive_too_little(ranks, by_pointers, layout, 0, 4 * (int)i + 1);
         if (elements_of(layout) > 3 * CHUNK_INTS && !direct)
             receive_too_little(ranks, ranks->mpi, layout, 3 * CHUNK_INTS, 4 * (int)i + 2);
-        if (!direct) /* with device pointers, MPI writes an incomplete chunk directly into the range */
+        if (!direct) /* with device pointers, MPI writes an incomplete chunk directly into the range
+                      */
             receive_too_little(ranks, ranks->mpi, layout, elements_of(layout) - 1, 4 * (int)i + 3);
     }
     ferry_mpi_destroy(&by_pointers);
@@ -429,7 +431,8 @@ static size_t visited_at;
 static ferry_scope visit;
 static enum { NO_VISIT, WANTED, OPEN } visiting;
 
-/* Opens a scope while ferry_mpi_request_wait() waits for the next chunk, as a second thread could. */
+/* Opens a scope while ferry_mpi_request_wait() waits for the next chunk, as a second thread could.
+ */
 int
 MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
 {

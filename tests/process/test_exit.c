@@ -148,7 +148,8 @@ check_end(void)
 static void
 exit_waits_for_an_end(void)
 {
-    (void)atexit(check_end); /* runs after handlers that were registered later, such as the handler of the library */
+    (void)atexit(check_end); /* runs after handlers that were registered later, such as the handler
+                                of the library */
     start_end(true);
     exit(0);
 }

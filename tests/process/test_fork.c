@@ -586,7 +586,8 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
 }
 
 /* Checks that retaining or destroying a context in a forked child has no effect on the parent. The
- * child may destroy the context any number of times. The parent's number of owners stays the same. */
+ * child may destroy the context any number of times. The parent's number of owners stays the same.
+ */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {

@@ -13,7 +13,8 @@
  * numbers. Without FERRY_LONG they are divided by 10 to 100. */
 
 #define IDLE_BYTES 256 /* maximum heap bytes of one idle buffer in a context with one device */
-#define COPY_BYTES 48  /* maximum number of additional heap bytes of an idle buffer for each further device */
+#define COPY_BYTES                                                                                 \
+    48 /* maximum number of additional heap bytes of an idle buffer for each further device */
 
 static bool
 is_long(void)
@@ -88,7 +89,8 @@ test_a_hundred_thousand_segments(void **state)
     size_t segments = is_long() ? 100000 : 10000, count = segments;
     ferry_buffer *buffer = make_counting(f, count, 0);
     touch(f, buffer, 1, FERRY_READ, 0, count);
-    /* Writes every second element on the host, so that only these elements are stale on the device. */
+    /* Writes every second element on the host, so that only these elements are stale on the device.
+     */
     uint64_t began = ferryi_now_ns();
     for (size_t i = 0; i < count; i += 2)
         write_counting(f, buffer, 0, i, 1, 1000000);

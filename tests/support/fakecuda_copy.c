@@ -13,8 +13,9 @@ struct copy {
     size_t target_pitch, source_pitch, row_bytes, rows;
     char *staged; /* copy of the source's bytes, made during the call; freed with the work */
     bool wait;    /* whether the call returns only after the bytes have arrived */
-    bool fault; /* whether the driver does not know a pointer, so that the device faults when it runs the copy */
-    bool peers; /* may access memory of peer contexts */
+    bool fault;   /* whether the driver does not know a pointer, so that the device faults when it
+                     runs the copy */
+    bool peers;   /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -80,7 +81,8 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A device that uses the host's page tables reads or writes the memory when it runs the copy. */
+    /* A device that uses the host's page tables reads or writes the memory when it runs the copy.
+     */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
     copy->wait = !is_source;

@@ -15,7 +15,8 @@ static const char *const names[] = {
 };
 static unsigned long cost_ns[FAKE_ENTRY_COUNT];
 
-/* Sets the cost of one entry point. Ignores names of entry points that this driver does not have. */
+/* Sets the cost of one entry point. Ignores names of entry points that this driver does not have.
+ */
 static void
 set_cost(const char *name, unsigned long ns)
 {

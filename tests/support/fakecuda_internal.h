@@ -70,8 +70,8 @@ struct fake_queue {
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode, the number of the latest work that a call has requested */
-    uint64_t thread;              /* the thread of a per-thread queue; else 0 */
+    uint64_t wanted; /* in lazy mode, the number of the latest work that a call has requested */
+    uint64_t thread; /* the thread of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
     pthread_cond_t changed; /* work was added or done, or `quit` was set */
@@ -93,7 +93,8 @@ struct fake_reached {
 struct CUevent_st {
     struct CUevent_st *next_free;
     bool live, timed;
-    struct fake_reached *reached; /* time of the last record if the event is timed; otherwise NULL */
+    struct fake_reached
+        *reached; /* time of the last record if the event is timed; otherwise NULL */
     fake_context *context;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;
@@ -110,7 +111,8 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes, shared_bytes; /* bytes of a block's static shared memory, and the maximum number of dynamic bytes of a launch */
+    int static_bytes, shared_bytes; /* bytes of a block's static shared memory, and the maximum
+                                       number of dynamic bytes of a launch */
     bool loaded;                    /* used only under FAKE_STRICT_LOAD */
     int parameter_count;            /* -1: the text has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
@@ -120,7 +122,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending;       /* whether the last release of the context is running and has unlocked the lock */
+    bool ending; /* whether the last release of the context is running and has unlocked the lock */
     fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -155,7 +157,8 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view;  /* the device's mapping of memory that the host cannot always access; otherwise NULL */
+    char *view; /* the device's mapping of memory that the host cannot always access; otherwise NULL
+                 */
     void *whole; /* start of the allocation if `memory` is not its start; otherwise NULL */
 };
 

@@ -234,7 +234,8 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
 
 /* -- waiting -- */
 
-/* Waits for work of a queue. In lazy mode, the calling thread runs only the work that it waits for. */
+/* Waits for work of a queue. In lazy mode, the calling thread runs only the work that it waits for.
+ */
 void
 fake_wait(struct fake_queue *queue, uint64_t number)
 {

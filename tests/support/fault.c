@@ -59,7 +59,8 @@ count_live(ferry_status status, int change)
     return status;
 }
 
-/* Defines a slot of the fault device that counts its calls and passes them to the wrapped device. */
+/* Defines a slot of the fault device that counts its calls and passes them to the wrapped device.
+ */
 #define PASS(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \

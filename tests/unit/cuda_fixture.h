@@ -21,7 +21,8 @@
 
 #define KIBIBYTE ((size_t)1 << 10)
 
-/* Builds of fakecuda that imitate drivers of CUDA 13, 12.8 and 9. Each build has its own devices. */
+/* Builds of fakecuda that imitate drivers of CUDA 13, 12.8 and 9. Each build has its own devices.
+ */
 static const char *const library_names[] = {
     FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so",
     FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_12.so",

@@ -133,7 +133,8 @@ struct fixture {
     ferry_pool *pool;
     struct ferryi_log log;
     char logged[512];
-    bool crowded; /* whether many threads use the pool, so that the pool and the backend may record different peaks */
+    bool crowded; /* whether many threads use the pool, so that the pool and the backend may record
+                     different peaks */
 };
 
 static inline void

@@ -15,7 +15,8 @@ struct rig_allocation {
     char *memory;
     size_t bytes;
     struct rig *owner;
-    ferry_memory_kind kind; /* kind of the memory; PAGEABLE: memory of the test that the test has declared as pinned */
+    ferry_memory_kind kind; /* kind of the memory; PAGEABLE: memory of the test that the test has
+                               declared as pinned */
     struct rig_allocation *next;
 };
 

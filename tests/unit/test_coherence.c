@@ -232,7 +232,8 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
         }
     }
     for (int b = op.begin; b < op.end; b++) {
-        /* The plan must move the bytes that the place lacks and that are not lost, and no others. */
+        /* The plan must move the bytes that the place lacks and that are not lost, and no others.
+         */
         assert_int_equal(moved[b], !o->lost[b] && !o->valid[b][op.place]);
         if (!o->lost[b])
             assert_int_equal(o->memory[b][op.place], o->newest[b]);
@@ -347,7 +348,8 @@ step(const struct oracle *before, struct operation op)
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char *depth; /* for each state: 1 + the length of the shortest history that leads to the state; 0: not visited */
+    unsigned char *depth; /* for each state: 1 + the length of the shortest history that leads to
+                             the state; 0: not visited */
     size_t seen;
 };
 

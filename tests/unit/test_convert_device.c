@@ -86,7 +86,9 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            left = expected + 4096; /* elements that are far behind the first bad element need not be checked */
+            left =
+                expected +
+                4096; /* elements that are far behind the first bad element need not be checked */
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
         begin += expected + 1;
@@ -299,7 +301,8 @@ test_pair_compiles(void **state)
     free(image.bytes);
 }
 
-/* Checks the library's image, if it has one. The image must have the format that the driver loads. */
+/* Checks the library's image, if it has one. The image must have the format that the driver loads.
+ */
 static void
 test_image(void **state)
 {

@@ -145,7 +145,8 @@ test_image_is_used(void **state)
     finish(device, converter);
 }
 
-/* Checks that each pair is compiled at its first use if the device cannot run the library's image. */
+/* Checks that each pair is compiled at its first use if the device cannot run the library's image.
+ */
 static void
 test_pairs_are_compiled(void **state)
 {

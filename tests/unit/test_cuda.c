@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the CUDA device over fakecuda: its loader, its opening, the current context and its errors. */
+/* Tests the CUDA device over fakecuda: its loader, its opening, the current context and its errors.
+ */
 #include "src/base/machine.h"
 #include "tests/unit/cuda_fixture.h"
 
@@ -331,7 +332,8 @@ test_current_context_stays(void **state)
     close_device(peer);
 }
 
-/* Checks that a device call restores the thread's current context, even if the driver's call fails. */
+/* Checks that a device call restores the thread's current context, even if the driver's call fails.
+ */
 static void
 test_current_context_stays_after_failures(void **state)
 {

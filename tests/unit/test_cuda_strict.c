@@ -901,7 +901,8 @@ test_refusals_are_remembered(void **state)
     leave_and_close(device);
 }
 
-/* Checks that read-only memory, such as a mapped file, is registered if the device supports that. */
+/* Checks that read-only memory, such as a mapped file, is registered if the device supports that.
+ */
 static void
 test_constant_memory_is_registered_where_the_device_can(void **state)
 {
@@ -984,7 +985,8 @@ test_pools_free_when_the_device_is_short(void **state)
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
     /* Each block is too large for the memory of the previous block. A pool with cheap frees would
-     * free memory at the fourth block. This pool must free only when the device is short of memory. */
+     * free memory at the fourth block. This pool must free only when the device is short of memory.
+     */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));

@@ -278,7 +278,8 @@ test_lengths_are_checked_first(void **state)
         assert_false(allocated);
         assert_warned("another size");
     }
-    /* The file is sparse. Its length matches its header, but exceeds the maximum size of the cache. */
+    /* The file is sparse. Its length matches its header, but exceeds the maximum size of the cache.
+     */
     uint64_t huge = (uint64_t)1 << 40;
     memcpy(bytes + SIZE_AT, &huge, sizeof(huge));
     folder_write_file(path, bytes, HEADER_BYTES);

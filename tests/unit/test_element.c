@@ -375,7 +375,8 @@ test_a_wrong_identity_is_refused(void **state)
 
 enum { THREADS = 4, STRUCTS = 200 };
 
-/* Interns all structs in the same order in each thread. Threads with odd numbers add a declaration. */
+/* Interns all structs in the same order in each thread. Threads with odd numbers add a declaration.
+ */
 static void
 intern_all(void *argument)
 {

@@ -612,7 +612,8 @@ test_repeating_elements_need_one_call(void **state)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-static int policies[2]; /* NUMA policy and its first node during the latest allocation of pinned memory; node -1: none */
+static int policies[2]; /* NUMA policy and its first node during the latest allocation of pinned
+                           memory; node -1: none */
 
 static ferry_status
 note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests guard pages without buffers. In this file, an array of ranges is the owner of each replica. */
+/* Tests guard pages without buffers. In this file, an array of ranges is the owner of each replica.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,7 +166,8 @@ test_alias_has_the_same_bytes(void **state)
     assert_int_equal(f->memory[8], 5);
 }
 
-/* Checks that a write between the end of the replica and the end of its last page is logged once. */
+/* Checks that a write between the end of the replica and the end of its last page is logged once.
+ */
 static void
 test_overruns_are_logged(void **state)
 {

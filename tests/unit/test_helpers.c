@@ -124,7 +124,8 @@ test_own_tasks_come_first(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that threads are started only once. A later request for more threads must have no effect. */
+/* Checks that threads are started only once. A later request for more threads must have no effect.
+ */
 static void
 test_threads_start_once(void **state)
 {
