@@ -36,10 +36,9 @@ struct halo_by_hand {
     uint64_t plates[2]; /**< device memory of the current and the next plate, which take turns */
     float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked host memory */
     const struct halo_way *ways;
-    size_t rows,
-        columns; /**< number of rows and columns of a plate, including the ring around its cells */
-    uint64_t up, down; /**< number of bytes copied in all steps */
-    int failure;       /**< the first status that is not 0 */
+    size_t rows, columns; /**< size of a plate, including the ring around its cells */
+    uint64_t up, down;    /**< number of bytes copied in all steps */
+    int failure;          /**< the first status that is not 0 */
 };
 
 /* Copies `cells` into both plates. `ways` must stay valid until `out` is closed. */

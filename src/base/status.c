@@ -28,8 +28,7 @@ static struct failure unspoken = {.index = (size_t)-1,
 
 static struct {
     pthread_once_t once;
-    pthread_key_t
-        key; /* The value of the key is the thread's failure, which the key's destructor frees */
+    pthread_key_t key; /* its value is the thread's failure, which its destructor frees */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 

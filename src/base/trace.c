@@ -43,8 +43,7 @@ struct ferryi_trace {
     size_t plain_bytes[PLACES]; /* length of each name if the name is plain, otherwise 0; see struct
                                    ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
-    atomic_bool
-        broken; /* whether a write has failed; after a failed write nothing more is written */
+    atomic_bool broken;             /* whether a write has failed; then nothing more is written */
     struct ferryi_trace_mutex mutex;
     ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
