@@ -7,7 +7,7 @@
 
 #include "tests/buffer/support.h"
 
-/* Setup and teardown of a group. */
+/* Set up and tear down the folder of a group of tests. */
 int files_setup(void **state);
 int files_teardown(void **state);
 

@@ -42,7 +42,7 @@
 typedef struct fixture {
     ferry_context *context;
     int places;    /* devices; their places are 1..places */
-    bool coherent; /* the devices share the host's memory */
+    bool coherent; /* whether the devices share the host's memory */
     /* Whether the device copies long pageable memory directly, without the staging ring. */
     bool takes_pageable;
     ferry_stream *stream; /* the default stream of place 1 */

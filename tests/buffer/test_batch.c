@@ -264,7 +264,8 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
         write_counting(f, b, place, 0, FERRY_REST, 0);
         copy_list *batch = make_batch();
         OK(copy_list_copy(batch, b, INT, 100, b, 0, 1000));
-        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10)); /* onto itself: copies nothing */
+        /* A copy of a range onto itself copies nothing. */
+        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10));
         OK(copy_list_submit(batch, NULL));
         expect_counting(f, b, place, 0, 100, 0);
         expect_counting(f, b, place, 100, 1000, -100);

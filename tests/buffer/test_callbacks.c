@@ -83,7 +83,7 @@ struct entry {
     ferry_status (*call)(struct world *w);
 };
 
-static struct world *world; /* of the running case */
+static struct world *world; /* the world of the running case */
 
 static int memory[COUNT], more[COUNT];
 static char outside[1 << 16];

@@ -26,7 +26,7 @@ struct range {
 struct world {
     fixture *f;
     work w;
-    ferry_kernel *failing[2]; /* UPDATE, OVERWRITE */
+    ferry_kernel *failing[2]; /* one kernel for UPDATE, one for OVERWRITE */
     ferry_stream *streams[STREAMS];
     struct subject subjects[BUFFERS];
     uint64_t seed;

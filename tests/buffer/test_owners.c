@@ -23,15 +23,15 @@
 struct owned {
     ferry_context *context;
     ferry_stream *stream;
-    bool calls; /* the device runs host functions */
-    bool apart; /* host functions run on threads of the device */
+    bool calls; /* whether the device runs host functions */
+    bool apart; /* whether host functions run on threads of the device */
     ferryi_mutex mutex;
     /* Number of logged errors; number of contexts that ended on separate threads. */
     atomic_uint errors, ends;
     char error[512];     /* the last error message */
     char remaining[512]; /* the last message about owners that remain */
     atomic_int step;
-    atomic_bool stays; /* a destroy was refused */
+    atomic_bool stays; /* whether a destroy was refused */
 };
 
 static void

@@ -14,7 +14,7 @@ enum { SHORT = 64, LONG = 50000, BYTES = LONG * 4, ROUND_NS = 60000000 };
 struct race {
     fixture *f;
     ferry_buffer *buffer;
-    int *memory; /* of LONG elements */
+    int *memory; /* array of LONG elements */
     atomic_bool stop;
     /* Number of resizes that succeeded; number of resizes that failed although there was no view
      * and no pin. */

@@ -21,7 +21,7 @@ struct job {
     off_t cut_to;
     /* Whether the `work` callback returns only after the next chunk has been loaded. */
     bool waits_for_next;
-    uint64_t loaded_before; /* bytes loaded before the pipeline */
+    uint64_t loaded_before; /* number of bytes loaded before the pipeline */
     /* Peak of live and cached bytes at place 1 and at the host, in all calls of `work`. */
     size_t device_most, host_most;
     size_t tells, reported, total, stop_at;
