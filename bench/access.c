@@ -87,7 +87,7 @@ enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
     ROUNDS = 101, /* with one thread there are many short rounds */
     PAIRS = 10000,
-    TWO_THREAD_ROUNDS = 21, /* so many pairs that the time to start the threads does not matter */
+    TWO_THREAD_ROUNDS = 21, /* fewer and longer, so that the time to start threads is small */
     TWO_THREAD_PAIRS = 200000
 };
 

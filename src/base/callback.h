@@ -11,8 +11,8 @@
 
 #include "src/base/base.h"
 
-/* Kinds of callbacks, from the least to the most strict. A nested callback has the stricter of its
- * own kind and the kind of the outer callback. */
+/* Kinds of callbacks, from the least to the most strict. If callbacks are nested, the stricter kind
+ * applies. */
 enum ferryi_callback_kind {
     FERRYI_CALLBACK_FREE = 1, /* the outer call holds no claims */
     FERRYI_CALLBACK_RELEASE,  /* on_release: the outer call may have claims, so calls inside the

@@ -202,7 +202,7 @@ is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Like is_plain(), but for eight characters at once. For each byte that is not plain, at least one
+/* Like is_plain(), for eight characters at once. For each byte that is not plain, at least one
  * term has a high bit set, in that byte or in a higher one. */
 static inline bool
 are_plain(uint64_t word)

@@ -11,9 +11,9 @@
 enum ferryi_convert_side { FERRYI_CONVERT_ON_HOST, FERRYI_CONVERT_ON_DEVICE };
 
 struct ferryi_convert_path {
-    bool from_device,
-        to_device;        /* whether the source is on the device, and whether the target is */
-    bool device_converts; /* whether the device has code for the pair */
+    /* whether the source is on the device, and whether the target is */
+    bool from_device, to_device;
+    bool device_converts;              /* whether the device has code for the pair */
     size_t source_bytes, target_bytes; /* of one element */
 };
 
