@@ -66,8 +66,8 @@ struct history_setup {
     unsigned players;   /* 1 to PLAYERS_MAX */
     unsigned streams;   /* number of streams of each player */
     size_t memory;      /* limit of each device in bytes; 0: none */
-    uint64_t
-        interleave;   /* seed of the interleaver (tests/support/interleave.h); 0: no interleaver */
+    /* seed of the interleaver (tests/support/interleave.h); 0: no interleaver */
+    uint64_t interleave;
     unsigned seconds; /* maximum time of a step in seconds, after which SIGALRM ends the process; 0:
                          no limit */
     FILE *scripts[PLAYERS_MAX]; /* files to which the calls of each player are written as C; NULL:
@@ -85,8 +85,8 @@ struct race {
     pthread_mutex_t mutex;
     unsigned resizing; /* number of resizes that run now */
     uint64_t started;  /* number of resizes that have started so far */
-    size_t low,
-        high; /* smallest and largest possible number of elements; equal while no resize runs */
+    /* smallest and largest possible number of elements; equal while no resize runs */
+    size_t low, high;
     size_t cut[PLAYERS_MAX]; /* for each player, the smallest number of elements since its last call
                                 of race_look() */
     size_t asked[64];        /* numbers of elements that the latest 64 resizes requested */
@@ -165,9 +165,9 @@ struct player {
     const char *name; /* name of the step */
     const unsigned char *bytes;
     FILE *script;
-    ferry_stream
-        *streams[STREAMS_MAX + LOANS]; /* STREAMS_MAX streams for the steps, then one stream for
-                                          each loan, which no step uses otherwise */
+    /* STREAMS_MAX streams for the steps, then one stream for each loan, which no step uses
+     * otherwise */
+    ferry_stream *streams[STREAMS_MAX + LOANS];
     struct pending pending[PENDING];
     size_t next_pending;
     struct held held[LOANS];

@@ -30,8 +30,8 @@ enum mistake_needs {
         2, /* only a checked build, which checks the blocks of pools, finds the misuse */
     NOT_POISONED =
         4, /* the misuse must not run under AddressSanitizer, which would stop the process first */
-    NEEDS_UNWINDER =
-        8 /* the misuse needs an unwinder, because the expected message names a calling function */
+    /* the misuse needs an unwinder, because the expected message names a calling function */
+    NEEDS_UNWINDER = 8
 };
 
 struct misuse {

@@ -477,8 +477,8 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
-    if (ranks->rank ==
-        0) /* the second chunk must have been copied while MPI sent the first chunk */
+    /* The second chunk must have been copied while MPI sent the first chunk. */
+    if (ranks->rank == 0)
         CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)
         CHECK(copies_before_send[i] == (ranks->separate ? i + 1 : 0));

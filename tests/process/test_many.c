@@ -13,8 +13,8 @@
  * numbers. Without FERRY_LONG they are divided by 10 to 100. */
 
 #define IDLE_BYTES 256 /* maximum heap bytes of one idle buffer in a context with one device */
-#define COPY_BYTES                                                                                 \
-    48 /* maximum number of additional heap bytes of an idle buffer for each further device */
+/* maximum number of additional heap bytes of an idle buffer for each further device */
+#define COPY_BYTES 48
 
 static bool
 is_long(void)

@@ -93,8 +93,8 @@ struct fake_reached {
 struct CUevent_st {
     struct CUevent_st *next_free;
     bool live, timed;
-    struct fake_reached
-        *reached; /* time of the last record if the event is timed; otherwise NULL */
+    /* time of the last record if the event is timed; otherwise NULL */
+    struct fake_reached *reached;
     fake_context *context;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;

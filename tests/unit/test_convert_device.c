@@ -86,9 +86,8 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            left =
-                expected +
-                4096; /* elements that are far behind the first bad element need not be checked */
+            /* Elements that are far behind the first bad element need not be checked. */
+            left = expected + 4096;
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
         begin += expected + 1;

@@ -15,8 +15,8 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    size_t
-        stuck; /* N if one of N blocks is in use and cannot be moved; 0: all blocks can be moved */
+    /* N if one of N blocks is in use and cannot be moved; 0: all blocks can be moved */
+    size_t stuck;
     size_t calls, failed;
     size_t asked_for; /* number of bytes that the holder takes instead of moving blocks; 0: the
                          holder moves blocks */
@@ -186,9 +186,8 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     size_t calls = mover.calls;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(
-        mover.calls,
-        calls); /* the pool must not attempt a compaction if there are too few idle bytes */
+    /* The pool must not attempt a compaction if there are too few idle bytes. */
+    assert_int_equal(mover.calls, calls);
     give(block);
     mover_close(&mover);
 }

@@ -292,8 +292,8 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
-    ferryi_pool_give(
-        b, 0); /* the block was not used since, so earlier work of B is still its last use */
+    /* The block was not used since, so earlier work of B is still its last use. */
+    ferryi_pool_give(b, 0);
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);

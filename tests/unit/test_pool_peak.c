@@ -141,8 +141,8 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer
-        stayers[CROWD]; /* static, because the threads use it even after the test has failed */
+    /* The stayers are static, because their threads run even after the test has failed. */
+    static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
         for (size_t i = 0; i < CROWD; i++) {
@@ -162,8 +162,8 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer
-        stayers[CROWD]; /* static, because the threads use it even after the test has failed */
+    /* The stayers are static, because their threads run even after the test has failed. */
+    static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
         stayer_start(&stayers[i], &fixture);
@@ -206,8 +206,8 @@ test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer
-        stayers[CROWD]; /* static, because the threads use it even after the test has failed */
+    /* The stayers are static, because their threads run even after the test has failed. */
+    static struct stayer stayers[CROWD];
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++)

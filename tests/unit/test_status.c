@@ -97,8 +97,8 @@ test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
-    for (int i = 0; i < 2;
-         i++) { /* the second thread reuses the state of the thread that has ended */
+    /* The second thread reuses the state of the thread that has ended. */
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
