@@ -28,8 +28,8 @@ enum mistake_needs {
     NEEDS_DEVICE = 1, /* needs a device with separate memory */
     NEEDS_CHECKED_BUILD =
         2, /* only a checked build, which checks the blocks of pools, finds the misuse */
-    NOT_POISONED =
-        4, /* the misuse must not run under AddressSanitizer, which would stop the process first */
+    /* the misuse must not run under AddressSanitizer, which would stop the process first */
+    NOT_POISONED = 4,
     /* the misuse needs an unwinder, because the expected message names a calling function */
     NEEDS_UNWINDER = 8
 };
