@@ -2,12 +2,12 @@
 
 /*
  * Measures the cost of a hit: a READ scope is opened and closed where the data is current. The peer
- * makes two bare atomic read-modify-writes in a shared library.
+ * is a function in a shared library that makes two bare atomic read-modify-writes.
  *
- * The kinds of access and the peer take turns in short rounds of one process, and medians are
- * compared. So a change of the clock rate affects all of them alike. A second thread sleeps
- * meanwhile: the C library skips atomics in a process with one thread, but a program that uses a
- * GPU has several threads.
+ * The kinds of access and the peer run in turn, in short rounds of one process. The medians of the
+ * rounds are compared, so a change of the clock rate affects all sides alike. A second thread
+ * sleeps during the measurement. Without it the C library would skip atomics, because the process
+ * would have only one thread. A program that uses a GPU has several threads.
  */
 
 #include "bench.h"
@@ -25,7 +25,7 @@ enum {
     COUNT = 16384,
     OFFSET = 1024,
     PART = 4096
-}; /* number of elements in the buffer; the range of the buffer that partial accesses use */
+}; /* number of elements in the buffer, and the range of elements that partial accesses use */
 
 /* The objects that the loops use. With two threads, each thread uses a different buffer. */
 struct subject {
@@ -87,7 +87,7 @@ enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
     ROUNDS = 101, /* with one thread there are many short rounds */
     PAIRS = 10000,
-    TWO_THREAD_ROUNDS = 21, /* enough pairs that the time to start the threads is negligible */
+    TWO_THREAD_ROUNDS = 21, /* fewer and longer, so that the time to start threads is small */
     TWO_THREAD_PAIRS = 200000
 };
 
@@ -289,8 +289,8 @@ run_loop_only(const char *name, const char *count)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Reports the number of instructions, which is the same in every run, so noise of the machine does
- * not affect this goal. Reports nothing if valgrind is not installed. */
+/* Reports the number of instructions. The number is the same in every run, so other work on the
+ * machine does not affect this goal. Reports nothing if valgrind is not installed. */
 static void
 measure_instructions(struct bench_report *report)
 {

@@ -2,10 +2,11 @@
 
 /*
  * Measures one batch of many small copies. The peer makes the same copies one by one in the same
- * run. The ranges are not adjacent, so the library cannot join two copies. On a CUDA device a
- * second peer is a loop of the driver's asynchronous copies, and page-locked memory is measured
- * too. On other devices the second half runs on an emulated device that adds a latency to each
- * copy, as a real link does.
+ * run. The ranges are not adjacent, so the library cannot join two copies.
+ *
+ * On a CUDA device there is a second peer: a loop of the driver's asynchronous copies. Page-locked
+ * memory is measured there as well. On other devices, the second half of the program uses an
+ * emulated device that adds a latency to each copy, as a real link does.
  */
 
 #include "bench.h"
@@ -28,7 +29,7 @@ struct setting {
     const struct ferryi_cuda_driver *driver; /* NULL if the device is not a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
-    /* filled once, because a program that repeats its copies keeps its list too */
+    /* The lists are filled once, because a program that repeats its copies also keeps its list. */
     ferry_copy_region *in, *out;
 };
 
@@ -36,8 +37,8 @@ static size_t
 place_of(const struct setting *setting, size_t i)
 {
     return i * 1021 % setting->ranges *
-           setting->stride; /* 1021 is prime, so each range is used once and never directly after
-                               its neighbour */
+           setting->stride; /* 1021 is prime, so the loop uses each range once, and never two
+                               adjacent ranges in succession */
 }
 
 /* Returns the driver's functions, or NULL if the device is not a CUDA device. */
@@ -118,7 +119,7 @@ copy_batched(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* Copies with a list of regions that is built again in each call. */
+/* Builds the list of regions again in each call, and copies with it. */
 static bool
 copy_gathered(struct setting *setting, bool up)
 {

@@ -3,9 +3,9 @@
 #define BENCH_H
 
 /*
- * The common part of the benchmark programs: time, medians, the choice of a device, and the report.
- * A report prints a table for people. With --json FILE it also writes the same numbers as records.
- * The first record describes the environment.
+ * The common part of the benchmark programs: reading the time, medians, the choice of a device, and
+ * the report. A report prints a table for people. With --json FILE it also writes the same numbers
+ * as records. The first record describes the environment.
  */
 
 #include <stdbool.h>
@@ -21,9 +21,8 @@ double bench_now_ns(void);
 /* Sorts `samples`, and returns their median. `count` must be at least 1. */
 double bench_median(double *samples, size_t count);
 /**
- * Returns the index of the round whose ratio of `ours` to `theirs` is the median of all rounds.
- * `count` must be at least 1. A disturbance that affects both sides of a round cancels in the
- * ratio.
+ * Returns the index of the round that has the median ratio of `ours` to `theirs`. `count` must be
+ * at least 1. A disturbance that affects both sides of a round does not change the ratio.
  */
 size_t bench_middle_round(const double *ours, const double *theirs, size_t count);
 
@@ -40,13 +39,14 @@ struct bench_options {
 bool bench_parse(int argc, char **argv, struct bench_options *out);
 
 /**
- * Returns a context on the device that FERRY_DEVICE names. If this variable is not set, the context
- * is on the best CUDA device, or without one on an emulated device with `emulated_bytes` of memory,
- * which really copies. On failure prints a message on stderr and returns NULL.
+ * Returns a context on the device that FERRY_DEVICE names. If this variable is not set, uses the
+ * best CUDA device. If there is no CUDA device, uses an emulated device with `emulated_bytes` of
+ * memory, which really copies the bytes. On failure prints a message on stderr and returns NULL.
  */
 ferry_context *bench_context(size_t emulated_bytes);
 
-/* Writes the processor's name that the kernel reports, or "unknown", to `name`. */
+/* Writes the processor's name, as the Linux kernel reports it, to `name`. Writes "unknown" if the
+ * kernel does not report a name. */
 void bench_processor(char *name, size_t name_bytes);
 
 /* Prints on stderr that `what` failed and why. Returns false. */
@@ -56,14 +56,16 @@ bool bench_failed(const char *what);
 
 enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_AT_LEAST, BENCH_EXACTLY };
 
-/* A goal for the ratio of the value to the peer's value, or for the value if there is no peer. */
+/* A goal of a benchmark. It limits the ratio of the value to the peer's value. If there is no peer,
+ * it limits the value itself. */
 struct bench_goal {
     enum bench_goal_kind kind;
     double limit;
 };
 
 struct bench_record {
-    const char *case_name, *metric, *unit; /**< need to be valid only during bench_report_add() */
+    const char *case_name, *metric,
+        *unit; /**< these strings must be valid only until bench_report_add() returns */
     double value;
     const char *peer; /**< or NULL */
     double peer_value;
@@ -82,7 +84,8 @@ struct bench_report {
 bool bench_report_open(struct bench_report *report, const char *bench,
                        const struct bench_options *options, ferry_context *context);
 void bench_report_add(struct bench_report *report, const struct bench_record *record);
-/* Reports the number of device calls between two readings of the statistics. The goal is 0. */
+/* Reports the number of device calls that were made between two readings of the statistics. The
+ * goal is 0. */
 void bench_report_device_calls(struct bench_report *report, const char *case_name,
                                const ferry_transfer_stats *before,
                                const ferry_transfer_stats *after);
@@ -92,7 +95,8 @@ void bench_report_device_calls(struct bench_report *report, const char *case_nam
  */
 bool bench_report_close(struct bench_report *report);
 
-/* Makes the measurements of a program. On failure prints a message on stderr and returns false. */
+/* The function of a benchmark program that makes its measurements. On failure it prints a message
+ * on stderr and returns false. */
 typedef bool bench_run(ferry_context *context, struct bench_report *report, bool quick);
 /**
  * Does the whole work of main(): parses the command line, opens a device with bench_context(), and

@@ -71,7 +71,7 @@ behind(const struct holes *holes, uint64_t offset)
     return low;
 }
 
-/* Put a hole in, as one with the neighbours it touches. */
+/* Inserts a hole into the list, and merges it with the holes that it touches. */
 static void
 insert(struct holes *holes, struct hole hole)
 {
@@ -92,7 +92,8 @@ insert(struct holes *holes, struct hole hole)
     }
 }
 
-/* Cut `bytes` off the front of the smallest hole that has them; of equal ones the first. */
+/* Takes `bytes` bytes from the front of the smallest hole that is large enough. If several holes
+ * have this size, the first one is used. Returns false if no hole is large enough. */
 static bool
 take_from(struct holes *holes, uint64_t bytes, uint64_t *out_offset)
 {

@@ -14,8 +14,8 @@ struct content {
     sunindextype length;
 };
 
-/* The entry points. A launch finds its host function through the address of the name in this list.
- */
+/* Lists the kernels' entry points. A launch identifies the host function by the address of a name
+ * in this list. */
 /* clang-format off */
 #define ENTRIES(X) \
     X(nv_linear_sum) \
@@ -234,7 +234,7 @@ add_constant(N_Vector x, double b, N_Vector z)
     map(z, "nv_add_constant", arguments);
 }
 
-/* Makes two launches, copies 8 bytes, and waits for the copy. */
+/* Makes two launches, copies 8 bytes, and waits until they are copied. */
 static double
 reduce(const char *entry, const char *finish, N_Vector x, N_Vector y)
 {

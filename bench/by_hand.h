@@ -3,9 +3,9 @@
 #define BY_HAND_H
 
 /*
- * A peer of examples/sundials: vectors of SUNDIALS that call the CUDA driver directly. They use one
- * stream and make no unnecessary copy or call. They launch the kernels of the example by name, and
- * implement the operations that CVODE and GMRES call.
+ * A peer of examples/sundials: vectors of SUNDIALS that call the CUDA driver directly. The vectors
+ * use one stream and make no unnecessary copy or driver call. They launch the example's kernels by
+ * name, and implement the operations that CVODE and GMRES call.
  */
 
 #include <stdbool.h>
@@ -27,8 +27,8 @@ struct by_hand {
 };
 
 /**
- * Opens device 0 of the driver that FERRY_CUDA_LIBRARY names. This must be a fake driver, because
- * the kernels have no code.
+ * Opens device 0 of the driver library that FERRY_CUDA_LIBRARY names. This library must be a fake
+ * driver, because the kernels contain no device code.
  */
 bool by_hand_open(struct by_hand *out);
 void by_hand_close(struct by_hand *by_hand);

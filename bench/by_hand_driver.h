@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** CUDA_MEMCPY2D: rows with a pitch on both sides. */
+/** Parameters of a copy of rows with a pitch on both sides. The layout is that of CUDA_MEMCPY2D. */
 struct by_hand_rows {
     size_t source_x, source_y;
     unsigned source_type;
@@ -27,7 +27,8 @@ struct by_hand_rows {
 
 enum { BY_HAND_HOST = 1, BY_HAND_DEVICE = 2 }; /* types of memory */
 
-/* Calls X(name, parameters) for each of the driver's functions. All of them return a status. */
+/* Calls X(name, parameters) for each function of the driver that the peers use. Each of these
+ * functions returns a status. */
 #define BY_HAND_DRIVER(X)                                                                          \
     X(cuInit, (unsigned flags))                                                                    \
     X(cuDeviceGet, (int *out, int ordinal))                                                        \
@@ -60,14 +61,14 @@ struct by_hand_driver {
 };
 
 /**
- * Looks up the functions in a driver's library. Returns NULL, or the name of a function that is
- * missing.
+ * Looks up the functions in a driver library. Returns NULL on success. If a function is missing,
+ * returns its name.
  */
 const char *by_hand_driver_find(void *library, struct by_hand_driver *out);
 
 /**
- * Looks up the functions in the library that FERRY_CUDA_LIBRARY names. This must be a fake driver,
- * because the kernels of the peers have no code.
+ * Looks up the driver's functions in the library that FERRY_CUDA_LIBRARY names. This library must
+ * be a fake driver, because the peers' kernels contain no device code.
  */
 bool by_hand_driver_load_fake(struct by_hand_driver *out);
 

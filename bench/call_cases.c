@@ -14,7 +14,8 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* The first rounds are not counted, because they create the events that later rounds reuse. */
+/* Sizes of the cases. The warm rounds are not counted, because they create the events that the
+ * counted rounds reuse. */
 enum {
     WARM_ROUNDS = 40,
     COUNTED_ROUNDS = 12,
@@ -144,7 +145,7 @@ pool_hit(struct call_world *world)
            failed("allocate and free");
 }
 
-/* Keeps every block, so that the next allocation is a miss as well. */
+/* Allocates a block and keeps it, so that the next allocation is a pool miss as well. */
 static bool
 pool_miss(struct call_world *world)
 {
@@ -220,7 +221,7 @@ temporary(struct call_world *world)
     return ok;
 }
 
-/* Each round uses the buffer on a different stream than the round before. */
+/* Uses the buffer on two streams alternately, one stream in each round. */
 static bool
 hand_over(struct call_world *world)
 {
@@ -236,7 +237,8 @@ hand_over_and_back(struct call_world *world)
     return hand_over(world) && hand_over(world);
 }
 
-/* The ranges are not adjacent, so the library cannot join two copies. */
+/* Prepares a batch of copies. Its ranges are not adjacent, so the library cannot join two copies.
+ */
 static bool
 begin_batch(struct call_world *world)
 {
@@ -292,7 +294,8 @@ begin_extents(struct call_world *world)
            write_device(world->buffers[0], world->stream);
 }
 
-/* The gaps are so large that one transfer cannot include them. */
+/* Writes many separate extents, then reads the buffer on the device. The gaps between the extents
+ * are so large that the library does not join two extents into one transfer. */
 static bool
 extents(struct call_world *world)
 {
@@ -310,14 +313,14 @@ extents(struct call_world *world)
 const struct call_case call_cases[] = {
     {"hit", 0, 0},
     {"pool/hit", 0, 0},
-    {"pool/miss", 2,
-     3}, /* sets and restores the relaxed capture mode: without it, the allocation fails while a
-            different thread captures a stream, and invalidates that capture */
+    {"pool/miss", 2, 3}, /* Two of the calls set and restore the relaxed capture mode.
+                            Without this mode, an allocation fails while a different thread captures
+                            a stream, and invalidates that capture. */
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 10,
-     11}, /* the test's limit is larger, because with one processor the ring has half the chunks */
+    {"upload/1MiB/pageable", 10, 11}, /* The limit of the test exceeds the goal, because with one
+                                         processor the ring has half the chunks. */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},

@@ -3,9 +3,9 @@
 #define BENCH_CALL_CASES_H
 
 /*
- * Counts the driver calls of common operations over fakecuda. Each case first runs until its counts
- * no longer change. Only the rounds after that are counted. The benchmark `calls` reports the
- * counts, and tests/buffer/test_calls.c checks them.
+ * Counts the driver calls of common operations over fakecuda. Each case first runs uncounted
+ * rounds, until the number of calls per round is constant. Then it runs the counted rounds. The
+ * benchmark `calls` reports the counts, and tests/buffer/test_calls.c checks them.
  */
 
 #include <ferry/ferry.h>
@@ -14,9 +14,9 @@
 
 struct call_case {
     const char *name;
-    double goal; /* number of driver calls in one round; -1: no goal */
-    double
-        most; /* upper bound in the test: equal to the goal, or larger if the goal is not reached */
+    double goal; /* goal for the number of driver calls in one round; -1: no goal */
+    double most; /* maximum number of driver calls that the test accepts; larger than the goal if
+                    the library does not reach the goal */
 };
 
 extern const struct call_case call_cases[];
@@ -30,9 +30,9 @@ struct call_counts {
 struct call_world;
 
 /*
- * Opens a context on the CUDA device of the library FERRY_CUDA_LIBRARY, which must be fakecuda. If
- * `current` is true, the CUDA context stays current in this thread, as in a program that uses the
- * CUDA runtime. On failure prints a message on stderr and returns NULL.
+ * Opens a context on the CUDA device of the library that FERRY_CUDA_LIBRARY names. This library
+ * must be fakecuda. If `current` is true, the CUDA context stays current in this thread, as in a
+ * program that uses the CUDA runtime. On failure prints a message on stderr and returns NULL.
  */
 struct call_world *call_world_open(bool current);
 void call_world_close(struct call_world *world);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Counts the driver calls of common operations. It always runs over the fake driver of the tests.
- * The goals apply to threads in which the CUDA context is already current, as in programs that use
- * the CUDA runtime. In other threads a Ferry call pushes and pops the context, so those counts have
- * no goal.
+ * Counts the driver calls of common operations. This benchmark always uses the fake driver of the
+ * tests. The goals apply to threads in which the CUDA context is already current, as in programs
+ * that use the CUDA runtime. In other threads each Ferry call pushes and pops the context, so the
+ * counts for such threads have no goal.
  */
 
 #include "bench.h"

@@ -97,7 +97,8 @@ wrms_norm(N_Vector x, N_Vector w)
     return sqrt(sum / (double)NV_LENGTH_S(x));
 }
 
-/* Replaces the four vector operations that CVODE and GMRES call most often. */
+/* Replaces the four operations of `v` that CVODE and GMRES call most often with functions that this
+ * file defines. */
 static void
 set_compiled_here(N_Vector v)
 {
@@ -127,8 +128,8 @@ new_vector(struct subject *subject, enum side side)
     return v;
 }
 
-/* Measures the time of one step in nanoseconds. The integration ends while the solution still
- * changes. The time includes all work of the device. */
+/* Measures the time of one step in nanoseconds, including all work of the device. The integration
+ * ends while the solution still changes. */
 static bool
 time_step(struct subject *subject, enum side side, double *out, struct solver_counts *counts)
 {
@@ -199,7 +200,8 @@ measure_operations(struct subject *subject, struct bench_report *report, const c
                                                     .peer = peers[side],
                                                     .peer_value = samples[side][middle] / 1e3});
         }
-        ok = sink != 0.125; /* never true; keeps the compiler from removing the results */
+        ok = sink != 0.125; /* `sink` never has this value; the comparison prevents the compiler
+                               from removing the results */
     }
     for (int side = 0; side < SIDES; side++)
         for (int i = 0; i < 3; i++)
@@ -218,7 +220,7 @@ add_count(struct bench_report *report, const char *name, const char *metric, lon
                                                     .peer_value = (double)theirs});
 }
 
-/* The goal is at least 95 % of the serial vector's speed. */
+/* Measures single operations. The goal is at least 95 % of the serial vector's speed. */
 static bool
 measure_steps(struct subject *subject, struct bench_report *report, const char *size, bool quick)
 {
@@ -249,7 +251,8 @@ measure_steps(struct subject *subject, struct bench_report *report, const char *
     return true;
 }
 
-/* Neither side touches the clone's memory. Only the serial vector allocates it. */
+/* Measures the creation and destruction of a clone. Neither side touches the clone's memory. Only
+ * the serial vector allocates this memory. */
 static bool
 measure_clones(struct subject *subject, struct bench_report *report, bool quick)
 {
@@ -320,7 +323,7 @@ run(ferry_context *context, struct bench_report *report, bool quick)
 int
 main(int argc, char **argv)
 {
-    /* The peer runs on the host, so Ferry runs on the host device. */
+    /* The peer runs on the host, so Ferry must use the host device. */
     setenv("FERRY_DEVICE", "host", 0);
     return bench_main(argc, argv, "client_sundials", 0, run);
 }

@@ -3,10 +3,12 @@
 /*
  * Measures conversions between arrays in host memory. The peer is memcpy() that reads and writes
  * the same number of bytes in the same round. The arrays are in the second-level cache or in
- * memory, and the loops are those for this processor or the portable ones. If OpenCV is installed,
- * it converts in the same rounds. If NumPy is installed, it converts in a separate process, which
- * has its own memcpy(). A last part measures copies that convert on the way to a device. Their peer
- * uploads the array and converts it on the device.
+ * memory. The conversion loops are the best ones for this processor, or the portable ones.
+ *
+ * If OpenCV is installed, it converts in the same rounds. If NumPy is installed, it converts in a
+ * separate process, which has a separate memcpy() measurement. The last part measures copies to a
+ * device that convert on the way. The peer of such a copy uploads the array and converts it on the
+ * device.
  */
 
 #include "bench.h"
@@ -99,7 +101,8 @@ fill(const struct pair *pair, void *array, size_t count)
             ((float *)array)[i] = (float)value;
         else if (pair->from == ferryi_number_double)
             ((double *)array)[i] = value;
-        else if (width == 2) /* a small positive number whether read as half, bfloat16 or int16 */
+        else if (width ==
+                 2) /* the bytes represent a small positive number as half, bfloat16 and int16 */
             ((uint16_t *)array)[i] = (uint16_t)(0x3c00 + i % 1000);
         else
             memset((char *)array + i * width, (int)(i % 251), width);
@@ -131,8 +134,8 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
 
 /* -- what a loop can do ------------------------------------------------------------------------ */
 
-/* Defines a copy loop with the widest loads and stores of the processor, which conversions use too.
- * memcpy() may use other instructions. */
+/* Defines a copy loop with the widest loads and stores of the processor. The conversions use the
+ * same loads and stores, but memcpy() may use different instructions. */
 #define COPY_LOOP(name, width, attributes)                                                         \
     attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)  \
     {                                                                                              \
@@ -178,7 +181,8 @@ time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_
     return bench_now_ns() - begun;
 }
 
-/* Measures a plain copy loop against memcpy(): no conversion can be faster than this loop. */
+/* Measures a plain copy loop against memcpy(). The speed of this loop is an upper bound for the
+ * conversions. */
 static void
 measure_copy_loop(struct bench_report *report, const struct setting *setting,
                   const struct arrays *arrays)
@@ -206,7 +210,8 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* Returns the time in nanoseconds, or 0 if OpenCV cannot convert this pair. */
+/* Converts with OpenCV. Returns the time in nanoseconds, or 0 if OpenCV cannot convert this pair.
+ */
 static double
 time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
             size_t count)
@@ -224,7 +229,8 @@ time_opencv(const struct setting *setting, const struct pair *pair, const struct
 #endif
 }
 
-/* Ratios of Ferry to its peers for one pair of types. 0 means that there is no such peer. */
+/* Ratios of Ferry to its peers for one pair of types. A ratio of 0 means that the peer is missing.
+ */
 struct ratios {
     double memcpy, opencv;
 };
@@ -280,8 +286,8 @@ add_mean(struct bench_report *report, const struct setting *setting, const char 
     bench_report_add(report, &record);
 }
 
-/* Compares conversions with NumPy's. Each side's rate is relative to memcpy() in the same process.
- */
+/* Compares Ferry's conversions with NumPy's. Each side's rate is divided by the rate of memcpy() in
+ * the same process. */
 static void
 compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
 {

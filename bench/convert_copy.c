@@ -14,9 +14,9 @@
 enum { ROUNDS_LIMIT = 7 };
 
 /*
- * Bandwidths of real links in one direction: PCIe 3 x2 (an external box), x4 (a shared slot) and
- * x16. A processor copies for an emulated device at about the last of these rates. So at this rate
- * the processor is the limit, and the ratio has no goal.
+ * Real links and their bandwidths in one direction: PCIe 3 x2 (an external box), x4 (a shared slot)
+ * and x16. A processor copies for an emulated device at about the rate of PCIe 3 x16. So with that
+ * link the processor is the limit, and the ratio has no goal.
  */
 static const struct link {
     const char *name;
@@ -29,7 +29,7 @@ static const struct link {
 /* A GPU's real link, whose bandwidth is not limited. */
 static const struct link real_link = {"copy", 0, 1.8};
 
-/* One buffer of each type on the device, and their values in host memory. */
+/* One buffer of each type on the device, and the values of these buffers in host memory. */
 struct world {
     ferry_context *context;
     ferry_float_buffer narrow;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the cost of lending a buffer to a different library: a lease, a DLPack tensor and its
- * deleter. It also measures the cost of using that library's array: an import, and the destruction
- * of the imported buffer. The peer calls malloc() and free() for as many blocks as an export
- * allocates.
+ * Measures the cost of sharing arrays with a different library. An export consists of a lease, a
+ * DLPack tensor and a call of the tensor's deleter. An import creates a buffer over the other
+ * library's array and destroys it. The peer calls malloc() and free() for as many blocks as an
+ * export allocates.
  */
 
 #include "bench.h"
@@ -20,7 +20,7 @@ enum { COUNT = 16384, ROUNDS = 101, TURNS = 10000 };
 
 struct subject {
     ferry_float_buffer buffer;
-    ferry_lease *lease; /* open while the exports of this lease are measured */
+    ferry_lease *lease; /* the lease whose exports are measured; open during the measurement */
     ferry_context *context;
     struct DLManagedTensorVersioned tensor;
     int64_t shape, stride;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures file transfers through the device, against dd with the same file, block size and state
- * of the page cache. A file is only read, or copied to a second file. The time of dd is the time
- * that it prints, which excludes the start of its process. Both files are in the page cache, or
- * both sides use O_DIRECT. The cases with O_DIRECT are skipped if the file system does not support
- * it.
+ * Measures file transfers through the device against dd with the same file, block size and state of
+ * the page cache. A case reads a file, or copies it to a second file. The time of dd is the time
+ * that dd prints, which excludes the start of its process. Both files are in the page cache, or
+ * both sides use O_DIRECT. If the file system does not support O_DIRECT, its cases are skipped.
  *
- * Lower bound: dd reads all blocks into the same memory, which stays in a cache. For an emulated
- * device a processor also copies each byte to the device's memory, and back if the file is copied.
- * So a second peer does this work in one thread without a device: it reads a block and copies it to
- * other memory. If there is an output file, it also copies the block back and writes it. The report
- * has the ratios to both peers. With two processors, one can read while the other copies, if cache
- * lines move between them fast enough. The expected ratio is 0.8 to 1.5.
+ * The time of dd is a lower bound, because dd reads all blocks into the same memory, which stays in
+ * a cache. For an emulated device, a processor also copies each byte to the device's memory. If the
+ * file is copied, it copies each byte back as well.
  *
- * The files are created in TMPDIR, or in /var/tmp if TMPDIR is not set: that directory is usually
- * on a disk. They are removed at the end.
+ * A second peer therefore does this work in one thread without a device. It reads a block and
+ * copies it to other memory. If there is an output file, it also copies the block back and writes
+ * it. The report has the ratios to both peers. With two processors, one can read while the other
+ * copies, if cache lines move between them fast enough. The expected ratio is 0.8 to 1.5.
+ *
+ * The files are created in TMPDIR, or in /var/tmp if TMPDIR is not set, because /var/tmp is usually
+ * on a disk. The program removes them at the end.
  */
 
 #include "bench.h"
@@ -93,8 +94,8 @@ files_remove(struct files *files)
 
 /* -- dd ---------------------------------------------------------------------------------------- */
 
-/* Parses the time from dd's output, for example "536870912 bytes (537 MB, 512 MiB) copied, 0.0612
- * s, 8.8 GB/s": the number before " s". */
+/* Parses the time from dd's output: the number before " s". An example of the output is "536870912
+ * bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s". */
 static bool
 time_with_dd(const struct files *files, const struct way *way, double *out_ns)
 {

@@ -3,9 +3,9 @@
 #define BENCH_FREELIST_H
 
 /*
- * The peer of a pool hit: the simplest thread-safe pool, with a list of idle blocks and a mutex for
- * each size class. Its functions are inlined. It has no counters and never frees memory. It has the
- * size classes of Ferry's pool: eight per doubling.
+ * The peer of a pool hit: the simplest thread-safe pool. Each size class has a list of idle blocks
+ * and a mutex. The size classes are those of Ferry's pool: eight per doubling. The functions of the
+ * peer are inlined. The peer has no counters and never frees memory.
  */
 
 #include <pthread.h>
@@ -58,8 +58,8 @@ freelist_class_of(size_t bytes)
     return log2 * 8 + (((bytes - 1) >> (log2 - 3)) & 7);
 }
 
-/* Returns an idle block, or a new one. A block is only a header without memory, because the
- * benchmarks never touch the memory. Returns NULL if malloc() fails. */
+/* Returns an idle block, or a new one. A block is a header without memory, because the benchmarks
+ * never access the memory. Returns NULL if malloc() fails. */
 static inline struct freelist_block *
 freelist_take(struct freelist *list, size_t bytes)
 {

@@ -136,9 +136,9 @@ exchange_strips(struct halo_by_hand *halo)
     MPI_Waitall(2 * HALO_WAYS, requests, MPI_STATUSES_IGNORE);
 }
 
-/* Computes one step. MPI can write into the strips, because the previous step's uploads from them
- * are complete: this step's downloads follow those uploads on the stream, and it waits for the
- * downloads. */
+/* Computes one step. MPI can write into the strips at once, because the previous step's uploads
+ * from the strips are complete. The stream runs those uploads before this step's downloads, and the
+ * function waits for the downloads. */
 bool
 halo_by_hand_step(struct halo_by_hand *halo, size_t step)
 {

@@ -4,8 +4,8 @@
 
 /*
  * A peer of examples/halo: the same heat equation over MPI and the CUDA driver, written by hand for
- * one device. It makes no unnecessary copy, call or wait. It launches the kernel of the example by
- * name.
+ * one device. The program makes no unnecessary copy, driver call or wait. It launches the example's
+ * kernel by name.
  */
 
 #include <stdbool.h>
@@ -19,14 +19,14 @@
 enum { HALO_WAYS = 4 };
 
 /**
- * The cells that this rank sends to one neighbour, and those that it receives from the opposite
- * neighbour.
+ * Cells that are exchanged in one direction: this rank sends cells to one neighbour, and receives
+ * cells from the opposite neighbour.
  */
 struct halo_way {
     int to, from;         /**< ranks, or MPI_PROC_NULL */
     size_t send, receive; /**< index of the first cell */
-    size_t count, rows;   /**< number of cells, and number of rows that contain them: 1, or all rows
-                             for a column */
+    size_t count, rows;   /**< number of cells, and number of rows that contain the cells: 1 for a
+                             row, all rows for a column */
 };
 
 /* This rank's two plates on a device. A zeroed struct owns nothing. */
@@ -36,7 +36,7 @@ struct halo_by_hand {
     uint64_t plates[2]; /**< device memory of the current and the next plate, which take turns */
     float *sent[HALO_WAYS], *received[HALO_WAYS]; /**< page-locked host memory */
     const struct halo_way *ways;
-    size_t rows, columns; /**< of a plate, including the ring around its cells */
+    size_t rows, columns; /**< size of a plate, including the ring around its cells */
     uint64_t up, down;    /**< number of bytes copied in all steps */
     int failure;          /**< the first status that is not 0 */
 };

@@ -5,9 +5,10 @@
 #include <stddef.h>
 
 /*
- * General-purpose allocators as peers: the C library's, and each of tcmalloc, jemalloc and mimalloc
- * that is installed. Each is loaded as a separate library and called through pointers to its malloc
- * and free. The program's own malloc and free are not replaced.
+ * General-purpose allocators that serve as peers: the C library's allocator, and each of tcmalloc,
+ * jemalloc and mimalloc that is installed. Each allocator is loaded as a separate library. The
+ * benchmark calls its malloc and free through pointers, so the program's malloc and free are not
+ * replaced.
  */
 
 enum { HEAPS_MAX = 4 };
@@ -19,15 +20,14 @@ struct heap {
 };
 
 /*
- * Some allocators need more space for thread-local variables than glibc reserves for libraries that
- * are loaded later. This function executes the program again with GLIBC_TUNABLES, which enlarges
- * that space. It must be the first call in main(). It returns only in the second run, or if the
- * program cannot be executed again.
+ * Executes the program again with GLIBC_TUNABLES set, so that glibc reserves more space for thread-
+ * local variables of libraries that are loaded later. Some allocators need this space. Must be the
+ * first call in main(). Returns only in the second run, or if the program cannot be executed again.
  */
 void heaps_prepare(char **argv);
 
-/* Loads the installed allocators, and prints the missing ones on standard output. @return the
- * number of allocators that were loaded */
+/* Loads the allocators that are installed. Prints the names of the missing ones on standard output.
+ * @return the number of allocators that were loaded */
 size_t heaps_open(struct heap out[HEAPS_MAX]);
 
 #endif

@@ -4,9 +4,10 @@
  * Measures the host functions that ferry-gen writes from kernels.json. The peers are two loops
  * written by hand: a plain one, and one that is written so that the compiler can optimize it. All
  * three take turns in each round. The arrays are in the first-level cache, in the second-level
- * cache, or in memory. The results are compared before the measurement. The smallest ratio to each
- * peer is reported separately: it belongs to the kernel that would gain most from being written by
- * hand.
+ * cache, or in memory. The results are compared before the measurement.
+ *
+ * The report includes the smallest ratio to each peer. This ratio belongs to the kernel that would
+ * gain most from being written by hand.
  */
 
 #include "bench.h"
@@ -27,7 +28,7 @@ enum { ROUNDS_MOST = 101, ROW_BYTES = 1024, GAP = 256 };
 
 enum side { GENERATED, PLAIN, CAREFUL, SIDES };
 
-/* Input and output arrays of equal size, and the result of a reduction. */
+/* Input and output arrays of equal size, and the memory for the result of a reduction. */
 struct arrays {
     void *in[2], *out;
     double result;
@@ -104,8 +105,9 @@ static const struct kernel {
 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
-/* Creates arrays of positive values, in which neighbours differ. All are written once, so that page
- * faults are not measured. Gaps between the arrays keep them in different sets of a cache. */
+/* Creates arrays of positive values, in which neighbours differ. Writes all arrays once, so that
+ * page faults are not measured. The gaps between the arrays place the arrays in different sets of a
+ * cache. */
 static bool
 arrays_create(struct arrays *arrays, const struct kernel *kernel, size_t bytes)
 {
@@ -136,8 +138,8 @@ arrays_free(struct arrays *arrays)
     free(arrays->out);
 }
 
-/* Checks that the results of maps and stencils are equal in all bits, and that sums of positive
- * numbers differ by no more than the documented error. */
+/* Checks that Ferry's maps and stencils compute the same bits as the peers. Sums of positive
+ * numbers may differ by the documented error. */
 static bool
 compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 {

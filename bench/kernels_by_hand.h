@@ -3,12 +3,14 @@
 #define BENCH_KERNELS_BY_HAND_H
 
 /*
- * The kernels of kernels.json, written by hand and compiled with the same options. A plain_
- * function is the obvious loop. A careful_ function helps the compiler: it declares that arrays do
- * not overlap, keeps 16 partial results, and computes the edges of a stencil in separate loops.
+ * The kernels of kernels.json, written by hand and compiled with the same options. A function named
+ * plain_* is the obvious loop. A function named careful_* helps the compiler: it declares that
+ * arrays do not overlap, keeps 16 partial results, and computes the edges of a stencil in separate
+ * loops.
+ *
  * These functions are in a separate file, because the generated header contains a pragma that
  * changes square roots in the whole file. Without the pragma square roots can set errno, so gcc
- * does not vectorize them.
+ * does not vectorize loops that contain them.
  */
 
 #include <stddef.h>
@@ -19,7 +21,8 @@ void plain_roots(const float *x, const float *y, float *z, size_t n);
 void careful_roots(const float *x, const float *y, float *z, size_t n);
 double plain_dot(const double *x, const double *y, size_t n);
 double careful_dot(const double *x, const double *y, size_t n);
-/* Returns the largest element, NaN if any element is NaN, or minus infinity for an empty array. */
+/* Returns the largest element. Returns NaN if any element is NaN, or minus infinity if the array is
+ * empty. */
 float plain_largest(const float *x, size_t n);
 float careful_largest(const float *x, size_t n);
 /* `rows` and `columns` are at least 4. */

@@ -4,8 +4,9 @@
  * Measures opening and destroying a lease where the data is current. The peer does the minimum that
  * is necessary: it allocates a block of the same size with malloc(), and opens a scope.
  *
- * The kinds of lease and the peer take turns in short rounds of one process, and medians are
- * compared. A second thread sleeps meanwhile, just as in access.c.
+ * The kinds of lease and the peer run in turn, in short rounds of one process. The medians of the
+ * rounds are compared. A second thread sleeps during the measurement, because the C library skips
+ * atomics in a process with one thread.
  */
 
 #include "bench.h"
@@ -81,7 +82,8 @@ loop_device_read(struct subject *subject, size_t pairs)
         subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
 }
 
-/* Runs the peer. It writes into the block, so that the compiler cannot remove the malloc(). */
+/* Runs the peer's loop. It writes into the block, so that the compiler cannot remove the malloc().
+ */
 static bool
 loop_peer(struct subject *subject, size_t pairs)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures sending a device buffer between two ranks with <ferry/mpi.h>. The peers are a
- * hand-written program, and plain MPI between host arrays. If the program is not started by MPI, it
- * starts itself as two ranks on this machine.
+ * Measures sending a device buffer from one rank to another with <ferry/mpi.h>. One peer is a hand-
+ * written program. The other peer is plain MPI between host arrays. If MPI did not start this
+ * program, the program starts itself as two ranks on this machine.
  */
 
 #include "ranks.h"
@@ -18,7 +18,7 @@
 #define ROUNDS_LIMIT 41
 #define RANKS        "2"
 
-/* The state of one rank. The two chunks have the size that ferry-mpi uses. */
+/* The state of one rank, with two chunks. A chunk has the size that ferry-mpi uses. */
 struct rank {
     ferry_context *context;
     ferry_mpi *mpi;
@@ -29,7 +29,8 @@ struct rank {
     int rank;
 };
 
-/* Sends rank->count elements to the other rank, or receives that number of elements from it. */
+/* Sends rank->count elements to the other rank if `sends` is true. Otherwise receives rank->count
+ * elements from the other rank. */
 typedef bool move(struct rank *rank, bool sends);
 
 /* -- ways -------------------------------------------------------------------------------------- */
@@ -42,7 +43,8 @@ move_by_ferry(struct rank *rank, bool sends)
                   : ferry_mpi_receive(rank->mpi, &range, 1 - rank->rank, 1)) == FERRY_OK;
 }
 
-/* Downloads each chunk and then sends it, or receives each chunk and then uploads it. */
+/* The peer with one chunk at a time: downloads each chunk and then sends it, or receives each chunk
+ * and then uploads it. */
 static bool
 move_by_hand(struct rank *rank, bool sends)
 {
@@ -63,8 +65,8 @@ move_by_hand(struct rank *rank, bool sends)
     return true;
 }
 
-/* Like move_by_hand(), but with two chunks that alternate: one is copied while MPI sends or
- * receives the other. */
+/* The peer with two chunks that alternate: one chunk is copied while MPI sends or receives the
+ * other. */
 static bool
 move_by_hand_overlapped(struct rank *rank, bool sends)
 {
@@ -154,8 +156,8 @@ struct comparison {
     struct bench_goal goal;
 };
 
-/* Reports a rate or a time, and its ratio to the peer's. For both the ratio is the speed-up over
- * the peer, and should be at least the goal. */
+/* Reports a rate or a time, and its ratio to the peer's value. In both cases the ratio is the
+ * speed-up over the peer, which should be at least the goal. */
 static bool
 compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison,
         size_t rounds)

@@ -3,15 +3,18 @@
 /*
  * Null sink: the transfer engine runs over a device whose copies do nothing, so that only staging
  * is measured. Staging with one thread is compared with memcpy() of the same bytes to a different
- * array. The expected ratio is 1.0 to 1.35, since a small ring stays in the cache. Staging with two
- * threads is compared with staging with one. The expected ratio is 1.8 to 2.0; if the memory
- * bandwidth limits both threads, it is 1.0 to 1.9. An upper bound is measured in the same rounds:
- * two independent threads copy half of the bytes each into separate rings with memcpy(), against
- * one thread. Staging should reach nine tenths of this bound. It cannot reach all of it, because
- * the engine also waits for the last chunk, and sometimes passes a chunk to the other thread.
+ * array. The expected ratio is 1.0 to 1.35, since a small ring stays in the cache.
  *
- * Overhead: the time for a chunk of 4 KiB without its memcpy(), that is two locks, two calls of
- * device functions and a few counters. The expected time is 0.2 to 0.5 us.
+ * Staging with two threads is compared with staging with one. The expected ratio is 1.8 to 2.0. If
+ * the memory bandwidth limits both threads, the expected ratio is 1.0 to 1.9.
+ *
+ * An upper bound is measured in the same rounds. Two independent threads copy half of the bytes
+ * each into separate rings with memcpy(), and one thread copies all bytes. Staging should reach
+ * nine tenths of the ratio between these two. Staging cannot reach the full ratio, because the
+ * engine also waits for the last chunk, and sometimes passes a chunk to the other thread.
+ *
+ * Overhead is the time for a chunk of 4 KiB without its memcpy(): two locks, two calls of device
+ * functions and a few counters. The expected time is 0.2 to 0.5 us.
  */
 
 #include "transfer.h"
@@ -83,7 +86,7 @@ time_memcpy(const struct arena *arena, size_t bytes)
     return bench_now_ns() - begun;
 }
 
-/* A thread that copies into its separate ring, which stays in the caches. */
+/* A thread that copies into a separate ring, which stays in the caches. */
 struct loner {
     const char *source;
     size_t bytes;
@@ -101,8 +104,8 @@ stage_alone(void *argument)
                ferryi_min_size(LONER_CHUNK, loner->bytes - at));
 }
 
-/* Returns the time of two threads that copy half of the bytes each, or of one thread that copies
- * all. The rings are in the arena. */
+/* Measures the upper bound of staging. Returns the time of two threads that copy half of the bytes
+ * each, or of one thread that copies all. The rings are in the arena. */
 static double
 time_loners(const struct arena *arena, size_t count)
 {

@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /**
- * Converts `count` elements. `to` and `from` are names of Ferry's elements. If OpenCV lacks one of
- * the types, converts nothing and returns false.
+ * Converts `count` elements with OpenCV. `to` and `from` are names of Ferry's elements. If OpenCV
+ * lacks one of the types, converts nothing and returns false.
  */
 bool bench_opencv_convert(const char *to, void *target, const char *from, const void *source,
                           size_t count);

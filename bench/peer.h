@@ -3,8 +3,8 @@
 #define BENCH_PEER_H
 
 /*
- * The peer of a hit: the minimum work of opening and closing with thread safety. It is in a shared
- * library, because Ferry is one.
+ * The peer of a hit: it does the minimum work of a thread-safe opening and closing. The peer is in
+ * a shared library, because Ferry is also in one.
  */
 
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 
 /** Does one atomic read-modify-write. */
 void bench_peer_open(_Atomic uint64_t *word);
-/** Does one atomic read-modify-write, like bench_peer_open(). */
+/** Makes one atomic read-modify-write, like bench_peer_open(). */
 void bench_peer_close(_Atomic uint64_t *word);
 
 #endif

@@ -2,12 +2,13 @@
 
 /*
  * Measures a pool hit: a block is allocated and freed, and its memory is not touched. The peers are
- * a free list with a mutex, and the general-purpose allocators that are installed. It also measures
- * the memory that the pool needs for allocation traces (traces.h).
+ * a free list with a mutex, and the general-purpose allocators that are installed. The program also
+ * measures the memory that the pool needs for allocation traces (traces.h).
  *
- * The pool and the peers take turns with the same calls in short rounds of one process, and medians
- * are compared. A second thread sleeps meanwhile: the C library skips atomics in a process with one
- * thread, but a program that uses a GPU has several threads.
+ * The pool and the peers run the same calls in turn, in short rounds of one process. The medians of
+ * the rounds are compared. A second thread sleeps during the measurement. Without it the C library
+ * would skip atomics, because the process would have only one thread. A program that uses a GPU has
+ * several threads.
  */
 
 #include "bench.h"
@@ -29,8 +30,8 @@
 enum {
     ROUNDS = 21,
     PAIRS = 20000,
-    HEAP_ROUNDS =
-        5, /* for the general-purpose allocators, which can take microseconds for a pair */
+    HEAP_ROUNDS = 5, /* number of rounds of general-purpose allocators, which can take microseconds
+                        for one pair of calls */
     HEAP_PAIRS = 2000,
     HOLES = 65536
 };
@@ -51,8 +52,9 @@ time_heaps(const struct pattern *pattern, const struct pattern_script *script,
     return true;
 }
 
-/* Computes medians of interleaved rounds. The first two rounds are ignored, because they warm up.
- * The general-purpose allocators run only in the first HEAP_ROUNDS rounds. */
+/* Computes the medians of all rounds, in which the pool and the peers run in turn. Ignores the
+ * first two rounds, because they warm up. The general-purpose allocators run only in the first
+ * HEAP_ROUNDS rounds. */
 static bool
 time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds,
              bool with_heaps, struct times *out)
@@ -82,8 +84,8 @@ time_pattern(const struct subject *subject, const struct pattern *pattern, size_
     return true;
 }
 
-/* Adds logarithms divided by PATTERN_COUNT, so that exp() of the sum is the geometric mean of all
- * patterns. */
+/* Adds the logarithms of one pattern's times, divided by PATTERN_COUNT. So exp() of the final sum
+ * is the geometric mean over all patterns. */
 static void
 add_logs(struct times *sum, const struct times *time)
 {
@@ -100,7 +102,8 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
-        /* Frees the pool's idle memory of other sizes, so that it does not affect this case. */
+        /* Frees the pool's idle memory of other sizes, so that it does not affect this measurement.
+         */
         if (ferry_pool_trim(subject->pool, 0) != FERRY_OK ||
             !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
@@ -147,7 +150,7 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
 
 static const char *const counted[] = {"1MiB/pair", "1MiB/64/random"};
 
-/* Allocates and frees a block `pairs` times, with little work around the calls. */
+/* Allocates and frees a block `pairs` times. The loop does little work besides the two calls. */
 static bool
 take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
 {
@@ -194,7 +197,8 @@ count_instructions(struct bench_report *report, const char *name, const char *me
     bench_report_add(report, &record);
 }
 
-/* Counts the instructions of the whole loop, and separately those inside the two pool calls. */
+/* Reports the instructions of the whole loop, and separately the instructions inside the two pool
+ * calls. */
 static void
 measure_instructions(struct bench_report *report)
 {
@@ -226,8 +230,8 @@ measure(ferry_context *context, const struct subject *subject, const struct benc
     return bench_report_close(&report) && ok;
 }
 
-/* Opens the pool whose hits are timed. It is a pool of host memory, because a machine can reserve
- * 16 GiB of host memory that nothing touches. */
+/* Opens the context whose pool is timed. Uses a pool of host memory, because a machine can reserve
+ * 16 GiB of host memory that the benchmark never touches. */
 static ferry_context *
 open_host(struct subject *subject)
 {

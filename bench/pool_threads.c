@@ -70,7 +70,7 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, p
 }
 
 /* Times the general-purpose allocators. They run fewer pairs and rounds than the pool, because they
- * are slow with two threads. */
+ * are slow if two threads use them. */
 static bool
 time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds,
            struct times *out)
@@ -149,8 +149,8 @@ give_any(const struct subject *subject, void *memory)
     return subject->pool ? pool_give(subject, &block) : peer_give(subject, &listed);
 }
 
-/* Called in a loop that waits for the other thread. Yields the processor now and then, in case that
- * thread is not running. */
+/* Called repeatedly while a thread waits for the other thread. Yields the processor now and then,
+ * because the other thread may need it. */
 static void
 wait_a_little(unsigned *spins)
 {

@@ -2,17 +2,17 @@
 #ifndef BENCH_POOL_THREADS_H
 #define BENCH_POOL_THREADS_H
 
-/* Measurements of the pool and its peers with two threads. Both functions add to the report. On
- * failure they print a message on stderr and return false. */
+/* Measurements of the pool and its peers with two threads. Both functions add their results to the
+ * report. On failure they print a message on stderr and return false. */
 
 #include "pool_loop.h"
 #include "pool_times.h"
 
-/* Runs the patterns in two threads with separate working sets. `one` holds the times of each
- * element of `patterns` with one thread. */
+/* Runs the patterns in two threads that use different blocks. `one` contains the times of each
+ * pattern with one thread. */
 bool threads_measure_patterns(const struct subject *subject, const struct heaps *heaps,
                               struct bench_report *report, bool quick, const struct times *one);
-/* One thread allocates blocks, and the other thread frees them. */
+/* Measures a hand-over: one thread allocates blocks, and the other thread frees them. */
 bool threads_measure_hand_over(const struct subject *subject, const struct heaps *heaps,
                                struct bench_report *report, bool quick);
 

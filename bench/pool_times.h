@@ -2,8 +2,8 @@
 #ifndef BENCH_POOL_TIMES_H
 #define BENCH_POOL_TIMES_H
 
-/* Times of an allocation and the free that follows it, in the pool and in each peer, and functions
- * that report them. */
+/* Times of an allocation and the following free, in the pool and in each peer. Contains the
+ * functions that report these times. */
 
 #include "bench.h"
 #include "heaps.h"
@@ -19,12 +19,12 @@ struct times {
     double pool, peer, heap[HEAPS_MAX];
 };
 
-/* Reports a value against one peer. The goal is a ratio of at most `limit`, or none if `limit` is
- * 0. */
+/* Reports a value against one peer. The goal is a ratio of at most `limit`. If `limit` is 0, there
+ * is no goal. */
 void times_add_peer(struct bench_report *report, const char *case_name, double value,
                     const char *peer, double peer_value, double limit);
-/* Reports the pool's time against every peer that was timed. The ratio to the free list should be
- * at most `limit`; there is no goal if `limit` is 0. */
+/* Reports the pool's time against every peer that was timed. The goal is a ratio to the free list
+ * of at most `limit`. If `limit` is 0, there is no goal. */
 void times_add(struct bench_report *report, const char *case_name, const struct times *time,
                const struct heaps *heaps, double limit);
 

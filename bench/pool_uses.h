@@ -4,14 +4,15 @@
 
 #include "bench.h"
 
-/* Measurements of the pool with streams, and with buffers. Both functions add to the report. On
- * failure they print a message on stderr and return false. */
+/* Measurements of the pool when it is used with streams or with buffers. Both functions add their
+ * results to the report. On failure they print a message on stderr and return false. */
 
-/* Counts the device calls when a block is freed on a stream that still uses it, and is allocated
- * again on the same stream. No call is expected, not even one that records an event. */
+/* Counts the device calls of a pool whose block is freed on a stream that still uses it, and is
+ * allocated again on the same stream. The expected number is 0, including calls that record an
+ * event. */
 bool pool_uses_count_calls(ferry_context *context, struct bench_report *report);
-/* Measures creating, writing and destroying a temporary buffer. The peer value is `pool_pair`, the
- * time of an allocation and a free in nanoseconds. */
+/* Measures creating, writing and destroying a temporary buffer. The peer value is `pool_pair`: the
+ * time of one allocation and one free in nanoseconds. */
 bool pool_uses_measure_temporary(ferry_context *context, struct bench_report *report, bool quick,
                                  double pool_pair);
 

@@ -95,7 +95,7 @@ def launches(context, seconds):
 
 
 def imports(rounds):
-    # Lets Python cache compiled modules, just as it does for an installed package.
+    # If PYTHONDONTWRITEBYTECODE is not set, Python caches compiled modules, as it does for an installed package.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(program):

@@ -3,7 +3,7 @@
 /*
  * Measures copying pageable memory to the device and back, against memcpy() of the same bytes in
  * the same run. The peer copies to a second array and from there to a third, because an emulated
- * device cannot do less.
+ * device must copy twice as well.
  */
 
 #include "bench.h"
@@ -20,7 +20,7 @@ enum { ROUNDS_LIMIT = 9 };
 
 struct arrays {
     size_t bytes;
-    float *source, *middle, *target; /* the peer uses `middle` in place of device memory */
+    float *source, *middle, *target; /* the peer uses `middle` instead of device memory */
 };
 
 struct times {
@@ -72,8 +72,8 @@ copy_with_memcpy(struct arrays *arrays, struct times *times, size_t round)
     note(times, round, begun, turned, bench_now_ns());
 }
 
-/* The buffer is current on the device, so both copies cross the link, and no host replica of the
- * buffer is created. */
+/* Creates a buffer that is current on the device. So both copies cross the link, and the library
+ * allocates no host replica. */
 static bool
 copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *times, size_t round)
 {

@@ -3,8 +3,8 @@
 #define BENCH_SLEEPER_H
 
 /*
- * A thread that only sleeps while others are measured. Without it the C library would skip atomics,
- * because the process would have only one thread. A program that uses a device has several.
+ * A thread that only sleeps during a measurement. Without it the C library would skip atomics,
+ * because the process would have only one thread. A program that uses a device has several threads.
  */
 
 #include <pthread.h>
@@ -17,7 +17,8 @@ struct bench_sleeper {
     bool end;
 };
 
-/* If the thread cannot be created, prints a message on stderr and returns false. */
+/* Starts the sleeping thread. If the thread cannot be created, prints a message on stderr and
+ * returns false. */
 bool bench_sleeper_start(struct bench_sleeper *sleeper);
 /** Wakes the thread, and waits for its end. */
 void bench_sleeper_stop(struct bench_sleeper *sleeper);

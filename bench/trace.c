@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures the cost of a trace. A scope that is a hit, and a copy of 4 KiB on the host, run in a
- * context with a trace and in one without. Each operation writes two entries to the trace, so an
- * entry costs half of the difference. This includes writing the file, and the slower path of a
- * scope in a traced context.
+ * Measures the cost of a trace. The operations are a scope that is a hit, and a copy of 4 KiB on
+ * the host. They run in a context with a trace and in one without. Each operation writes two
+ * entries to the trace, so an entry costs half of the difference. This cost includes writing the
+ * file, and the slower path of a scope in a traced context.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -103,7 +103,8 @@ measure_kind(const struct kind *kind, struct side *off, struct side *on,
 {
     double plain[ROUNDS], traced[ROUNDS], entry[ROUNDS];
     size_t rounds = quick ? QUICK_ROUNDS : ROUNDS, repeats = quick ? QUICK_REPEATS : REPEATS;
-    /* Rounds with threads are longer, so that the time to start the threads is negligible. */
+    /* Rounds with several threads are longer, so that the time to start the threads does not
+     * matter. */
     if (kind->threads > 1 && !quick) {
         rounds /= LONGER;
         repeats *= LONGER;

@@ -3,33 +3,36 @@
 /*
  * Compares transfers between host and device with the fastest copy of the machine.
  *
- * Sizes: all copies, the peer's included, are of memory that is not in a cache, just as in typical
- * programs. So copies of one size use successive parts of an arena. The time ends when the last
- * byte is copied. The copy engine of the emulated device is a thread with a different copy loop. So
- * on this device the peer is memcpy() of the same bytes between the same memories, in the same
- * round and in the threads that the copy keeps busy. For pinned memory this is the engine's thread.
- * For pageable memory it is the mean of the engine's thread and the caller's. The same threads are
- * used, because processors of a virtual machine differ: other machines can slow one of them by a
- * fifth for seconds.
+ * Sizes: no copied memory is in a cache, just as in typical programs. This includes the peer's
+ * copies. So copies of one size use successive parts of an arena. The time ends when the last byte
+ * is copied.
+ *
+ * The copy engine of the emulated device is a thread with a different copy loop. So on this device
+ * the peer is memcpy() of the same bytes between the same memories, in the same round and in the
+ * same threads. For pinned memory this is the engine's thread. For pageable memory the peer's time
+ * is the mean of the engine's thread and the calling thread. The threads are the same because the
+ * processors of a virtual machine differ: other machines can slow one processor by a fifth for
+ * seconds.
  *
  * Expected with two cores: staging reads and writes every byte twice, on two cores at once, each as
  * fast as memcpy() on one core. So the pipeline approaches 1.0 of memcpy() if chunks reach the
- * other core through memory, and can exceed it if they stay in a cache. From 1 MiB up, 0.95 is
- * reachable with the best ring, and 1.05 with non-temporal stores. A copy of 1 MiB takes 60 to 120
- * us, and needs two or three wake-ups of 10 to 50 us. Filling its first chunk and draining its last
- * one overlap with nothing. So its ratio is about 0.8, unless waits spin before they sleep and the
- * loop is faster than memcpy().
+ * other core through memory, and can exceed 1.0 if the chunks stay in a cache. From 1 MiB up, 0.95
+ * is reachable with the best ring, and 1.05 with non-temporal stores.
  *
- * On a GPU the peer is the driver's own copy of pinned memory. The work is queued behind a host
- * function that holds the stream until all of it is submitted, as nvbandwidth does. Direct copies
- * should reach 0.99 of this peer. Staged copies are limited by the speed at which one core and its
- * helpers stage, and by the memory bandwidth.
+ * A copy of 1 MiB takes 60 to 120 us, and needs two or three wake-ups of 10 to 50 us. The fill of
+ * the first chunk and the drain of the last chunk overlap with nothing. So the ratio of such a copy
+ * is about 0.8, unless waits spin before they sleep and the loop is faster than memcpy().
+ *
+ * On a GPU the peer is the driver's copy of pinned memory. A host function holds the stream until
+ * all copies are submitted, as in nvbandwidth. Direct copies should reach 0.99 of this peer. Staged
+ * copies are limited by the speed at which one core and its helpers stage, and by the memory
+ * bandwidth.
  *
  * CPU cost: processor time of the calling thread for a copy of 4 KiB, against a direct call of the
  * device's copy function.
  *
- * After a write of 4 KiB of a large buffer on the host, at most 64 KiB may cross to the device.
- * Copying n dirty segments may cost n log n, relative to 1000 segments in the same round.
+ * After a write of 4 KiB of a large buffer on the host, at most 64 KiB may cross to the device. The
+ * time to copy n dirty segments may grow like n log n, relative to 1000 segments in the same round.
  */
 
 #include "transfer.h"
@@ -49,7 +52,7 @@ device_of(ferry_context *context)
     return context->devices[1];
 }
 
-/* Returns the processor time of the calling thread. Other threads do not affect it. */
+/* Returns the processor time that the calling thread has used. Other threads do not affect it. */
 static double
 thread_ns(void)
 {
@@ -168,8 +171,8 @@ copy_by_memcpy(void *user)
     plain->ns = bench_now_ns() - begun;
 }
 
-/* Returns the time of memcpy() in the threads that the engine's copy keeps busy: the emulated
- * device's thread, and for pageable memory also the calling thread. */
+/* Returns the time of memcpy() in the threads that the engine's copy keeps busy. This is the
+ * emulated device's thread. For pageable memory it is also the calling thread. */
 static double
 time_memcpy(const struct copies *c, enum way way)
 {
@@ -192,11 +195,11 @@ hold(void *user)
         ;
 }
 
-/* Number of copies that every driver can queue without blocking the caller. */
+/* Number of copies that every driver can queue without blocking the calling thread. */
 enum { HELD_MOST = 64 };
 
-/* Times the driver's copies of pinned memory. At most HELD_MOST copies are queued while the stream
- * is held back; the time begins when the stream is released. */
+/* Times the driver's copies of pinned memory. If there are at most HELD_MOST copies, all are queued
+ * while the stream is held back, and the time begins when the stream is released. */
 static double
 time_driver(const struct copies *c, enum way way)
 {
@@ -300,7 +303,8 @@ measure_sizes(struct bench_report *report, ferry_context *context, struct arena 
     for (size_t bytes = 4 * KIB; bytes <= arena->bytes && ok; bytes *= bytes < MIB ? 16 : 4) {
         bytes = bytes == 64 * 16 * KIB ? MIB : bytes;
         c.bytes = bytes;
-        /* All copies together are at least 64 MiB, so that no cache holds them. */
+        /* All copies together have at least 64 MiB, so that no cache contains all of their memory.
+         */
         c.count = ferryi_max_size(ferryi_min_size(64 * MIB, arena->bytes) / bytes, 1);
         ok = measure_size(report, &c, quick ? 1 : bytes >= 256 * MIB ? 5 : ROUNDS_MOST, emulated);
     }
@@ -402,7 +406,7 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
 
 enum { WRITE, BRING, STEPS };
 
-/* Writes every other run of 64 bytes on the host, then reads the whole buffer on the device.
+/* Writes every second run of 64 bytes on the host, then reads the whole buffer on the device.
  * Returns the processor time of both steps in nanoseconds. */
 static bool
 time_segments(ferry_context *context, size_t count, double out[STEPS])
@@ -420,11 +424,11 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
     double begun = thread_ns();
     for (size_t i = 0; i < count && ok; i++) {
         uint8_t *host;
-        /* The extents are written in an irregular order. */
+        /* The loop writes the extents in an irregular order. */
         size_t piece = i * 7919 % count;
         ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
              FERRY_OK;
-        /* The scope writes no bytes, because only the valid map is measured. */
+        /* The program writes nothing in the scope, because only the valid map is measured. */
         ok = ok && ferry_scope_close(&scope) == FERRY_OK;
     }
     double written = thread_ns();
@@ -439,8 +443,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
 #define SEGMENTS_NS 20e9
 enum { TENS = 6, THOUSAND = 3, TURNS_MOST = 100, SEGMENTS = 10000 };
 
-/* Measures the processor time for each of `count` segments. It is the median of several turns,
- * which process about SEGMENTS segments in total. */
+/* Measures the processor time per segment for a buffer with `count` segments. The result is the
+ * median of several turns, which process about SEGMENTS segments in total. */
 static bool
 time_each(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -457,8 +461,8 @@ time_each(ferry_context *context, size_t count, double out[STEPS])
     return true;
 }
 
-/* Reports the time per segment for `10^ten` segments. Above 1000 segments, where fixed costs are
- * negligible, the peer is n log n. */
+/* Reports the time per segment for `10^ten` segments. For more than 1000 segments, the peer is n
+ * log n, because fixed costs no longer matter. */
 static void
 add_segments(struct bench_report *report, const char *step, int ten, const double *each,
              const double *each_of_thousand, size_t rounds)
@@ -507,7 +511,8 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
 /* --------------------------------------------------------------------------------------------------
  */
 
-/* Returns a size of at most 1 GiB, of which five fit into half of the machine's memory. */
+/* Returns a size for the arrays. It is at most 1 GiB, and five arrays of this size fit into half of
+ * the machine's memory. */
 static size_t
 arena_bytes(bool quick)
 {

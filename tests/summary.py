@@ -38,9 +38,8 @@ def count(record):
             failed += 1
         else:
             passed += 1
-    # The program crashed, timed out, or was ended by a sanitizer after its last case. The last condition excludes
-    # successful programs with skipped cases: cmocka 1.1.5 writes "not ok N # SKIP" for them, so Meson alone would
-    # report FAIL.
+    # A program that crashed, timed out or was stopped by a sanitizer counts as failed. Successful programs with skipped
+    # cases do not: cmocka 1.1.5 prints "not ok N # SKIP" for these cases, so Meson alone would report FAIL.
     if record["result"] not in GOOD and failed == 0 and not (skipped and record.get("returncode") == 0):
         failed = 1
     return passed, failed, skipped

@@ -19,9 +19,9 @@
 
 #include "src/base/lock_class.h"
 
-/* FERRYI_INLINE forces functions of hit paths inline; FERRYI_COLD functions are never inlined into
- * them. In builds that measure coverage, FERRYI_INLINE does not force inlining, so that the calls
- * of each function are counted in one place. */
+/* FERRYI_INLINE marks functions of hit paths, which are always inlined. FERRYI_COLD marks functions
+ * that are never inlined into hit paths. In builds that measure coverage, FERRYI_INLINE does not
+ * force inlining, so that the calls of each function are counted in one place. */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
 #else
@@ -30,8 +30,8 @@
 #define FERRYI_COLD __attribute__((noinline, cold))
 
 /* Marks a thread-local variable that is read with one load. glibc reserves a few bytes for such
- * variables of libraries that are loaded with dlopen(). musl refuses to load a library that has
- * them, so there the variables are ordinary thread-local ones. */
+ * variables of libraries that dlopen() loads. musl refuses to load a library that has such
+ * variables, so with musl the marked variables are ordinary thread-local ones. */
 #ifdef __GLIBC__
 #define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
 #else
@@ -41,9 +41,9 @@
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
- * Sets this thread's message and returns `status`. ferryi_same() lets the compiler see that the
- * result is not FERRY_OK. A message states what was attempted, on what, with how much, and why it
- * failed.
+ * Sets this thread's message and returns `status`. ferryi_same() lets the compiler know that the
+ * returned status is not FERRY_OK. A message states what was attempted, on what, with how much, and
+ * why it failed.
  */
 static inline ferry_status
 ferryi_same(ferry_status status)
@@ -57,8 +57,8 @@ void ferryi_explainv(const char *format, va_list arguments);
 /* Puts "prefix: " in front of this thread's current message and returns `status`. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
-/* Sets the index that ferry_error_index() returns. Call it after ferryi_fail(), which resets the
- * index. */
+/* Sets the index that ferry_error_index() returns. Must be called after ferryi_fail(), because
+ * ferryi_fail() resets the index. */
 void ferryi_fail_index(size_t index);
 /* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous call
  * that fails keeps its message in such a copy until the program queries the call. */
@@ -71,7 +71,7 @@ struct ferryi_kept_error {
     char message[FERRYI_MESSAGE_BYTES];
 };
 void ferryi_last_error_keep(struct ferryi_kept_error *out);
-/* Restores the saved error if a different one has replaced it. */
+/* Restores the saved error if the thread's last error has changed since it was saved. */
 void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
 
 /* -- logging (log.c) --------------------------------------------------------------------------- */
@@ -138,7 +138,8 @@ ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 }
 void ferryi_sleep_ns(uint64_t ns);
 void ferryi_yield(void);
-size_t ferryi_physical_memory(void); /* bytes; 1 GiB if the system does not report it */
+size_t
+ferryi_physical_memory(void); /* physical memory in bytes; 1 GiB if the system does not report it */
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
 uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
@@ -146,11 +147,11 @@ unsigned ferryi_processors(void);  /* number of processors that this thread may 
                                       the quota of its control group; at least 1 */
 uint64_t ferryi_process_id(void);  /* differs in the child of a fork */
 uint64_t ferryi_page_faults(void); /* minor page faults of this thread so far */
-/* Allocates the pages of a range immediately, without changing their contents. Does nothing if the
- * system does not support this. */
+/* Allocates the pages of a memory range immediately, without changing their contents. Does nothing
+ * if the system does not support this. */
 void ferryi_populate(void *memory, size_t bytes);
-/* Returns whether the process may write the memory. Returns true if the system does not report it.
- */
+/* Returns whether the process may write the memory. Also returns true if the system does not report
+ * the protection. */
 bool ferryi_is_writable(const void *memory, size_t bytes);
 /* Sets whether a child process inherits the pages that lie completely inside the memory. */
 void ferryi_set_inherited(void *memory, size_t bytes, bool inherited);
@@ -161,9 +162,9 @@ typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
 typedef pthread_t ferryi_thread;
 
 /*
- * Every mutex belongs to a class (lock_class.h): `mutex` points to a struct that FERRYI_MUTEX_CLASS
- * declared. A brief mutex is held for only a few instructions at a time, so a thread that finds it
- * locked spins for a while before it sleeps.
+ * Every mutex belongs to a class (lock_class.h). The argument `mutex` of the macros points to a
+ * struct that FERRYI_MUTEX_CLASS declared. A brief mutex is a mutex that is held for only a few
+ * instructions at a time. A thread that finds it locked spins for a while before it sleeps.
  */
 #define FERRYI_MUTEX_INITIALIZER                                                                   \
     {                                                                                              \
@@ -171,7 +172,7 @@ typedef pthread_t ferryi_thread;
             PTHREAD_MUTEX_INITIALIZER                                                              \
         }                                                                                          \
     }
-/* The class of the mutexes in tests. The analysis ignores it. */
+/* The class of the mutexes that tests use. The thread safety analysis ignores this class. */
 FERRYI_MUTEX_CLASS(ferryi_plain_mutex);
 typedef struct ferryi_plain_mutex ferryi_mutex;
 #define FERRYI_SYSTEM_MUTEX(mutex)     (&(mutex)->held.system)
@@ -184,9 +185,9 @@ typedef struct ferryi_plain_mutex ferryi_mutex;
     ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
 #define ferryi_mutex_unlock(mutex)                                                                 \
     ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Both macros generate no code. ferryi_mutex_is_held(): the mutex is held, but the analysis cannot
- * see it. ferryi_mutex_is_needless(): no other thread can access the object, because it is new or
- * about to be freed. */
+/* These macros inform the thread safety analysis, and generate no code. ferryi_mutex_is_held():
+ * this thread holds the mutex, although the analysis cannot see that. ferryi_mutex_is_needless():
+ * no other thread can access the object, because it is new or about to be freed. */
 #define ferryi_mutex_is_held(mutex)     ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
 #define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
 #define ferryi_cond_wait(cond, mutex)                                                              \
@@ -200,8 +201,8 @@ void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
 
-/* The functions that the macros above call. The analysis does not check the plain pthread mutexes.
- */
+/* Functions on plain pthread mutexes, which the mutex macros call. The thread safety analysis does
+ * not check these mutexes. */
 void ferryi_system_mutex_init(pthread_mutex_t *mutex);
 void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
 void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);
@@ -261,10 +262,12 @@ ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind,
 }
 
 /*
- * Spins during a wait that is expected to be short, because waking a sleeping thread takes longer
- * and costs the waking thread a system call. Usage: end = ferryi_spin_end(); while (!condition &&
- * ferryi_spin(end)); On a machine with one processor ferryi_spin() does not spin. After the first
- * few microseconds it yields the processor, since the awaited thread may need it.
+ * Returns the time at which a spin must end. A thread spins if it expects a short wait, because
+ * waking a sleeping thread takes longer and costs the waking thread a system call. Usage: end =
+ * ferryi_spin_end(); while (!condition && ferryi_spin(end));
+ *
+ * On a machine with one processor ferryi_spin() does not spin. After the first few microseconds
+ * ferryi_spin() yields the processor, since the awaited thread may need it.
  */
 uint64_t ferryi_spin_end(void);
 bool ferryi_spin(uint64_t end); /* returns false when the time is over */
@@ -275,25 +278,26 @@ ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*ru
 void ferryi_thread_join(ferryi_thread thread);
 void ferryi_thread_detach(ferryi_thread thread);
 /*
- * Executes a full memory fence in every running thread of the process. Code that runs often can
- * then use a compiler fence instead of a full one. Call ferryi_fence_all_prepare() first. If it
- * returns false, the system does not support this, and both sides need real fences. If a sandbox
- * later forbids the system call, ferryi_fence_all() sleeps for a millisecond instead.
+ * ferryi_fence_all() executes a full memory fence in every running thread of the process. So code
+ * that runs often can use a compiler fence instead of a full fence. ferryi_fence_all_prepare() must
+ * be called first. If it returns false, the system does not support this, and both sides need full
+ * fences. If a sandbox later forbids the system call, ferryi_fence_all() sleeps for a millisecond
+ * instead.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);
 
 /* -- shared libraries (library.c) -------------------------------------------------------------- */
 
-/* Opens a library. Returns NULL if the library cannot be opened, and writes why to `reason`, which
- * may be NULL. Libraries are never closed, because drivers do not support being unloaded. */
+/* Opens a library. If the library cannot be opened, returns NULL and writes the reason to `reason`,
+ * which may be NULL. Libraries are never closed, because drivers do not support being unloaded. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
-/* Identifies the library that contains a code address by the size and the modification time of its
- * file. Writes zeros if the file cannot be found. */
+/* Finds the library that contains a code address. Writes numbers that identify the library: the
+ * size and the modification time of its file. Writes zeros if the file cannot be found. */
 void ferryi_library_mark(const void *address, uint64_t out[3]);
-/* Writes "function+0x12 (library)" for a code address. Omits the function if the loader does not
- * know it. Writes only the number if it knows no library either. */
+/* Describes a code address as "function+0x12 (library)". Omits the function if the loader does not
+ * know it. Writes only the address if the loader does not know the library. */
 void ferryi_address_describe(const void *address, char *text, size_t text_bytes);
 
 #endif

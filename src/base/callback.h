@@ -3,41 +3,43 @@
 #define FERRYI_CALLBACK_H
 
 /*
- * Callbacks of the program. While a callback runs, the library marks its thread. A call made by the
- * callback can then be refused if it would have to wait for the call that runs the callback (the
- * outer call), or would change what the outer call works on. <ferry/status.h> states the rule for
- * programs.
+ * Callbacks of the program. While a callback runs, the library marks its thread. The outer call is
+ * the call that runs the callback. The library can refuse a call inside the callback if it would
+ * wait for the outer call, or would change what the outer call works on. <ferry/status.h> states
+ * this rule for programs.
  */
 
 #include "src/base/base.h"
 
-/* Sorted from the least to the most strict. A nested callback has the stricter of both kinds. */
+/* Kinds of callbacks, from the least to the most strict. If callbacks are nested, the stricter kind
+ * applies. */
 enum ferryi_callback_kind {
     FERRYI_CALLBACK_FREE = 1, /* the outer call holds no claims */
-    FERRYI_CALLBACK_RELEASE, /* on_release: the outer call may hold claims, so calls inside must not
-                                wait for other calls */
-    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: like RELEASE; in addition, an allocation inside it
-                                 that runs out of memory does not call on_shortage again */
+    FERRYI_CALLBACK_RELEASE,  /* on_release: the outer call may have claims, so calls inside the
+                                 callback must not wait for other calls */
+    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: as strict as RELEASE; in addition, an allocation
+                                 inside the callback that runs out of memory does not call
+                                 on_shortage again */
     FERRYI_CALLBACK_ASK,      /* only queries are allowed inside */
     FERRYI_CALLBACK_LOG       /* like ASK; messages logged inside are dropped */
 };
 
-/* One running callback. It is on the stack of the thread that runs it. */
+/* One running callback. The struct is on the stack of the thread that runs the callback. */
 struct ferryi_callback {
     enum ferryi_callback_kind kind;
     const char *name;    /* name of the strictest callback */
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* context of the outer call; NULL: unknown */
     const struct ferryi_callback *outer;
-    unsigned held; /* the thread's hold count before the callback, restored after it: the callback
-                      runs without holds (hold.h) */
+    unsigned held; /* the thread's hold count before the callback; it is restored after the
+                      callback, which runs without holds (hold.h) */
 };
 
 extern _Thread_local struct ferryi_callback_thread {
     const struct ferryi_callback *innermost; /* NULL: no callback runs on this thread */
     const void *store;   /* the store for which this thread is allocating memory, or NULL */
-    const void *context; /* the context that owns this thread and waits for it when the context
-                            ends; NULL for a thread of the program */
+    const void *context; /* the context that owns this thread and waits for the thread when the
+                            context ends; NULL for a thread of the program */
 } ferryi_callback_thread FERRYI_FAST_TLS;
 
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,
@@ -53,7 +55,7 @@ ferryi_callback_kind(void)
 
 /* Returns INVALID_STATE, with a message that names the running callback. */
 FERRYI_COLD ferry_status ferryi_callback_refuse(const char *what);
-/* Like ferryi_callback_refuse(), for a call that would have to wait for another call. */
+/* Like ferryi_callback_refuse(), for a call that would have to wait for a different call. */
 FERRYI_COLD ferry_status ferryi_callback_refuse_wait(const char *what);
 
 /* Fails with INVALID_STATE if a callback that allows only queries runs on this thread. */
@@ -65,24 +67,24 @@ ferryi_callback_check(const char *what)
                : FERRY_OK;
 }
 
-/* Returns whether the thread may wait for other calls. Returns false inside a callback that may run
- * while the thread holds claims. */
+/* Returns whether the thread may wait for other calls. Returns false inside a callback whose outer
+ * call may have claims. */
 static inline bool
 ferryi_callback_may_wait(void)
 {
     return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;
 }
 
-/* For functions that return nothing. Inside callbacks of this kind or of a stricter kind, logs an
- * error and returns true: the caller must then do nothing. */
+/* Refuses a function that returns nothing. If a callback of the given kind or of a stricter kind
+ * runs on this thread, logs an error and returns true. Then the function must do nothing. */
 bool ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind,
                                  const char *what);
 
 /* Returns whether the handle is lent to a callback that runs on this thread. */
 bool ferryi_callback_lends(const void *handle);
 
-/* Returns whether a callback on this thread may run inside a call on the context. The context must
- * not end then, because ending it would not wait for that call. */
+/* Returns whether a callback that runs on this thread may be inside a call on the context. If so,
+ * the context must not end, because its end would not wait for that call. */
 bool ferryi_callback_may_be_inside(const void *context);
 
 #endif

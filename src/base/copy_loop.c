@@ -7,17 +7,19 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-/* Bytes copied from one page before the loop copies from the next one. The loop prefetches as far
- * ahead. */
+/* Number of bytes that the loop copies from one page before it copies from the next page. The loop
+ * prefetches the same number of bytes ahead. */
 #define STEP ((size_t)256)
 
-/* The GNU C library may copy more bytes than this by `rep movsb`. */
+/* Size of the pieces that copy_by_libc() passes to memcpy(). For larger sizes the GNU C library may
+ * copy by `rep movsb`. */
 #define PIECE ((size_t)2 << 10)
 
-/* Copies whole groups of pages to a page-aligned target. Returns the number of bytes copied. */
+/* Copies whole groups of pages to a page-aligned target. Returns the number of bytes copied, which
+ * may be less than `bytes`. */
 typedef size_t copy_groups(char *target, const char *source, size_t bytes);
 
-/* Defines a loop that copies `pages` pages in turn. */
+/* Defines a loop that copies `pages` pages alternately. */
 #define DEFINE_GROUPS(name, pages, store)                                                          \
     __attribute__((target("avx2"))) static size_t name(char *target, const char *source,           \
                                                        size_t bytes)                               \
@@ -53,7 +55,7 @@ ferryi_copy_processor(void)
     return __builtin_cpu_is("intel") ? FERRYI_PROCESSOR_INTEL : FERRYI_PROCESSOR_OTHER;
 }
 
-/* Returns the loop for this processor, or NULL if it is memcpy(). */
+/* Returns the loop for this processor, or NULL if the copy must use memcpy(). */
 static copy_groups *
 groups_of(enum ferryi_copy_loop loop)
 {
@@ -65,11 +67,12 @@ groups_of(enum ferryi_copy_loop loop)
 }
 
 /*
- * Copies by memcpy(). If the target's offset within its page is larger than the source's by less
- * than a line, the copy is divided into pieces: in this position `rep movsb` copies 2 GB/s on AMD
- * family 19h, and the pieces are copied at 7 GB/s. Every download from a page-aligned chunk to a
- * large array of malloc() is in this position, because such arrays begin 16 bytes behind a page
- * boundary.
+ * Copies by memcpy(). The copy is divided into pieces if the target's offset within its page
+ * exceeds the source's by less than a cache line. In this case `rep movsb` copies 2 GB/s on AMD
+ * family 19h, but the pieces are copied at 7 GB/s.
+ *
+ * Every download from a page-aligned chunk to a large array of malloc() is such a case. The reason
+ * is that these arrays begin 16 bytes after a page boundary.
  */
 static void
 copy_by_libc(char *target, const char *source, size_t bytes)

@@ -3,15 +3,17 @@
 #define FERRYI_COPY_LOOP_H
 
 /*
- * Loops that copy memory which is not in the processor's caches, for callers that know more about
- * both sides than memcpy() can.
+ * Loops that copy memory which is not in the processor's caches. They are faster than memcpy(),
+ * because their callers know more about the source and the target.
  *
- * Two of the loops prefetch the lines that they copy next. FERRYI_COPY_PREFETCH stores normally; it
- * is for targets that stay in the caches, such as a small ring of chunks. FERRYI_COPY_STREAM stores
- * past the caches; it is for other targets, and saves reading them before they are written. Both
- * copy four pages in turn, so that several rows of DRAM are open at once. AMD family 19h copies
- * page by page, because stores past the caches to several pages take twice as long there. On
- * processors without AVX2 all loops are memcpy().
+ * Two of the loops prefetch the lines that they copy next. FERRYI_COPY_PREFETCH uses ordinary
+ * stores. It is for targets that stay in the caches, such as a small ring of chunks.
+ * FERRYI_COPY_STREAM uses stores that bypass the caches. It is for all other targets, whose lines
+ * then need not be read before they are written.
+ *
+ * Both loops copy four pages alternately, so that several rows of DRAM are open at once. On AMD
+ * family 19h they copy page by page, because there stores that bypass the caches take twice as long
+ * if they alternate between pages. On processors without AVX2 all loops are memcpy().
  */
 
 #include <stdbool.h>
@@ -24,13 +26,14 @@ enum ferryi_copy_loop {
     FERRYI_COPY_LOOPS
 };
 
-/* Smallest copy that uses a loop. memcpy() was measured to be as fast for shorter copies. */
+/* Minimum size of a copy that uses a loop. Measurements showed that memcpy() is as fast for smaller
+ * copies. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
-/* Copies of at least this size store past the caches. The size was measured, because a process
+/* Minimum size of a copy whose stores bypass the caches. The value was measured, because a process
  * cannot query its share of the last-level cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
-/* Families of processors on which the loops were measured. `ferryi_copy_processor()` returns the
+/* Families of processors on which the copy loops were measured. ferryi_copy_processor() returns the
  * family of this processor. */
 enum ferryi_processor {
     FERRYI_PROCESSOR_OTHER,
@@ -50,8 +53,8 @@ void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *sou
 
 enum { FERRYI_LINE = 64, FERRYI_PAGE = 4096, FERRYI_PAGES_IN_TURN = 4 };
 
-/* Prefetches a range. It may extend past the end of an array: prefetching an invalid address does
- * nothing. */
+/* Prefetches a memory range. The range may extend past the end of an array, because prefetching an
+ * invalid address does nothing. */
 static inline void
 ferryi_prefetch(const char *memory, size_t bytes)
 {
@@ -59,8 +62,8 @@ ferryi_prefetch(const char *memory, size_t bytes)
         _mm_prefetch(memory + i, _MM_HINT_T0);
 }
 
-/* Copies whole lines between aligned addresses past the caches. The caller executes _mm_sfence()
- * before other threads read the target. */
+/* Copies whole cache lines between aligned addresses with stores that bypass the caches. The caller
+ * must execute _mm_sfence() before other threads read the target. */
 static inline void
 ferryi_store_past_caches(void *target, const void *source, size_t bytes)
 {

@@ -59,7 +59,7 @@ ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mo
     int flags = mode == FERRYI_FILE_READ ? O_RDONLY : O_WRONLY | O_CREAT;
     *file = FERRYI_FILE_CLOSED;
     file->path = path;
-    /* With O_NONBLOCK the open of a pipe without a peer fails instead of waiting. The flag has no
+    /* O_NONBLOCK makes the open of a pipe without a peer fail instead of wait. The flag has no
      * effect on regular files. */
     file->fd = open_again(path, flags | O_NONBLOCK | O_NOCTTY);
     if (file->fd < 0)
@@ -196,7 +196,7 @@ transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size
 }
 
 /* Returns how many of the next bytes can bypass the page cache. Returns 0 if the memory or the file
- * offset is not aligned. */
+ * offset is not aligned for a direct transfer. */
 static size_t
 direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -226,8 +226,8 @@ transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t off
         ssize_t result = transfer(file->direct, mode, offset, memory, part);
         if (result > 0)
             file->direct_bytes += (uint64_t)result;
-        /* Some file systems accept O_DIRECT in open() and refuse the first direct transfer. All
-         * later bytes then use the page cache. */
+        /* Some file systems accept O_DIRECT in open(), but refuse the first direct transfer. Then
+         * all later bytes use the page cache. */
         if (result > 0 && result % FERRYI_FILE_ALIGN == 0)
             return result;
         (void)close(file->direct);

@@ -40,8 +40,8 @@ after_in_child(void)
     after(true);
 }
 
-/* Called by constructors, one after the other. A failure of pthread_atfork() is ignored: it fails
- * only if memory is short, and then nothing else would work either. */
+/* Registers a part of the library for forks. Only constructors call this function, one after the
+ * other. A failure of pthread_atfork() is ignored, because it can fail only if memory is short. */
 void
 ferryi_fork_add(struct ferryi_fork_part *part)
 {

@@ -3,13 +3,14 @@
 #define FERRYI_HOLD_H
 
 /*
- * Holds: when a call of the program makes several driver calls, its thread is prepared for them
- * only once.
+ * Holds: a device prepares a thread for driver calls, and a hold keeps the thread prepared. So a
+ * call of the program that makes several driver calls prepares its thread only once.
  *
- * A device prepares the thread before a driver call and cleans up after it. While the thread has a
- * hold, the clean-up is deferred to the end of the outermost hold. Without a hold, each driver call
- * prepares and cleans up. Callbacks of the program run without the hold (callback.h), so that the
- * program's code does not run on a prepared thread. Taking or ending a hold makes no driver call.
+ * Without a hold, a device prepares the thread before each driver call and cleans up after the
+ * call. While the thread has a hold, the clean-up is deferred to the end of the outermost hold.
+ * Callbacks of the program run without the hold (callback.h), so that the program's code does not
+ * run on a prepared thread. Taking a hold makes no driver call. Ending the outermost hold makes
+ * only the driver calls of the deferred clean-up.
  */
 
 #include "src/base/base.h"
@@ -17,12 +18,12 @@
 extern _Thread_local struct ferryi_hold_thread {
     unsigned depth;         /* number of nested holds of this thread */
     void (*clean_up)(void); /* NULL: nothing was prepared */
-    const void *uncaptured; /* the stream of this call, once it is known that the stream is not
-                               being captured; or NULL */
+    const void *uncaptured; /* the stream of this call, if it is known that no thread captures the
+                               stream; otherwise NULL */
 } ferryi_hold_thread FERRYI_FAST_TLS;
 
-/* Cleans up what was prepared under the holds of this thread. The holds stay in effect, so the next
- * driver call prepares again. */
+/* Cleans up what was prepared for the holds of this thread. The holds stay in effect, so the next
+ * driver call prepares the thread again. */
 static inline void
 ferryi_hold_clean_up(void)
 {

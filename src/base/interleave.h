@@ -3,9 +3,9 @@
 #define FERRYI_INTERLEAVE_H
 
 /*
- * Points at which one thread passes data to another: locks and atomic variables. A test sets
- * ferryi_interleave to a function that delays the thread there (tests/support/interleave.h). Builds
- * without assertions, such as releases, have no such points.
+ * Marks points at which one thread passes data to another: locks and atomic variables. A test sets
+ * ferryi_interleave to a function that delays the thread at such a point
+ * (tests/support/interleave.h). Builds without assertions, such as releases, have no such points.
  */
 
 #ifndef NDEBUG
@@ -13,8 +13,8 @@
 
 #include <stdatomic.h>
 
-/* The function of the test, or NULL. Its argument `site` is a code address of the code at the
- * point. If `site` is NULL, the function uses the address to which it returns. */
+/* The function of the test, or NULL. Its argument `site` is a code address that identifies the
+ * point. If `site` is NULL, the function uses its return address instead. */
 extern _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 #define FERRYI_INTERLEAVE_AT(site)                                                                 \

@@ -3,17 +3,17 @@
 #define FERRYI_LOCK_CLASS_H
 
 /*
- * Locks that the compiler checks. clang's thread safety analysis proves at compile time that a
- * guarded member is read and written only while its lock is held, and that a function is called
- * with the locks it requires. For gcc the macros are empty. Meson turns the analysis on, as errors,
- * wherever the library is compiled by clang.
+ * Locks that the compiler checks. clang's thread safety analysis proves two facts at compile time.
+ * A guarded member is read and written only while its lock is held. A function is called only with
+ * the locks that it requires. For gcc the macros are empty. In builds with clang, Meson enables the
+ * analysis and makes its findings errors.
  *
  * The unit of the analysis is the class of locks, as in the Linux kernel's lockdep: all mutexes of
  * pools are one class, all mutexes of streams are another. FERRYI_MUTEX_CLASS declares a class and
  * the type of its mutexes. ferryi_mutex_lock() and the other macros of base.h take the class from
- * the type of their argument. The analysis cannot distinguish one pool's lock from another's: in C,
- * clang 14 resolves the names in a member's attribute outside the struct, so the attribute cannot
- * name another member.
+ * the type of their argument. The analysis cannot distinguish the locks of two pools. The reason is
+ * that in C, clang 14 resolves the names in a member's attribute outside the struct, so the
+ * attribute cannot name a member of the same struct.
  *
  *     FERRYI_MUTEX_CLASS(ferryi_queue_mutex);
  *     struct queue {
@@ -23,16 +23,19 @@
  *     FERRYI_REQUIRES(ferryi_queue_mutex)
  *     static void grow(struct queue *queue);
  *
- * In C and with clang 14, the analysis does not see:
- * - Which lock of a class is held. ThreadSanitizer and the histories find a wrong one.
- * - The address of a guarded member: `&queue->count` and an array that decays to a pointer are not
- *   checked. A function that returns or takes such an address therefore requires the class.
- * - What a pointer points to, such as the members of a list.
- * - A lock that is taken on one branch only. All branches that lead to a statement must hold the
- *   same classes.
- * - Two locks of one class at once. The second is reported as taken twice.
- * Attributes precede the function, since gcc refuses them after the parameter list of a definition.
- * The attributes of a declaration apply to the definition, too.
+ * In C and with clang 14, the analysis has these limits:
+ * - It does not know which lock of a class is held. ThreadSanitizer and the histories find a wrong
+ *   lock.
+ * - It does not check an access through the address of a guarded member: `&queue->count`, or an
+ *   array that decays to a pointer. A function that returns or takes such an address therefore
+ *   requires the class.
+ * - It does not check the memory to which a pointer points, such as the members of a list.
+ * - It does not accept a lock that is taken on one branch only. All branches that lead to a
+ *   statement must hold the same classes.
+ * - It does not accept two locks of one class at the same time. It reports that the second lock is
+ *   taken twice.
+ * Attributes precede the function, since gcc refuses attributes after the parameter list of a
+ * definition. The attributes of a declaration also apply to the definition.
  *
  * A message reads `reading variable 'count' requires holding ferryi_queue_mutex 'ferryi_any.held'`:
  * the class is the word before the quoted name.
@@ -54,8 +57,8 @@ struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* Represents every lock of a class in attributes, when it is cast to the class. Its memory is never
- * accessed. */
+/* The object that attributes cast to a class, to represent every lock of that class. Its memory is
+ * never accessed. */
 extern char ferryi_any[];
 
 /* Declares a class of mutexes, and `struct name`, the type of these mutexes. */
@@ -77,33 +80,34 @@ extern char ferryi_any[];
 
 #define FERRYI_ANY(name) ((struct name *)ferryi_any)->held
 
-/* For members, including a whole anonymous struct: the lock must be held whenever the member is
- * read or written. */
+/* Attribute of a member, or of a whole anonymous struct: the lock must be held whenever the member
+ * is read or written. */
 #define FERRYI_GUARDED_BY(name) FERRYI_ANALYSED(guarded_by(FERRYI_ANY(name)))
 
-/* For functions. REQUIRES: the caller holds the lock before and after the call. ACQUIRES: the
- * function takes it. TRY_ACQUIRES: the function takes it if it returns `result`. RELEASES: the
- * caller holds it before the call, and the function releases it. */
+/* Attributes of functions. REQUIRES: the caller holds the lock before and after the call. ACQUIRES:
+ * the function takes the lock. TRY_ACQUIRES: the function takes the lock if it returns `result`.
+ * RELEASES: the caller holds the lock before the call, and the function releases it. */
 #define FERRYI_REQUIRES(name) FERRYI_ANALYSED(requires_capability(FERRYI_ANY(name)))
 #define FERRYI_ACQUIRES(name) FERRYI_ANALYSED(acquire_capability(FERRYI_ANY(name)))
 #define FERRYI_TRY_ACQUIRES(result, name)                                                          \
     FERRYI_ANALYSED(try_acquire_capability(result, FERRYI_ANY(name)))
 #define FERRYI_RELEASES(name) FERRYI_ANALYSED(release_capability(FERRYI_ANY(name)))
 
-/* Exempts the function's body from the analysis. A comment at each use states why; tests/lint
- * counts the uses. */
+/* Exempts the function's body from the analysis. A comment at each use states the reason, and
+ * tests/lint counts the uses. */
 #define FERRYI_NOT_ANALYSED FERRYI_ANALYSED(no_thread_safety_analysis)
 
-/* The class of the mutex that a pointer points to, and a class given by name, as arguments for the
- * functions below. */
+/* Arguments for the functions below. FERRYI_CLASS_OF: the class of the mutex to which a pointer
+ * points. FERRYI_CLASS: the class with the given name. */
 #define FERRYI_CLASS_OF(mutex)                                                                     \
     ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
 #define FERRYI_CLASS(name) FERRYI_CLASS_OF((struct name *)0)
 
 /*
- * Inform the analysis that this thread has just taken a lock of the class, is about to release it,
- * or holds it although the analysis cannot see that. They generate no code. The first two are not
- * analysed, because they take and release nothing.
+ * Functions that inform the analysis about a lock of the class, and generate no code. taken: this
+ * thread has just taken the lock. released: it is about to release the lock. held: it holds the
+ * lock, although the analysis cannot see that. The first two functions are not analysed, because
+ * they take and release nothing.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(acquire_capability(*kind));

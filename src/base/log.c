@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Calls the log callback and preserves this thread's last error, which the callback may replace. */
+/* Calls the log callback. Preserves this thread's last error, which the callback may replace. */
 static void
 call_back(const struct ferryi_log *log, ferry_log_level level, const char *line)
 {
@@ -33,8 +33,8 @@ ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *form
         call_back(log, level, line);
         return;
     }
-    /* Messages that are too long for the stack, such as a compiler's log, are logged completely if
-     * memory can be allocated. */
+    /* A message that is too long for the buffer on the stack, such as a compiler's log, is logged
+     * completely if memory can be allocated. */
     char *whole = malloc((size_t)length + 1);
     if (whole) {
         va_start(arguments, format);

@@ -9,7 +9,7 @@
 
 #define PATH_BYTES 4096
 
-/* Reads the first line of a file. Returns false if there is no such file or no line. */
+/* Reads the first line of a file. Returns false if the file does not exist or has no line. */
 static bool
 read_line(const char *path, char line[256])
 {
@@ -40,8 +40,8 @@ smaller_quota(double one, double other)
     return one > 0 && (other <= 0 || one < other) ? one : other;
 }
 
-/* Returns the quota of one control group, in processors. Returns 0 if there is no quota or no such
- * file. */
+/* Returns the quota of one control group as a number of processors. Returns 0 if the group has no
+ * quota or the file does not exist. */
 static double
 quota_of_v2(const char *folder)
 {
@@ -65,8 +65,8 @@ quota_of_v1(const char *folder)
     return read_number(path, &period) && period > 0 ? quota / period : 0;
 }
 
-/* Returns the smallest quota of the group and its ancestors up to the mount point. In a container,
- * some folders of the path may be missing. */
+/* Returns the smallest quota of a control group and its ancestors up to the mount point. In a
+ * container, some folders of the path may be missing. */
 static double
 least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
 {
@@ -84,7 +84,7 @@ least_quota(const char *mount, const char *group, double (*quota_of)(const char 
     }
 }
 
-/* Returns whether "cpu" is one of the controllers of a hierarchy of version 1. */
+/* Returns whether the list of controllers of a version 1 hierarchy contains "cpu". */
 static bool
 has_cpu(const char *controllers)
 {
@@ -143,8 +143,8 @@ link_number(const char *root, const char *address, const char *name)
 }
 
 /* Links of 2.5 and 5 GT/s encode 8 bits in 10, faster links encode 128 bits in 130. The function
- * uses the current width, since a device may be wider than its slot. It uses the maximum speed,
- * since an idle link lowers the current speed. */
+ * uses the current width, because the slot may be narrower than the device. It uses the maximum
+ * speed, because an idle link lowers its current speed. */
 uint64_t
 ferryi_machine_link(const char *root, const char *address)
 {
@@ -156,8 +156,8 @@ ferryi_machine_link(const char *root, const char *address)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-/* Reads a list such as "0-3,8,10-11". Returns false if it is malformed or contains a number that is
- * too large. */
+/* Parses a list such as "0-3,8,10-11". Returns false if the list is malformed or contains a number
+ * that is too large. */
 static bool
 parse_list(const char *text, cpu_set_t *out)
 {

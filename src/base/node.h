@@ -2,26 +2,26 @@
 #ifndef FERRYI_NODE_H
 #define FERRYI_NODE_H
 
-/* NUMA nodes of the host: the memory and the processors that are near a device. They only affect
- * the speed of transfers. If the system refuses a call, the failure is therefore ignored and not
- * reported. */
+/* NUMA nodes of the host. Memory and processors on the node of a device are near the device, which
+ * affects only the speed of transfers. So a call that the system refuses is ignored, and no error
+ * is reported. */
 
 #include <sched.h>
 #include <stdbool.h>
 
 /* Until ferryi_node_end(), the system takes new pages of the calling thread from `node` while the
- * node has free memory. Returns false if the thread already has a memory policy or the system
- * refuses; then ferryi_node_end() must not be called. */
+ * node has free memory. Returns false if the thread already has a memory policy, or if the system
+ * refuses the call. After a return of false, ferryi_node_end() must not be called. */
 bool ferryi_node_begin(int node);
 void ferryi_node_end(void);
 
-/* Sets `out` to the processors of `allowed` that are near a device (in `near`), for `threads`
- * threads. Returns false if all allowed processors are near, or if `out` has fewer processors than
- * there are threads. In both cases the threads should not be bound. */
+/* Selects processors for `threads` threads near a device: sets `out` to the processors that are in
+ * both `allowed` and `near`. Returns false if all allowed processors are near, or if `out` has
+ * fewer processors than there are threads. In both cases the threads should not be bound. */
 bool ferryi_node_choose(const cpu_set_t *allowed, const cpu_set_t *near, unsigned threads,
                         cpu_set_t *out);
 /* Binds the calling thread, which is one of `threads` threads, to the processors that
- * ferryi_node_choose() selects. Does nothing if it returns false. */
+ * ferryi_node_choose() selects. Does nothing if ferryi_node_choose() returns false. */
 void ferryi_node_bind(const cpu_set_t *near, unsigned threads);
 
 #endif

@@ -45,8 +45,8 @@ open_again(int folder, const char *name, int flags)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Creates the folder and its parent. Errors are ignored: a different process may create them at the
- * same time, and the later open checks the result. */
+/* Creates the folder and its parent. Errors are ignored, because a different process may create the
+ * same folders at the same time. The later open checks the result. */
 static void
 make_folders(const char *path)
 {
@@ -102,7 +102,8 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     struct stat info = {0};
     *out = FERRYI_FILE_CLOSED;
     out->path = name;
-    /* O_NONBLOCK, because the name may belong to a pipe, whose open would block. */
+    /* O_NONBLOCK is set because the name may belong to a pipe. Without the flag the open of a pipe
+     * would block. */
     int fd = open_again(folder, name, O_RDONLY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return FERRY_OK;
@@ -119,7 +120,7 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     return FERRY_OK;
 }
 
-/* Creates a file name that no other thread, process or machine uses at the same time. */
+/* Composes a temporary file name that no other thread, process or machine uses at the same time. */
 static void
 make_name(char own[NAME_MAX + 1], const char *name)
 {
@@ -196,7 +197,7 @@ make_room(struct listing *list)
     return true;
 }
 
-/* Adds a file to the list. Ignores a file that a different process has removed in the meantime. */
+/* Adds a file to the list. Skips a file that a different process has removed in the meantime. */
 static bool
 list_file(int folder, const char *name, struct listing *list)
 {

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The sanitizers of this build, each as 0 or 1. gcc and clang report them in different ways. */
+/* The sanitizers of this build, each as 0 or 1. gcc and clang define different macros for them. */
 
 #ifdef __has_feature
 #define FERRYI_HAS_FEATURE(name) __has_feature(name)
@@ -26,16 +26,16 @@
 
 #define FERRYI_MEMORY_SANITIZER FERRYI_HAS_FEATURE(memory_sanitizer)
 
-/* Defined if malloc belongs to a sanitizer. Such a malloc keeps no statistics and delays the reuse
- * of freed memory. */
+/* Defined if malloc belongs to a sanitizer. Such a malloc has no statistics and delays the reuse of
+ * freed memory. */
 #define FERRYI_SANITIZED_MALLOC                                                                    \
     (FERRYI_ADDRESS_SANITIZER || FERRYI_THREAD_SANITIZER || FERRYI_MEMORY_SANITIZER)
 
 /*
  * Returns how many bytes of a new block of emulated device memory are filled with garbage. Normally
- * these are all bytes. In sanitized builds they are only the first ones, because malloc returns
- * untouched pages there. Touching all pages of a 2 MiB slab would take most of the time of a test
- * that creates many contexts.
+ * the whole block is filled. In sanitized builds only the first bytes are filled, because there
+ * malloc returns untouched pages. A test that creates many contexts would spend most of its time on
+ * touching all pages of 2 MiB slabs.
  */
 static inline size_t
 ferryi_garbage_bytes(size_t bytes)

@@ -40,7 +40,7 @@ spread(const unsigned char *block, uint32_t schedule[ROUNDS])
     }
 }
 
-/* Processes one block. The variables a to h have the names of the standard. */
+/* Processes one block. The variables a to h have the names that the standard uses. */
 static void
 mix_block(uint32_t words[8], const unsigned char *block)
 {

@@ -3,8 +3,8 @@
 #define FERRYI_SHA256_H
 
 /*
- * SHA-256 (FIPS 180-4). Used to verify bytes that are read back from disk. Call begin, add any
- * number of pieces, call end. Only one thread at a time may use a state.
+ * SHA-256 (FIPS 180-4), which verifies bytes that are read back from disk. Call begin, add any
+ * number of pieces, and call end. Only one thread at a time may use a state.
  */
 
 #include <stddef.h>
@@ -20,7 +20,7 @@ struct ferryi_sha256 {
 
 void ferryi_sha256_begin(struct ferryi_sha256 *state);
 void ferryi_sha256_add(struct ferryi_sha256 *state, const void *bytes, size_t count);
-/* Adds the length of the piece before its bytes, so that two different lists of pieces never have
+/* Hashes the length of the piece, and then its bytes. So two different lists of pieces never have
  * the same hash input. */
 void ferryi_sha256_add_piece(struct ferryi_sha256 *state, const void *bytes, size_t count);
 void ferryi_sha256_end(struct ferryi_sha256 *state, unsigned char out[FERRYI_SHA256_BYTES]);

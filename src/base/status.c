@@ -8,26 +8,27 @@
 #include <ferry/version.h>
 
 /*
- * The last failure of one thread, allocated when the thread fails for the first time. It is on the
- * heap, because dlopen() refuses a library with a large thread-local area if a part of it uses the
- * initial-exec TLS model, as the pool's does.
+ * The last failure of one thread, allocated when the thread fails for the first time. The failure
+ * is on the heap, because dlopen() can refuse a library that has a large thread-local area and uses
+ * the initial-exec TLS model. The pool uses that model.
  */
 struct failure {
     size_t index;
-    char message[FERRYI_MESSAGE_BYTES]; /* long enough for most compiler logs; the log callback
-                                           receives longer ones completely */
+    char message[FERRYI_MESSAGE_BYTES]; /* long enough for most compiler logs; a longer message is
+                                           truncated here, but the log callback receives it
+                                           completely */
 };
 
 static _Thread_local struct failure *failure;
 
-/* The failure that is reported if there is no memory for one. Every allocated failure starts as a
- * copy of it. It is never written. */
+/* The failure that a thread reports if memory for its own failure cannot be allocated. Every
+ * allocated failure starts as a copy of it. This object is never written. */
 static struct failure unspoken = {.index = (size_t)-1,
                                   .message = "no memory was left to say what went wrong"};
 
 static struct {
     pthread_once_t once;
-    pthread_key_t key; /* its value is the failure; the destructor frees it */
+    pthread_key_t key; /* its value is the thread's failure, which its destructor frees */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 
@@ -44,7 +45,8 @@ make_owner(void)
     owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
 }
 
-/* Returns this thread's failure, or NULL if memory is short. The thread then reports `unspoken`. */
+/* Returns this thread's failure, or NULL if memory is short. In the second case the thread reports
+ * `unspoken`. */
 static struct failure *
 this_failure(void)
 {

@@ -104,7 +104,7 @@ ferryi_process_id(void)
     return (uint64_t)getpid();
 }
 
-/* From <linux/mman.h>, which some C libraries lack. */
+/* This constant is from <linux/mman.h>, which some C libraries lack. */
 enum { MADVISE_POPULATE_WRITE = 23 };
 
 void
@@ -145,7 +145,7 @@ ferryi_is_writable(const void *memory, size_t bytes)
     return writable;
 }
 
-/* From <linux/membarrier.h>, which some C libraries lack. */
+/* These constants are from <linux/membarrier.h>, which some C libraries lack. */
 enum { MEMBARRIER_EXPEDITED = 1 << 3, MEMBARRIER_REGISTER_EXPEDITED = 1 << 4 };
 
 bool
@@ -154,9 +154,9 @@ ferryi_fence_all_prepare(void)
     return syscall(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0, 0) == 0;
 }
 
-/* Duration of the sleep that replaces a fence. It is much longer than a processor delays a store or
- * moves a load ahead. A thread that is descheduled during the sleep executes a fence in the kernel.
- */
+/* Duration of the sleep that replaces a fence. This is much longer than a processor delays a store
+ * or moves a load ahead. A thread that is descheduled during the sleep executes a fence in the
+ * kernel. */
 enum { FENCE_NS = 1000000 };
 
 void

@@ -15,7 +15,8 @@ _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 _Alignas(max_align_t) char ferryi_any[1];
 
-/* Asserts that a function succeeded which, by POSIX, fails only when it is misused. */
+/* Asserts that a pthread function succeeded. By POSIX such a function fails only when it is
+ * misused. */
 static void
 must(int result)
 {
@@ -115,10 +116,11 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* Duration of spinning. It is about as long as a wake-up takes in a virtual machine. A wait thus
- * costs at most about twice as much as the better choice of spinning and sleeping. */
+/* Maximum duration of spinning. A wake-up in a virtual machine takes about as long. So a wait costs
+ * at most about twice as much as the better choice between spinning and sleeping. */
 #define SPIN_NS 50000
-/* Time after which a spinning thread yields, because the awaited thread may need its processor. */
+/* Time after which a spinning thread yields the processor, because the awaited thread may need it.
+ */
 #define SPIN_ALONE_NS 5000
 /* Number of pause instructions between two readings of the clock. */
 #define SPIN_PAUSES 4
@@ -181,7 +183,8 @@ ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *), v
     start->run = run;
     start->argument = argument;
 
-    /* A new thread inherits the signal mask, so all signals are blocked while it is created. */
+    /* A new thread inherits the signal mask, so all signals are blocked while the thread is
+     * created. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -21,7 +21,8 @@
 #define PLACES         17
 #define STREAM_NUMBERS 64
 
-/* Track numbers of streams start here, above all thread ids. */
+/* First track number of streams. It is above all thread ids, which are the track numbers of
+ * threads. */
 #define STREAM_TRACKS   UINT64_C(1000000000)
 #define TRACKS_OF_PLACE 1000
 
@@ -32,16 +33,17 @@ struct ferryi_trace {
     const struct ferryi_log *log;
     char *path;
     int file;
-    unsigned forks;  /* fork count of the process that created the trace, which alone writes it */
+    unsigned forks;  /* fork count of the process that created the trace; only this process writes
+                        the trace */
     uint64_t serial; /* unique among the traces of a process */
     uint64_t origin_ns;
     char process[32]; /* "pid":4711,"tid": */
     size_t process_bytes;
     char places[PLACES][32];
-    size_t plain_bytes[PLACES];     /* length of each name if it is plain, else 0; see struct
-                                       ferryi_trace_text */
+    size_t plain_bytes[PLACES]; /* length of each name if the name is plain, otherwise 0; see struct
+                                   ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
-    atomic_bool broken;             /* whether a write failed: nothing more is written */
+    atomic_bool broken;             /* whether a write has failed; then nothing more is written */
     struct ferryi_trace_mutex mutex;
     ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
@@ -49,7 +51,8 @@ struct ferryi_trace {
         size_t used;
         bool writing; /* whether a thread is writing the second chunk */
     };
-    struct ferryi_trace *next, *prev; /* list of all open traces; guarded by the list's mutex */
+    struct ferryi_trace *next,
+        *prev; /* links of the list of all open traces; guarded by the list's mutex */
 };
 
 /* -- the open traces of the process ------------------------------------------------------------ */
@@ -113,8 +116,8 @@ static const char digit_pairs[] =
     "4748495051525354555657585960616263646566676869"
     "707172737475767778798081828384858687888990919293949596979899";
 
-/* Counts decimal digits. 1233 / 4096 approximates the decimal logarithm of 2, so the estimate from
- * the number of bits is either right or one too low. */
+/* Returns the number of decimal digits of a value. 1233 / 4096 approximates the decimal logarithm
+ * of 2. So the estimate from the number of bits is either right or one too low. */
 static inline size_t
 count_digits(uint64_t number)
 {
@@ -199,8 +202,8 @@ is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Like is_plain() for eight characters at once. For each byte that is not plain, at least one term
- * has a high bit set, in that byte or in a higher one. */
+/* Like is_plain(), for eight characters at once. For each byte that is not plain, at least one
+ * term has a high bit set, in that byte or in a higher one. */
 static inline bool
 are_plain(uint64_t word)
 {
@@ -210,7 +213,7 @@ are_plain(uint64_t word)
     return !((high_or_last | low | quote | backslash) & 0x80 * ones);
 }
 
-/* Returns the number of bytes before the first one that is not plain. */
+/* Returns the number of bytes before the first character that is not plain. */
 static size_t
 count_plain(const char *text, size_t bytes)
 {
@@ -222,7 +225,8 @@ count_plain(const char *text, size_t bytes)
         if (!are_plain(word))
             break;
     }
-    /* The last bytes do not fill a word, so the last word checked overlaps earlier bytes. */
+    /* The last bytes do not fill a word, so the last word that is checked overlaps bytes that were
+     * already checked. */
     if (bytes >= sizeof(word)) {
         memcpy(&word, text + bytes - sizeof(word), sizeof(word));
         if (plain + sizeof(word) > bytes && are_plain(word))
@@ -260,7 +264,7 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
     return at;
 }
 
-/* Writes a text with escapes. Replaces invalid UTF-8 by '?' and truncates a long text. */
+/* Writes a text with JSON escapes. Replaces invalid UTF-8 by '?' and truncates a long text. */
 static char *
 put_any(char *at, const char *text)
 {
@@ -291,8 +295,8 @@ put_text(char *at, struct ferryi_trace_text text)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* Protects against SIGPIPE, which would end the program if the reader of a pipe has closed it. The
- * signal is blocked during the write, and a SIGPIPE that the write raised is consumed. */
+/* Protects against SIGPIPE, which ends the program when it writes to a pipe whose reader is closed.
+ * The signal is blocked during the write. If the write raised SIGPIPE, the signal is consumed. */
 struct quiet_pipe {
     sigset_t only_pipe, before;
     bool was_pending;
@@ -346,8 +350,9 @@ write_bytes(int file, const char *bytes, size_t count)
     return failure;
 }
 
-/* Writes a chunk to the file. Returns the errno value if the write fails and the trace had not
- * failed before; returns 0 otherwise. The caller reports the failure after releasing its locks. */
+/* Writes a chunk to the file. Returns the errno value if the write fails and no earlier write of
+ * this trace has failed. Otherwise returns 0. The caller reports the failure after it has released
+ * its locks. */
 static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
@@ -367,7 +372,7 @@ report(const struct ferryi_log *log, const char *path, int failure)
                    strerror(failure));
 }
 
-/* Writes the filled chunk to the file while other threads fill the second one. Releases the mutex
+/* Writes the filled chunk to the file while other threads fill the second chunk. Releases the mutex
  * during the write. Returns the same values as write_chunk(). */
 FERRYI_REQUIRES(ferryi_trace_mutex)
 static int
@@ -404,8 +409,8 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     report(trace->log, trace->path, failure);
 }
 
-/* Flushes the traces until one fails. Returns the same values as write_chunk(). Copies the log and
- * the path for the report, because the trace may be closed in the meantime. */
+/* Flushes the open traces until one fails. Returns the same values as write_chunk(). Copies the log
+ * and the path, because the trace may be closed before the caller reports the failure. */
 static int
 flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
 {
@@ -422,8 +427,8 @@ flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
     return failure;
 }
 
-/* Runs when the program exits without destroying its contexts. Reports failures without holding a
- * lock, because the log callback may wait for a thread that opens a trace. */
+/* Runs when the program exits without destroying its contexts. Holds no lock when it reports a
+ * failure, because the log callback may wait for a thread that opens a trace. */
 __attribute__((destructor)) static void
 flush_all(void)
 {
@@ -435,9 +440,9 @@ flush_all(void)
 
 /* -- entries ----------------------------------------------------------------------------------- */
 
-/* The part of a thread's entries that follows the name: ,"pid":1,"tid":2,"ts": */
+/* The part of a thread's entries that follows the name, such as: ,"pid":1,"tid":2,"ts": */
 struct track {
-    uint64_t serial; /* serial of the trace to which the track belongs */
+    uint64_t serial; /* serial number of the trace to which the track belongs */
     char text[72];
     size_t bytes;
 };
@@ -482,8 +487,8 @@ put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track,
 }
 
 /* Returns the track of the calling thread. Before the thread's first entry in a trace, writes the
- * name of the track. A thread that alternates between traces writes the name each time it changes
- * to a different one. */
+ * name of the track. If a thread alternates between traces, the name is written at each change of
+ * trace. */
 static const struct track *
 own_track(const ferryi_trace *trace, char **at)
 {
@@ -569,8 +574,8 @@ put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *
     return PUT(at, "},\n");
 }
 
-/* Writes an instant event to the stream's track. Its time is the time at which the work was queued,
- * because the time at which the device runs the work is not known here. */
+/* Writes an instant event to the stream's track. The time of the event is the time at which the
+ * work was queued, because the library does not know when the device runs the work. */
 static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
@@ -613,7 +618,7 @@ trace_free(ferryi_trace *trace)
     free(trace);
 }
 
-/* Writes the start of the array: the name of the process and the origin of the clock. */
+/* Writes the beginning of the JSON array: the name of the process and the origin of the clock. */
 static int
 write_head(const ferryi_trace *trace)
 {
@@ -680,7 +685,7 @@ ferryi_trace_place(const ferryi_trace *trace, int place)
     return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
 }
 
-/* Ends the trace with an event that has no comma after it, as JSON requires. */
+/* Ends the trace with an event that no comma follows, as JSON requires. */
 void
 ferryi_trace_close(ferryi_trace **trace_address)
 {

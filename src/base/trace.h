@@ -3,17 +3,17 @@
 #define FERRYI_TRACE_H
 
 /*
- * A trace: one file per context in the Chrome trace event format, an array of events with one event
- * per line. docs/tracing.md describes the events.
+ * A trace: one file per context in the Chrome trace event format, which is an array of events with
+ * one event per line. docs/tracing.md describes the events.
  *
- * An entry is formatted on the stack of its thread. It is then copied into a chunk under a mutex,
- * which is held only for that copy. The thread that finds the chunk full writes it to the file
- * while other threads fill the second chunk. Each write contains only whole lines, so a truncated
- * file is readable up to its last complete line. If a process exits without destroying its context,
- * the remaining lines are written at exit.
+ * A thread formats an entry on its stack. It then copies the entry into a chunk under a mutex,
+ * which is held only for the copy. The thread that finds the chunk full writes the chunk to the
+ * file while other threads fill the second chunk. Each write contains only whole lines, so a
+ * truncated file is readable up to its last complete line. If a process exits without destroying
+ * its context, the remaining lines are written at exit.
  *
- * The child of a fork writes nothing: each entry compares the fork count. If the file cannot be
- * written, the error is logged once and the trace ends.
+ * The child of a fork writes nothing, because each entry compares the fork count. If the file
+ * cannot be written, the error is logged once and the trace ends.
  *
  * Every function accepts NULL for the trace and then does nothing. Every function may be called on
  * any thread and under any lock except the trace's lock.
@@ -25,9 +25,9 @@ typedef struct ferryi_trace ferryi_trace;
 
 /*
  * A text of an entry. A plain text has at most FERRYI_TRACE_TEXT_MOST bytes, all of them ASCII
- * characters that need no escape in JSON. Its length is stored in `plain_bytes`, and it is copied
- * without being examined. If `plain_bytes` is 0, the text may be any text; it is escaped, and
- * truncated if it is long.
+ * characters that need no escape in JSON. `plain_bytes` is the length of a plain text, which is
+ * copied without being examined. If `plain_bytes` is 0, the text need not be plain: it is escaped,
+ * and truncated if it is long.
  */
 struct ferryi_trace_text {
     const char *text;
@@ -46,14 +46,14 @@ struct ferryi_trace_text {
 
 /* A member of "args": a text, or a number if the text is NULL. */
 struct ferryi_trace_argument {
-    const char *key; /* the text before the value, of key_bytes. FERRYI_TRACE_KEY_MOST bytes must be
-                        readable, so that all keys are copied with one fixed size */
+    const char *key; /* text before the value, with a length of key_bytes; FERRYI_TRACE_KEY_MOST
+                        bytes must be readable, because every key is copied with this fixed size */
     size_t key_bytes;
     struct ferryi_trace_text text;
     uint64_t number;
 };
 
-/* The key is a literal of at most 21 characters. */
+/* Number of bytes that are copied for each key. A key is a literal of at most 21 characters. */
 #define FERRYI_TRACE_KEY_MOST 24
 #define FERRYI_TRACE_KEY(key) "\"" key "\":                        ", sizeof("\"" key "\":") - 1
 #define FERRYI_TRACE_TEXT(key, value)                                                              \
@@ -65,15 +65,16 @@ struct ferryi_trace_argument {
         FERRYI_TRACE_KEY(key), FERRYI_TRACE_ANY(NULL), (value)                                     \
     }
 
-/* A stream, identified by its place in the context and its number. Number 0 represents all streams
- * that have no number. */
+/* A stream in a trace, identified by its place in the context and its number. Number 0 represents
+ * all streams that have no number. */
 struct ferryi_trace_stream {
     int place; /* 0: no stream */
     unsigned number;
 };
 
 struct ferryi_trace_entry {
-    /* X: from begun_ns until now; i: now; b, e: a scope opens or closes; C: a counter */
+    /* X: an event from begun_ns until now; i: an event now; b, e: a scope opens or closes; C: a
+     * counter */
     char phase;
     struct ferryi_trace_text category; /* must be a plain text */
     struct ferryi_trace_text name;
@@ -84,14 +85,16 @@ struct ferryi_trace_entry {
     size_t argument_count;
 };
 
-/* Creates or truncates the file. Fails with IO or OUT_OF_MEMORY. The log must outlive the trace. */
+/* Creates or truncates the trace's file. Fails with IO or OUT_OF_MEMORY. The log must outlive the
+ * trace. */
 ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out);
-/* Sets the name of a place in the trace; the name is copied. Must be called before the first entry
- * is written. */
+/* Sets the name of a place in the trace, which is copied. Must be called before the first entry is
+ * written. */
 void ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name);
 struct ferryi_trace_text ferryi_trace_place(const ferryi_trace *trace, int place);
 void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry);
-/* Writes the remaining lines, ends the array and closes the file. Sets *trace to NULL. */
+/* Closes the trace: writes the remaining lines, ends the array and closes the file. Sets *trace to
+ * NULL. */
 void ferryi_trace_close(ferryi_trace **trace);
 
 #endif

@@ -14,19 +14,19 @@
 #include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
-/* The second half of an access. The prepare step copies stale bytes to the place that needs them.
- * The close step records the use and commits a write. */
+/* Two steps of an access. The prepare step copies stale bytes to the place that needs them. The
+ * close step records the use and commits a write. */
 
-/* Maximum number of moves that are planned while the lock is held once. The first limit applies to
- * a range's first list of moves. If the range needs more moves, a list of the second size is
+/* Maximum number of moves that are planned during one hold of the store's lock. A list of
+ * MOVES_PER_STEP moves is tried first. If that is too short, a list of MOVES_PER_LONG_STEP moves is
  * allocated. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
 /* Consecutive moves of up to this many bytes each are merged into one transfer. Longer moves are
- * not merged, because helper threads stage each of them. */
+ * not merged, because helper threads stage each long move separately. */
 #define GATHERED_BYTES ((size_t)256 << 10)
 
-/* Uploads of up to this many bytes may be queued directly on the program's stream. */
+/* Maximum size of an upload that may be queued directly on the program's stream. */
 #define STRAIGHT_BYTES ((size_t)64 << 10)
 
 /* -- moving ------------------------------------------------------------------------------------ */
@@ -35,7 +35,7 @@ struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 {
     const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
-    /* The copy engine can use managed memory directly, just as it uses pinned memory. */
+    /* Managed memory counts as pinned here, because the copy engine can use both directly. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
     return (struct ferryi_memory){
         .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
@@ -72,8 +72,8 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
     return lost;
 }
 
-/* After a move failed with DEVICE_LOST, marks the store's bytes as lost at each of the two places
- * that is a lost device. `source` may be FERRYI_ZERO. Returns `status`. */
+/* Handles a move that failed with DEVICE_LOST. If a device at one of the two places is lost, marks
+ * all bytes of the store as lost at that place. `source` may be FERRYI_ZERO. Returns `status`. */
 static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
@@ -94,7 +94,7 @@ job_of(const struct ferryi_access *access)
     return job;
 }
 
-/* Writes zeros to [begin, end) at the access's place. */
+/* Writes zeros to the bytes [begin, end) of the replica at the access's place. */
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
@@ -117,9 +117,8 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Returns whether the replica is the host's replica in pageable memory. No device uses such memory
- * directly, so a transfer that reads or writes it is complete when the call that queues it returns.
- */
+/* Returns whether `place` is the host and the host replica is pageable memory. No device uses
+ * pageable memory directly, so each transfer from or to it is complete when its call returns. */
 static bool
 is_pageable(ferryi_store *store, int place)
 {
@@ -141,10 +140,11 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 /*
- * Returns whether the move is queued directly on the access's own stream, which costs less than
- * ordering an internal stream with it. This is done only for short uploads of pinned memory. The
- * caller has checked that the stream is not being captured.
- * `*out_uploads` is the timeline on which the read of the host's replica is recorded.
+ * Returns whether the move can be queued directly on the access's own stream. This costs less than
+ * ordering an internal stream before and after the move. It is done only for short uploads from
+ * pinned memory. The caller has checked that the stream is not being captured.
+ *
+ * Sets `*out_uploads` to the timeline on which the read of the host replica is recorded.
  */
 static bool
 goes_straight(const struct ferryi_access *access, const struct ferryi_move *move,
@@ -159,8 +159,9 @@ goes_straight(const struct ferryi_access *access, const struct ferryi_move *move
            ferryi_timeline_of_uploads(timeline, out_uploads);
 }
 
-/* Records which replicas a directly queued move reads and writes. The next write to the host's
- * replica then waits for the upload, but not for later work on the stream. */
+/* Records that a directly queued upload reads the host replica and writes the device replica. The
+ * next write to the host replica then waits for the upload, but not for later work on the stream.
+ */
 static void
 note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
 {
@@ -178,8 +179,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     if (move->source == FERRYI_ZERO)
         return fill_zero(access, move->begin, move->end, job);
 
-    /* Both places use the same memory, so no bytes are copied. prepare_one() orders the access
-     * after the last write. */
+    /* Both places use the same memory, so no bytes are copied. prepare_one() later orders the
+     * access after the last write. */
     if (ferryi_store_same_memory(store, access->place, move->source))
         return FERRY_OK;
 
@@ -199,8 +200,9 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
                                 ferryi_access_memory(store, move->source, move->begin),
                                 move->end - move->begin, timeline, job);
-    /* The use is recorded even after a failure, because parts of the transfer may be queued. A
-     * transfer from or to pageable memory is complete by now. */
+    /* The use is recorded even after a failure, because parts of the transfer may already be
+     * queued. A transfer from or to pageable memory needs no record, because it is already
+     * complete. */
     if (straight)
         note_straight(access, uploads);
     else
@@ -216,7 +218,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* Returns the number of moves, counted from the first, that are merged into one transfer. */
+/* Returns how many of the next moves are merged into one transfer. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {
@@ -266,7 +268,7 @@ move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, siz
     return status;
 }
 
-/* Runs moves from the same place as one transfer. */
+/* Runs several moves from the same source place as one transfer. */
 static ferry_status
 move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t count,
           struct ferryi_transfer_job *job)
@@ -274,7 +276,7 @@ move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t 
     ferryi_claim_is_held();
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
-    /* If there is no memory for the list of pieces, the moves run one by one. */
+    /* If the list of pieces cannot be allocated, the moves run one by one. */
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         if (pieces)
             pieces[i] = piece_of(access, &moves[i]);
@@ -301,7 +303,7 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
                        access->reason, access->begin, access->end, ferryi_store_name(store), text);
 }
 
-/* Returns whether the move transfers bytes between the host's replica and a device. */
+/* Returns whether the move transfers bytes between the host replica and a device. */
 static bool
 crosses(ferryi_store *store, int place, const struct ferryi_move *move)
 {
@@ -309,8 +311,8 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks [begin, end) as current at the access's place, which uses one promise of the map. If the
- * range is empty, releases the promise instead. */
+/* Marks [begin, end) as current at the access's place. This uses one promise, which is room
+ * reserved in the map for one change. If the range is empty, only releases the promise. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -323,21 +325,21 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     ferryi_store_unlock(store);
 }
 
-/* What bring() has done so far: the number of bytes transferred between the host's replica and a
- * device, and whether any bytes were copied or zeroed at all. */
+/* Result of bring(): the number of bytes transferred between the host replica and a device, and
+ * whether any bytes were copied or zeroed at all. */
 struct brought {
     size_t transferred;
     bool any;
 };
 
-/* Moves that were planned while the lock was held once. */
+/* List of moves that were planned during one hold of the store's lock. */
 struct step {
     struct ferryi_move few[MOVES_PER_STEP], *moves;
     size_t room, count, next;
 };
 
-/* Plans the moves that make [at, end) current at the access's place, as many as fit into the step's
- * list. If more are needed, allocates a longer list and plans again. */
+/* Plans the moves that make [at, end) current at the access's place. Plans only as many as fit into
+ * the step's list. If the short list is full, allocates the long list and plans again. */
 static ferry_status
 plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
 {
@@ -369,7 +371,8 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     for (size_t i = 0, gathered; i < step->count; i += gathered) {
         const struct ferryi_move *moves = &step->moves[i];
         gathered = count_gathered(access, moves, step->count - i);
-        /* Progress counts every byte of the range, including bytes that need not be moved. */
+        /* The progress callback counts every byte of the range, including bytes that need not be
+         * moved. */
         job->done = moves->begin - access->begin;
         ferry_status status = move_many(access, moves, gathered, job);
         if (status == FERRY_ERROR_CANCELLED)
@@ -386,7 +389,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
     return FERRY_OK;
 }
 
-/* Copies the part's stale bytes to the access's place. On return, the bytes from `part.begin` to
+/* Copies stale bytes of `part` to the access's place. On return, the bytes from `part.begin` to
  * `*out_end` are current there, even if the call was cancelled. */
 static ferry_status
 move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
@@ -408,8 +411,8 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return status;
 }
 
-/* Copies the range's stale bytes to the access's place and marks them as current. Skips bytes that
- * are covered by an open write of the same stream. */
+/* Copies the range's stale bytes to the access's place and marks the range as current there. Skips
+ * bytes that an open write of the same stream covers. */
 static ferry_status
 bring(struct ferryi_access *access)
 {
@@ -466,7 +469,7 @@ scrub(struct ferryi_access *access)
                                   : status;
     }
     /* The zeroing is queued on the access's own timeline, which is already ordered after all
-     * earlier uses. So no later step can fail. The close records the use. */
+     * earlier uses. No step that could fail is left. The close of the access records the use. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine,
                               ferryi_access_memory(store, access->place, access->begin),
@@ -474,9 +477,9 @@ scrub(struct ferryi_access *access)
 }
 
 /*
- * Called when a device was lost before its queued work on the host's replica completed, and the
- * host will overwrite the range. It is unknown which bytes arrived, so the whole host replica is
- * marked as lost. Bytes become valid again when they are overwritten.
+ * Marks the whole host replica as lost. Called before the host overwrites a range, if a device was
+ * lost while its work on the host replica was still queued. It is unknown how much of that work was
+ * done. Bytes become valid again when they are overwritten.
  */
 static ferry_status
 give_host_copy_up(struct ferryi_access *access)
@@ -536,8 +539,8 @@ prepare_one(struct ferryi_access *access)
     return status;
 }
 
-/* Zeroes the ranges that will be overwritten. This destroys the old value, so it is the last step:
- * if an earlier step fails, every buffer is unchanged. */
+/* Zeroes the ranges that will be overwritten. Zeroing destroys the old values, so it is the last
+ * step of an open. If an earlier step fails, every buffer is unchanged. */
 static ferry_status
 scrub_all(struct ferryi_access *list, size_t count)
 {
@@ -555,7 +558,8 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Changes the claim's state once all accesses of the list are prepared. This step cannot fail. */
+/* Changes the claim's state from "being opened" to "open". Called once all accesses of the list are
+ * prepared, and cannot fail. */
 static void
 hold(struct ferryi_access *access)
 {
@@ -630,7 +634,7 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     return status;
 }
 
-/* Returns the change that this kind of close makes to the map; see enum ferryi_close. */
+/* Returns which change of the map belongs to this kind of close; see enum ferryi_close. */
 static enum ferryi_change
 change_of(uint8_t access, enum ferryi_close how)
 {
@@ -639,8 +643,8 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
-/* Returns the other places that use the same memory as the replica at `place`. The set is empty for
- * FERRYI_PLACE_NONE. */
+/* Returns the places other than `place` that use the memory of the replica at `place`. The set is
+ * empty if `place` is FERRYI_PLACE_NONE. */
 static ferryi_places
 other_sharers(const ferryi_store *store, int place)
 {
@@ -660,17 +664,17 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     struct ferryi_claim claim = store->claims[access->slot];
     ferryi_store_unlock(store);
     bool changes = claim.access == FERRY_UPDATE || claim.access == FERRY_OVERWRITE;
-    /* The range was zeroed for a write that is now cancelled. The place no longer holds the old
-     * value, so the write is closed as abandoned. */
+    /* The range was zeroed when this write was opened, so the place no longer has the old value.
+     * Therefore a cancelled write is closed as an abandoned one. */
     if (how == FERRYI_CLOSE_CANCEL && claim.access == FERRY_OVERWRITE && is_scrubbed(access))
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* Log that this write replaced its range, so that a later failure of an earlier kernel does not
-     * mark the range as lost. If later work on the stream already relied on the write, nothing is
-     * logged. */
+    /* Log that this write replaced its range. If an earlier kernel fails later, the range is then
+     * not marked as lost. Nothing is logged if later work on the stream has already relied on this
+     * write. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
@@ -690,7 +694,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
                               done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
-        /* The claim keeps the store alive while the lock is released. No scope refers to the claim
+        /* The claim keeps the store alive while the lock is released. No scope can find the claim
          * any more. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);

@@ -4,7 +4,7 @@
 #include "src/base/fork.h"
 #include "src/buffer/store.h"
 
-/* The list of open contexts of the process, for the fork handlers. */
+/* The open contexts of the process, which the fork handlers visit. */
 
 FERRYI_MUTEX_CLASS(ferryi_living_mutex);
 static struct ferryi_living_mutex mutex = FERRYI_MUTEX_INITIALIZER;
@@ -22,7 +22,7 @@ ferryi_after_fork_add(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Removes a context from the list. Does nothing if the context was never added. */
+/* Removes a context from the list of open contexts. Does nothing if the context was never added. */
 void
 ferryi_after_fork_remove(ferry_context *context)
 {
@@ -35,8 +35,9 @@ ferryi_after_fork_remove(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Locks the lists of stores, so that they are consistent at the fork. The lock analysis skips this
- * function, because it locks one mutex per context and a different function unlocks them. */
+/* Locks the lists of stores before a fork, so that they are consistent in the child. The lock
+ * analysis skips this function, because it locks one mutex per context and a different function
+ * unlocks them. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
@@ -55,7 +56,8 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* The lock analysis skips this function, because it unlocks what hold_lists() locked. */
+/* The lock analysis skips this function, because it unlocks the mutexes that hold_lists() locked.
+ */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)

@@ -95,8 +95,8 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     return FERRY_OK;
 }
 
-/* Checks the arguments that all calls that create a buffer have in common. `*out_bytes` is the size
- * of the buffer. */
+/* Checks the arguments that are common to all calls that create a buffer. Sets `*out_bytes` to the
+ * size of the buffer. */
 static ferry_status
 check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out,
                const char *what, const ferry_element **out_interned, size_t *out_bytes)
@@ -154,7 +154,7 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
         options = &defaults;
     ferryi_store *store;
     /* The alignment of the wrapped memory limits which element types a view may have. Replicas at
-     * other places are aligned by the pool. */
+     * other places are not a limit, because the pool aligns them. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
     ferry_buffer_options named = {
         .name = options->name,
@@ -219,8 +219,8 @@ ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, voi
                : status;
 }
 
-/* Fails if the place is a coherent device and the host cannot use `memory`. A buffer has no
- * separate replica at a coherent device: the host and the device use the same memory. */
+/* Fails if `place` is a coherent device and `memory` cannot be used by the host. The host and a
+ * coherent device use the same memory, so a buffer has no separate replica there. */
 static ferry_status
 check_of_host(const ferry_context *context, int place, const void *memory)
 {
@@ -262,7 +262,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
                               : status;
 }
 
-/* Returns whether this handle is the store's only handle and no scope is open. */
+/* Returns whether no scope is open and this handle is the only handle of the store. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
@@ -271,12 +271,13 @@ is_only_user(const ferry_buffer *buffer)
            ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Copies newer bytes to the wrapped memory. Then `timeline`, or the host if it is NULL, waits for
- * all uses of this memory. */
+/* Copies newer bytes to the wrapped memory. Afterwards `timeline` waits for all uses of the wrapped
+ * memory. If `timeline` is NULL, the host waits. */
 static ferry_status
 bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
-    ferryi_claim_is_held(); /* no claim is open, but the length of wrapped memory never changes */
+    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
+                               changes */
     int place = store->borrowed_place;
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     ferry_status status = FERRY_OK;
@@ -303,8 +304,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory",
                            ferryi_store_name(store));
 
-    /* First wait for queued calls and for evictions in other threads. A prefetch has no event that
-     * the program could have waited for. */
+    /* First wait for queued calls and for evictions in other threads. The program cannot wait for a
+     * prefetch, because a prefetch has no event. */
     status = ferryi_access_wait_calls(store, "unwrap a buffer");
     if (status != FERRY_OK)
         return status;
@@ -321,7 +322,7 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                            scopes ? "a scope is open"
                                   : "other handles, views or batches of it live");
     /* on_release may free the memory. If the owner named no stream for the release, the host must
-     * wait for the uses; a wait on the caller's stream is not enough. */
+     * wait for the uses. It is not enough that the caller's stream waits. */
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
     if (release || (cold && cold->on_release))
@@ -333,8 +334,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (status != FERRY_OK)
         return status;
     if (release || (timeline && !(cold && cold->on_release))) {
-        /* A stream waits for the uses, so they are cleared here. Releasing the memory then waits
-         * for nothing. */
+        /* A stream already waits for the uses, so their sync points are cleared here. Releasing the
+         * memory then does not wait. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
         copy->written = 0;
@@ -349,9 +350,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 }
 
 /*
- * Marks the wrapped memory as current and as read-only, so that neither the end of the wrap nor an
- * eviction copies bytes to it. Fails if another handle, an open scope or a running call may use the
- * memory.
+ * Marks the wrapped memory as current and read-only. Afterwards neither the end of the wrap nor an
+ * eviction copies bytes to the wrapped memory. Fails if another handle, an open scope or a running
+ * call may use the memory.
  */
 static ferry_status
 disown(ferry_buffer *buffer)
@@ -402,8 +403,8 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 
 /* -- views ------------------------------------------------------------------------------------- */
 
-/* Creates a view. The caller has already added a reference to the store, and the view takes over
- * that reference. On failure the reference is dropped. */
+/* Creates a view. The caller has already added a reference to the store. The view takes over this
+ * reference; on failure it is dropped. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
          ferry_buffer **out)
@@ -444,8 +445,8 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
                     (range.end - range.begin) / base->element_bytes, out);
 }
 
-/* Computes the range of `count` elements of a different type, for the current length of the buffer.
- * FERRY_REST means all elements up to the end of the buffer. */
+/* Computes the range of `count` elements of a different type, from the current length of the
+ * buffer. FERRY_REST means all elements up to the end of the buffer. */
 static ferry_status
 find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes,
                    size_t count, struct ferryi_range *out)
@@ -479,8 +480,8 @@ find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size
                            "reach past its %zu bytes",
                            ferryi_store_name(base->store), interned->name, count, interned->bytes,
                            offset_bytes, room);
-    /* Replicas in Ferry's memory are aligned to at least 256 bytes. Wrapped memory is only as
-     * aligned as its address. */
+    /* A view needs memory that is aligned for its element type. Ferry aligns replicas to at least
+     * 256 bytes. Wrapped memory is only as aligned as its address. */
     if (interned->align > ferryi_store_align(base->store))
         return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
                            "view buffer \"%s\" as %s: its memory is aligned to %zu bytes, not %zu",
@@ -544,9 +545,10 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* Returns false if a call that may still use the store runs in this thread, such as the call that
- * runs the callback. Freeing wrapped memory waits for its last use. So in a callback that must not
- * wait, a running call in any thread prevents it. */
+/* Returns whether the running callback may drop the last reference to the store. It may not while a
+ * call in this thread may still use the store, such as the call that runs the callback. Freeing
+ * wrapped memory waits for its last use. Therefore, in a callback that must not wait, a running
+ * call in any thread prevents it, too. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -575,11 +577,10 @@ refuse_end(const ferry_buffer *buffer)
 }
 
 /*
- * Adds an owner to the context for the duration of ferry_buffer_destroy(). A lease owns its
- * context. If a lease was exported and then imported into the same context, destroying the import
- * destroys the lease. This may drop the context's last owner, and the context would be destroyed
- * during the call. Returns NULL if the buffer is not an import. Also returns NULL within a callback
- * of the context, where the last owner cannot be dropped.
+ * Adds an owner to the context, so that the context lives until ferry_buffer_destroy() returns.
+ * Otherwise destroying an imported buffer could destroy the context during the call. The import may
+ * be the last owner of a lease, and this lease may be the last owner of the same context. Returns
+ * NULL if the buffer is not an import, or if the calling thread runs a callback of the context.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)
@@ -616,8 +617,8 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;
-    /* The handle enters the quarantine before the store. The store holds the handle's name, so it
-     * must be freed later than the handle. */
+    /* The handle enters the quarantine before its store. Messages about the handle need its name,
+     * which the store holds. So the store must be freed after the handle. */
     if (is_view)
         ferryi_quarantine_free(store->context->debug, gone, free);
     ferry_context *context = keep_context(store);
@@ -641,8 +642,8 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
         const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
         if (!cold || !cold->name || strcmp(cold->name, name) != 0)
             continue;
-        /* If the count is 0, another thread is destroying the handle, and the count must not be
-         * increased. */
+        /* If the count is 0, another thread is already destroying the handle, so the count must not
+         * be incremented. */
         int count = atomic_load(&store->first.references);
         while (count > 0 &&
                !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))

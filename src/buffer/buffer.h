@@ -3,8 +3,8 @@
 #define FERRYI_BUFFER_H
 
 /*
- * The handle behind ferry_buffer: an element type and a window on a store (store.h). A buffer and a
- * view differ only in the ranges of their windows.
+ * The struct behind ferry_buffer: an element type and a window on a store (store.h). A view differs
+ * from a buffer only in the range of its window.
  */
 
 #include <ferry/buffer.h>
@@ -14,12 +14,13 @@
 #include "src/buffer/element.h"
 #include "src/buffer/store.h"
 
-/* Checks the handle, the element type (NULL means any) and the range. `what` is the beginning of
- * the error message. */
+/* Checks the handle, the element type and the range. If `element` is NULL, any type is accepted.
+ * `what` is the beginning of the error message. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
                                  size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
-/* Sets the error message and returns the status for arguments that the fast check rejected. */
+/* Fails because the fast check rejected the arguments. Finds the reason, sets the error message and
+ * returns the status. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
                                   size_t offset, size_t count, const char *what);
 /* Fails unless `place` is a place of the buffer's context and the context is still open. */
@@ -34,7 +35,7 @@ ferryi_buffer_count(const ferry_buffer *buffer)
 }
 
 /* Computes the byte range of `count` elements of the handle, beginning with element `offset`. Reads
- * the handle's length only once. Returns false if the range is outside the handle. */
+ * the handle's length only once. Returns false if the range exceeds the handle. */
 static inline bool
 ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
                     struct ferryi_range *out)
@@ -48,16 +49,16 @@ ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
     return true;
 }
 
-/* Returns whether a call must be repeated. This is so if the call asked for the rest of a buffer,
- * and a resize moved the end of the buffer before the range was claimed. */
+/* Returns whether a call must be repeated with a new range. It must if it asked for the rest of a
+ * buffer, and a resize moved the buffer's end before the range was claimed. */
 static inline bool
 ferryi_buffer_starts_over(ferry_status status, size_t count)
 {
     return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
 }
 
-/* Snapshot of which places hold which bytes of a range, up to the end of the store.
- * ferryi_store_validity() takes and releases the store's lock. */
+/* Snapshot of which places hold which bytes of a range. The range is cut at the end of the store.
+ * ferryi_store_validity() makes the snapshot, and takes and releases the store's lock. */
 struct ferryi_validity {
     bool written;     /* whether some byte was written */
     bool host_only;   /* whether some written byte is current at the host and at no device */
@@ -71,8 +72,8 @@ struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
 /*
- * Fills in everything except the element and the count. `*out_host` is the host memory that the
- * caller must look up in the engine's list of page-locked memory, or NULL if no lookup is needed.
+ * Fills in all members of `*out` except the element and the count. If `*out_host` is not NULL, the
+ * caller must look up this host memory in the engine's list of page-locked memory.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
@@ -82,7 +83,7 @@ void ferryi_stores_reset_traffic(ferry_context *context);
 /* Writes the labels of the live leases of all buffers, in the format of ferryi_lease_labels().
  * Writes "" if there are no leases. `text_bytes` must not be 0. */
 void ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_bytes);
-/* Appends the line that ferry_buffer_describe() returns for a buffer. */
+/* Appends to `text` the line that ferry_buffer_describe() returns for a buffer. */
 void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
                         size_t bytes, size_t *length);
 /* Appends formatted text to `text` as snprintf() does, and adds the untruncated length to
@@ -90,21 +91,21 @@ void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *i
 void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
     FERRY_PRINTF(4, 5);
 
-/* Checks the range and the place. `what` is the beginning of the error message. */
+/* Checks a range and a place of a buffer. `what` is the beginning of the error message. */
 ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                 const char *what, struct ferryi_range *out);
-/* Sets `*out` to the timeline on which the engine moves bytes of a place, or to NULL if the host
- * copies these bytes. */
+/* Sets `*out` to the timeline on which the engine moves bytes to and from a place. Sets it to NULL
+ * if the host copies these bytes. */
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
-/* If `place` uses the host's memory, waits until no queued work uses it, because the program is
- * about to edit it. Does nothing for other places. */
+/* Waits until no queued work uses the host memory at `place`, because the program is about to
+ * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);
-/* Copies newer bytes to wrapped memory. If no bytes pass through the host, `timeline` waits for the
- * writes. Otherwise, or if `timeline` is NULL, the host waits. */
+/* Copies newer bytes to wrapped memory. If no bytes pass through the host, `timeline` waits for
+ * these writes. If some do, or if `timeline` is NULL, the host waits. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,
                                       ferryi_timeline *timeline);
-/* Copies the bytes that are current only at `place` to the place `to`. The caller's claim excludes
- * all other claims from the range. */
+/* Copies to the place `to` the bytes that are current only at `place`. The caller holds a claim, so
+ * no other access to the range can be open. */
 ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
                                    int to, const char *reason);
 /* Returns whether some bytes of the range are current at one of `places` and nowhere else. */

@@ -22,8 +22,8 @@ is_pinned_by_user(const ferryi_store *store)
     return false;
 }
 
-/* Returns whether no other place has newer bytes of the segment than the host replica. Bytes that
- * were never written are current everywhere. */
+/* Returns whether the host replica has the current bytes of the segment. Bytes that were never
+ * written count as current everywhere. */
 static bool
 is_current(const ferryi_store *store, struct ferryi_segment segment)
 {
@@ -31,8 +31,8 @@ is_current(const ferryi_store *store, struct ferryi_segment segment)
     return !written || (segment.places & ferryi_store_sharers(store, FERRY_PLACE_HOST));
 }
 
-/* Reports which bytes of the host replica are current. While the program holds the replica, these
- * bytes are also writable. */
+/* Reports to the guard pages which bytes of the host replica are current. While the program holds
+ * the replica, these bytes are also made writable. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_map(const ferryi_store *store, struct ferryi_guard_pages *guard)
@@ -49,7 +49,7 @@ report_map(const ferryi_store *store, struct ferryi_guard_pages *guard)
     }
 }
 
-/* Reports the ranges of open scopes. */
+/* Reports the ranges of open scopes to the guard pages. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_claims(const ferryi_store *store, struct ferryi_guard_pages *guard)
@@ -78,7 +78,8 @@ report(void *owner, const char *memory, struct ferryi_guard_pages *guard)
     return same;
 }
 
-/* Describes the host replica. If there is none, or it is wrapped memory, `memory` is NULL. */
+/* Describes the host replica for src/debug. Sets `memory` to NULL if there is no host replica, or
+ * if it is wrapped memory. */
 static struct ferryi_guarded
 host_replica(ferryi_store *store)
 {
@@ -111,7 +112,7 @@ ferryi_checked_opened(ferryi_store *store, int place, void *pointer, const char 
 {
     if (!is_checked(store) || !pointer || !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
         return pointer;
-    /* The caller's claim or pin keeps the replica at its address. */
+    /* The caller's claim or pin ensures that the replica is not moved or freed. */
     struct ferryi_guarded replica = host_replica(store);
     if (!replica.memory)
         return pointer;

@@ -7,7 +7,7 @@
 #include "src/base/callback.h"
 #include "src/buffer/pending_calls.h"
 
-/* Detects conflicts between ranges in use, and manages the table of open claims. */
+/* Claims: detects conflicts between ranges in use, and manages a store's table of open claims. */
 
 static bool
 same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
@@ -18,7 +18,7 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
     return !claim->timeline->by_thread || claim->thread == ferryi_thread_id();
 }
 
-/* Returns the index of the first piece whose end is greater than `at`. */
+/* Returns the index of the first piece of the set whose end is greater than `at`. */
 static size_t
 first_after(const struct ferryi_interval_set *spans, size_t at)
 {
@@ -55,8 +55,8 @@ spans_meet(const struct ferryi_interval_set *a, const struct ferryi_interval_set
     return found;
 }
 
-/* Returns whether the claim and the access share bytes, and if so, whether one of them writes
- * shared bytes. */
+/* Returns how the claim and the access overlap: not at all, only in bytes that both read, or in
+ * bytes that at least one of them writes. */
 static enum meeting
 meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
@@ -74,8 +74,8 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
                       access->pieces ? access->pieces : &one_access);
 }
 
-/* Returns whether dropping the replica would remove the last copy of the old value that the open
- * write does not overwrite. The old value is needed if the write is abandoned. */
+/* Returns whether dropping the replica would remove the last copy of old bytes in the range of the
+ * open write. These old bytes are needed if the write is abandoned. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write,
@@ -104,8 +104,8 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Dropping a replica does not affect users of a different replica. But the old value must be
-     * kept in case the open write is abandoned. */
+    /* Dropping one replica does not affect users of a different replica. But the old value must be
+     * kept while a write is open, because the write may be abandoned. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
         bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
         bool needed =
@@ -114,9 +114,9 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     }
     if (meeting == READERS) {
         /*
-         * If a call is already moving the same bytes to the same replica, this access waits, so
-         * that one transfer serves both. A step of a longer call does not wait, because the other
-         * call may be waiting for a range that the longer call has claimed.
+         * A call may already be moving the same bytes to the same replica. This access then waits
+         * for that call, so that the bytes are moved only once. A step of a longer call must not
+         * wait. The other call may itself be waiting for a range that the longer call has claimed.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&
@@ -138,8 +138,8 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
         left--;
-        /* The claim of a scope that is being closed has id 0. `under` is not 0 here, so that claim
-         * is never skipped. */
+        /* Skip the claim of the longer call. A scope that is being closed has the claim id 0, and
+         * `under` is not 0 here. So the scope's claim is not skipped. */
         if (access->under && claim->id == access->under)
             continue;
         enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
@@ -149,8 +149,8 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     return worst;
 }
 
-/* Fills a free slot with a claim. If the access writes, the claim takes over a promise of the
- * caller. Returns false and changes nothing if the table is full. */
+/* Fills a free slot with a claim. If the access writes, the claim takes over one of the caller's
+ * promises (room reserved in the map). Returns false and changes nothing if the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -168,8 +168,8 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     return true;
 }
 
-/* Doubles the table of claims, unless another thread has enlarged it since `seen_capacity` was
- * read. Called without the lock. */
+/* Doubles the table of claims. Does nothing if another thread has enlarged the table since
+ * `seen_capacity` was read. Called without the lock. */
 static ferry_status
 grow_claims(ferryi_store *store, uint32_t seen_capacity)
 {
@@ -251,8 +251,8 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
             part.end = ferryi_min_size(part.end, claim->begin);
             continue;
         }
-        /* Claims in lower slots may cover the new begin or shorten the part, so the search starts
-         * again. */
+        /* The begin of the part has moved. Claims in lower slots may cover the new begin or shorten
+         * the part, so the search starts again. */
         part = (struct ferryi_range){ferryi_min_size(claim->end, access->end), access->end};
         slot = 0;
     }
@@ -301,8 +301,8 @@ fail_busy(const struct ferryi_access *access)
                        scope);
 }
 
-/* Tries once to claim the range. Sets `*out_again` if the caller must try again, because this
- * thread waited or enlarged the table. */
+/* Tries once to claim the range. Sets `*out_again` if this thread waited or enlarged the table, so
+ * that the caller must try again. */
 static ferry_status
 try_claim(struct ferryi_access *access, bool *out_again)
 {
@@ -311,7 +311,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
     *out_again = false;
 
     ferryi_store_lock(store);
-    /* The range was checked before, but a resize may have shortened the store in the meantime. */
+    /* The range was checked before, but a resize may have shortened the store since then. */
     if (access->whole) {
         access->begin = 0;
         access->end = ferryi_max_size(store->map.bytes, 1);
@@ -354,7 +354,7 @@ try_claim(struct ferryi_access *access, bool *out_again)
     return status;
 }
 
-/* Returns whether a call whose claim id is at most `until` is still running. */
+/* Returns whether a call is still running whose claim was made before id `until` or has this id. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 has_call_before(const ferryi_store *store, uint64_t until)
@@ -411,7 +411,8 @@ ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 static void
 set_thread(const struct ferryi_access *access, uint64_t thread)
 {
-    /* On a per-thread stream the claim's thread identifies the stream, so it must not change. */
+    /* On a per-thread stream, the thread in the claim identifies the stream. So it must stay
+     * unchanged. */
     if (!access->store || (access->timeline && access->timeline->by_thread))
         return;
     ferryi_store_lock(access->store);
@@ -444,7 +445,8 @@ ferryi_claim_drop(struct ferryi_access *access)
         ferryi_store_free(store);
 }
 
-/* Claims the range. A write first makes a promise in the map, which the claim takes over. */
+/* Claims the range. A write first reserves room in the map (a promise), which the claim takes over.
+ */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
@@ -482,8 +484,7 @@ size_t
 ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
                     size_t *group)
 {
-    /* Until the merge is done, `group` holds the sorted order, so that no further array is needed.
-     */
+    /* Until the merge is done, `group` contains the sorted order. This saves a second array. */
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
         for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
@@ -511,8 +512,8 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Returns whether the call must wait until the store's pending kernels have ended. This is so if
- * the call copies their output to a different place, or computes other bytes from it. */
+/* Returns whether the call must wait until the store's pending kernels have ended. This is the case
+ * if the call copies the kernels' output to a different place, or computes other bytes from it. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
@@ -535,7 +536,7 @@ needs_outcome(const struct ferryi_access *access)
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
-    /* Claims are always taken in the same order, so that two calls over several buffers cannot
+    /* All calls take their claims in the same order, so that two calls on several buffers cannot
      * deadlock. */
     if (count > 1)
         qsort(list, count, sizeof(*list), by_store_and_range);

@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Internal functions for claims. access.c adds and removes claims, and so does the inlined hit path
- * in scope.c. The store's lock is held during each call unless a comment says otherwise.
+ * Internal functions of claims, for access.c and for the inlined hit path in scope.c. The store's
+ * lock is held during each call unless a comment says otherwise.
  */
 
 #include "src/buffer/access.h"
@@ -16,9 +16,9 @@ ferryi_claim_writes(uint8_t access)
 }
 
 /*
- * A claim that writes owns one promise of the map (valid_map.h), so that its change cannot fail.
- * ferryi_claim_commit() uses this promise. Removing the claim releases the promise if it was not
- * used.
+ * Commits the claim's write to the map. Each claim that writes owns one promise (room reserved in
+ * the map, see valid_map.h), so the commit cannot fail. If the claim is removed without a commit,
+ * its promise is released.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
@@ -30,45 +30,51 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 }
 
 /*
- * An access relies on the open writes on the same stream that overlap it. ferryi_claim_rely() is
- * called without the lock when the access is prepared. It counts these writes, and makes one
- * promise for each, which the access owns. ferryi_claim_end_relied() commits these writes if
- * `commits` is true. Then it releases the promises that are left.
+ * An access relies on the open writes of the same stream that it overlaps.
+ *
+ * ferryi_claim_rely() is called without the lock when the access is prepared. It counts these
+ * writes, and makes one promise (room reserved in the map) for each. The access owns these
+ * promises.
+ *
+ * ferryi_claim_end_relied() commits the writes if `commits` is true. Then it releases the promises
+ * that were not used.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
-/* Returns the next part of the access, from byte `at` on, that is not covered by a write on which
- * the access relies. If there is none, the result is empty and lies at the end of the access. */
+/* Returns the next part of the access, from byte `at` on, that no relied-on write covers. If no
+ * such part is left, returns an empty range at the end of the access. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
-/* Returns the claim of a running call that relies on the open write, or NULL. */
+/* Returns the claim of a running call that relies on the open write `write`. Returns NULL if there
+ * is none. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
 
-/* Removes the claim without a commit. Called without the lock. Frees the store if the claim was its
- * last user. */
+/* Removes the claim of an access without a commit. Called without the lock. If nothing else uses
+ * the store any more, frees it. */
 void ferryi_claim_drop(struct ferryi_access *access);
 
-/* Copies the range's stale bytes to the place, which already has memory, and marks them as current.
- * Called without the lock, under a claim that excludes all other claims from the range. */
+/* Copies the range's stale bytes to the place and marks the range as current there. The place
+ * already has memory. Called without the lock, under a claim that excludes other users of the
+ * range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
-/* Whether an access may proceed beside the open claims, must wait for one of them, or must fail
- * with BUSY. */
+/* Result of comparing an access with the open claims: it may proceed, must wait for a claim, or
+ * must fail with BUSY. */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
 
-/* Describes one of the open scopes because of which the access fails with BUSY, in the format of
+/* Writes a description of an open scope that makes the access fail with BUSY. The format is that of
  * ferryi_store_describe_scope(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
-/* Returns whether the access can be opened without a transfer, an allocation or a wait. */
+/* Returns whether the access can be opened at once, without a transfer, an allocation or a wait. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t access, int place,
@@ -91,7 +97,8 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
            ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
-/* Returns the number of a free slot, or the capacity if the table is full. */
+/* Returns the number of a free slot in the table of claims. Returns the capacity if the table is
+ * full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint32_t
 ferryi_access_free_slot(const ferryi_store *store)
@@ -111,12 +118,13 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
                                                   .state = (uint8_t)state,
                                                   .shares = 1}},
                                   place_one = {.each = {.place = 1}};
-    return all.kind + (unsigned)place * place_one.kind; /* no carry: a place fits into its byte */
+    /* The addition does not carry, because a place fits into its byte. */
+    return all.kind + (unsigned)place * place_one.kind;
 }
 
-/* Fills a free slot and returns the claim's id. If the access writes, the claim takes over a
- * promise of the caller. A caller that made no promise must set `spent` afterwards. If each thread
- * has its own stream for the timeline, the claim also stores the thread. */
+/* Fills a free slot with a claim and returns the claim's id. If the access writes, the claim takes
+ * over one of the caller's promises (room reserved in the map). A caller that made no promise must
+ * set `spent` afterwards. On a per-thread stream, the claim also stores the calling thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -141,8 +149,9 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * Slots above the last open claim are free, whatever their contents, and are never read. A free
- * slot below it is found by a search, and all slots are free again when the table is empty.
+ * Frees the slot of a claim. Slots above the last open claim count as free whatever they contain,
+ * and are never read. Free slots below the last open claim are found by a search. When the last
+ * claim is removed, all slots become free.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
@@ -160,7 +169,8 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
-/* Removes a claim that owns no promise: a READ, or a write that has used its promise. */
+/* Removes a claim that owns no promise (room reserved in the map). Such a claim is a READ, or a
+ * write that has already used its promise. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_remove_spent(ferryi_store *store, uint32_t slot)

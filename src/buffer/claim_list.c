@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-/* Computes the union of the ranges that `uses` write, or read if `writes` is false. All `uses` are
- * of one store and sorted by begin. Returns the number of spans. */
+/* Computes the union of the ranges that `uses` write if `writes` is true, or read if it is false.
+ * All `uses` belong to one store and are sorted by begin. Returns the number of ranges in the
+ * union. */
 static size_t
 unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_interval *out)
 {
@@ -20,8 +21,8 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_in
     return made;
 }
 
-/* Merges `reads` and `writes` into one sorted list. Where a read and a write overlap, the list has
- * the write. Sets `*out_both` if some bytes are both read and written. */
+/* Merges the sorted lists `reads` and `writes` into one sorted list. Bytes that are both read and
+ * written are listed as written, and `*out_both` is then set to true. */
 static size_t
 lay_over(const struct ferryi_interval *reads, size_t read_count,
          const struct ferryi_interval *writes, size_t write_count, struct ferryi_interval *out,
@@ -49,8 +50,8 @@ lay_over(const struct ferryi_interval *reads, size_t read_count,
     return made;
 }
 
-/* Adds one access to the list, for the one store of all `uses`. `spans` has room for 2 * count
- * spans, `work` for `count`. Returns the number of spans. */
+/* Adds to the list one access that claims all `uses`, which belong to one store. `spans` has room
+ * for 2 * count ranges, `work` for `count`. Returns the number of ranges of the claim. */
 static size_t
 make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
            const char *reason, struct ferryi_interval *spans, struct ferryi_interval *work)

@@ -31,8 +31,8 @@ is_scalar_width(ferry_kind kind, uint32_t bits)
     return false;
 }
 
-/* Returns whether all fields are scalars or arrays of scalars, lie inside the struct in ascending
- * order, and do not overlap. */
+/* Returns whether all fields of a struct are scalars or arrays of scalars. The fields must also lie
+ * inside the struct, in ascending order, and must not overlap. */
 static bool
 are_fields_well_formed(const ferry_element *element)
 {
@@ -165,16 +165,16 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Complete entries are added at the head, under the lock, and are never removed. So a reader of a
- * list needs no lock. */
+/* Hash table of elements. Complete entries are added at the head of a list, under the lock, and are
+ * never removed. So readers need no lock. */
 static _Atomic(struct entry *) buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Scalars of the same kind and width are the same element, whatever their alignment, so they share
- * a bucket. */
+/* Returns the element's list in the hash table. Scalars of the same kind and width share a list,
+ * because they are the same element, whatever their alignment. */
 static _Atomic(struct entry *) *
 bucket_of(const ferry_element *element)
 {
@@ -192,7 +192,7 @@ find(const ferry_element *element)
     return entry;
 }
 
-/* Copies the string; the copy of NULL is NULL. Returns false if memory is short. */
+/* Copies a string. The copy of NULL is NULL. Returns false if no memory can be allocated. */
 static bool
 copy_string(const char *string, const char **out)
 {
@@ -256,8 +256,8 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
     return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
 }
 
-/* If the entry has no CUDA declaration and `element` has one, copies the declaration to the entry.
- * Returns false if memory is short. Called under the lock. */
+/* Copies the CUDA declaration of `element` to the entry, if the entry has none and `element` has
+ * one. Returns false if no memory can be allocated. Called under the lock. */
 static bool
 complete_entry(struct entry *entry, const ferry_element *element)
 {
@@ -273,8 +273,8 @@ complete_entry(struct entry *entry, const ferry_element *element)
     return true;
 }
 
-/* Returns the entry of the element, and creates the entry if there is none. Returns NULL if memory
- * is short. */
+/* Returns the entry of the element, which is created if there is none. Returns NULL if no memory
+ * can be allocated. */
 static struct entry *
 add(const ferry_element *element)
 {
@@ -320,8 +320,8 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Returns the entry of a description whose content was checked before, or NULL. Compares no names.
- */
+/* Returns the entry of a description whose content was checked before. Returns NULL if there is
+ * none. Does not compare names. */
 static struct entry *
 find_known(const ferry_element *element)
 {
@@ -357,8 +357,8 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 
 /* -- descriptions that the program made at run time -------------------------------------------- */
 
-/* Complete descriptions in lists like those of `buckets`. Two descriptions are equal only if all
- * their names are equal. Entries are never removed. */
+/* Hash table of complete descriptions. Two descriptions are equal only if all their names are
+ * equal. Entries are added as in `buckets`, and are never removed. */
 static _Atomic(struct entry *) kept_buckets[BUCKETS];
 
 static bool
@@ -367,7 +367,8 @@ is_same_string(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* `kept` was made by copy_entry(), so the C type of `kept` is not NULL. */
+/* Returns whether two descriptions are equal. `kept` was made by copy_entry(), so its C type is not
+ * NULL. */
 static bool
 is_same_description(const ferry_element *kept, const ferry_element *element)
 {

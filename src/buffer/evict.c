@@ -11,9 +11,9 @@
 #include "src/buffer/worker.h"
 #include "src/transfer/engine.h"
 
-/* If only calls in other threads prevent an eviction, it is retried up to RETRIES times, with a
- * sleep of MOMENT_NS before each retry. The sleeps add up to a tenth of a second. On a busy machine
- * the sleeps take longer, and so do the calls. */
+/* Number of retries of an eviction that only calls in other threads prevent. The thread sleeps for
+ * MOMENT_NS before each retry, in total for a tenth of a second. On a busy machine both the sleeps
+ * and the other threads' calls take longer. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -25,21 +25,22 @@ struct scan {
     ferry_pool *pool;
     size_t needed;
     bool dirty_too;
-    bool fitting; /* whether a block is freed only if it alone is large enough, and not more than 8
+    bool fitting; /* whether a block is freed only if it is large enough by itself and at most 8
                      times too large */
     bool patient; /* whether a replica was skipped because a call in a different thread was using it
                    */
     size_t freed;
 };
 
-/* Result of a visit to a store: memory to free, or a claimed store whose bytes must be copied
- * first. */
+/* Result of visiting a store: memory that can be freed now, or a claimed store whose bytes must be
+ * copied first. */
 struct victim {
-    ferryi_store *store; /* store on which the caller has a claim, or NULL */
+    ferryi_store *store; /* the store that the caller has claimed, or NULL */
     int place;
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
-    struct ferryi_observed_store evicted; /* in a traced context: the store that lost the replica */
+    /* in a traced context: the store whose replica was evicted */
+    struct ferryi_observed_store evicted;
 };
 
 static size_t
@@ -67,8 +68,8 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Returns whether no pin at these places prevents the eviction of their replica. Must not be called
- * for managed memory, which the driver moves. */
+/* Returns whether the replicas at these places can be evicted because they have no pin. Must not be
+ * called for managed memory, which the driver moves. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
@@ -95,7 +96,7 @@ fits(const ferry_block *block, size_t needed)
     return block->bytes >= needed && block->bytes / 8 <= needed;
 }
 
-/* Returns whether some written byte is current at one of these places and at no other place. */
+/* Returns whether some written byte is current at one of these places and nowhere else. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_there(const ferryi_store *store, ferryi_places mask)
@@ -103,9 +104,9 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
     return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
 }
 
-/* Returns whether the claim belongs to a call that ends without any action of this thread. This is
- * not so for a call of this thread, nor for calls that are queued behind it on the same helper
- * thread. */
+/* Returns whether the claim belongs to a call that can end while this thread waits. A call of this
+ * thread cannot. If this thread is a helper thread, a queued call cannot either, because it may be
+ * queued behind this thread's own call. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
@@ -115,8 +116,8 @@ ends_soon(const struct ferryi_claim *claim)
                                                  : claim->thread != ferryi_thread_id();
 }
 
-/* Returns whether a call in a different thread uses the store and ends without any action of this
- * thread. */
+/* Returns whether the store is used by a call in a different thread that can end while this thread
+ * waits. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_briefly_busy(const ferryi_store *store)
@@ -127,7 +128,7 @@ is_briefly_busy(const ferryi_store *store)
     return false;
 }
 
-/* Returns whether an open scope or a running call prevents dropping the replica. */
+/* Returns whether the replica cannot be dropped now, because of an open scope or a running call. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
@@ -139,8 +140,8 @@ is_busy_at(ferryi_store *store, int place)
     return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
 }
 
-/* Returns whether the replica must stay. While any write is open all replicas stay, because the old
- * value is needed if the write is abandoned. */
+/* Returns whether the replica must not be freed. While any write is open all replicas stay, because
+ * the old value is needed if the write is abandoned. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)
@@ -161,15 +162,16 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* Returns whether the replica's bytes can be copied to the host before the replica is freed. */
+/* Returns whether the replica's bytes can be copied to the host, so that the replica can be freed.
+ */
 static bool
 may_write_back(const ferryi_store *store, int place)
 {
     return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
 }
 
-/* Claims the whole store, so that all other accesses wait. If the table of claims is full, does
- * nothing and leaves `*out` unchanged. */
+/* Claims the whole store, so that all other accesses wait. Leaves `*out` unchanged and claims
+ * nothing if the table of claims is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct victim *out)
@@ -180,8 +182,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
-    /* Eviction changes the map only as a whole, which needs no promise. So the claim owns no
-     * promise. */
+    /* The claim owns no promise. An eviction changes the whole map in one step, and such a change
+     * needs no reserved room. */
     store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }
@@ -196,13 +198,13 @@ unclaim(struct victim *victim)
     ferryi_store_unlock_waking(store);
 }
 
-/* Visits one store. If its memory can be freed at once, stores the memory in `out->gone`. If the
- * store must be written back first, claims it. */
+/* Visits one store. If its memory can be freed at once, returns the memory in `out->gone`. If bytes
+ * must be copied to the host first, claims the store. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct scan *scan, struct victim *out)
 {
-    /* A store without a handle is being freed, or is freed when its last claim is removed. */
+    /* A store without references is already being freed, or will be freed with its last claim. */
     if (store->references == 0)
         return;
     int place = place_from(store, scan->pool);
@@ -225,18 +227,18 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
 
 /* -- writing back ------------------------------------------------------------------------------ */
 
-/* Copies to the host the bytes that only `place` holds. */
+/* Copies to the host the bytes that are current only at `place`. */
 static ferry_status
 write_back(ferryi_store *store, int place)
 {
-    /* A pending kernel may still fail, so wait until it has run. */
+    /* Wait until pending kernels have run, because one of them may still fail. */
     ferryi_pending_calls_wait(store);
     return ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
                                  "evict");
 }
 
-/* Writes the claimed store back and frees its replica. If the bytes cannot be copied, the replica
- * stays.
+/* Copies the claimed store's dirty bytes to the host, and frees the replica. If the copy fails, the
+ * replica stays.
  * @return the number of bytes freed */
 static size_t
 write_back_and_drop(struct victim *victim)
@@ -258,7 +260,7 @@ write_back_and_drop(struct victim *victim)
     ferryi_places device = FERRYI_PLACE_BIT(victim->place),
                   host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
-    /* A pin takes no claim, so a pin may have been added since the store was claimed. */
+    /* A pin can be added without a claim, so the pins are checked again. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         victim->gone = forget(store, victim->place, device);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
@@ -287,8 +289,8 @@ advance(ferry_context *context)
     return store;
 }
 
-/* Visits stores, at most `*left` of them, until one has memory to free or to move. Returns whether
- * there is one. */
+/* Visits up to `*left` stores, until one has memory to free or to move. Returns whether one was
+ * found. */
 static bool
 find(struct scan *scan, size_t *left, struct victim *out)
 {
@@ -316,7 +318,7 @@ count_stores(struct scan *scan)
     return count;
 }
 
-/* Visits every store up to twice, because a recently used store is skipped at the first visit. */
+/* Visits every store up to twice. The first visit skips a store that was used recently. */
 static void
 go_round(struct scan *scan, bool fitting)
 {
@@ -382,8 +384,8 @@ held_bytes(ferryi_store *store, int place)
     return held;
 }
 
-/* Copies the current bytes of the claimed store's replica into `fresh`. Records the read in the
- * replica and the write in `fresh`. */
+/* Copies the current bytes of the claimed store's replica to the new block `fresh`. Records a read
+ * of the old replica and a write of `fresh`. */
 static ferry_status
 copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_copy *fresh)
 {
@@ -394,7 +396,7 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     ferry_status status = ferryi_engine_timeline(engine, victim->place, victim->place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, victim->place, timeline, false);
-    /* fresh->written covers all previous uses of the block. */
+    /* The sync point in fresh->written covers all earlier uses of the new block. */
     if (status == FERRY_OK)
         status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || held.begin == held.end)
@@ -411,7 +413,8 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     return status;
 }
 
-/* Moves the claimed store's replica to a different block, if the pool has one.
+/* Moves the claimed store's replica to a different block. Does nothing if the pool has no such
+ * block.
  * @return the number of bytes moved */
 static size_t
 move_copy(struct victim *victim)
@@ -428,7 +431,7 @@ move_copy(struct victim *victim)
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
-    /* A pin takes no claim, so a pin may have been added since the store was claimed. */
+    /* A pin can be added without a claim, so the pins are checked again. */
     bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) &&
                  copy->block;
     if (moves) {

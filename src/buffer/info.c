@@ -6,7 +6,7 @@
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
-/* Information about a buffer, which is computed from the map at each query. */
+/* Functions that report the state of a buffer. They compute it from the map at each query. */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
@@ -49,7 +49,7 @@ ferryi_validity_state(const struct ferryi_validity *validity)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    /* Lost bytes were written, but neither the host nor a device holds their value. */
+    /* Lost bytes have been written, but neither the host nor a device has their value. */
     if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)

@@ -68,8 +68,8 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
                        *labels ? ", held by " : "", labels);
 }
 
-/* Adds the lease to the store, whose cold members are allocated already. The store stays alive
- * during the call, because the caller's handle or a different lease has a reference to it. */
+/* Adds the lease to the store, whose cold members are already allocated. The caller's handle or a
+ * different lease has a reference to the store, which keeps it alive during the call. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach(ferry_lease *lease, ferryi_store *store, int place)
@@ -87,8 +87,8 @@ attach(ferry_lease *lease, ferryi_store *store, int place)
     store->copies[place].pins++;
 }
 
-/* Removes the lease from the store's list and removes its pin, but keeps its reference to the
- * store. */
+/* Removes the lease from the store's list and removes the lease's pin. The lease keeps its
+ * reference to the store. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 detach(ferry_lease *lease, ferryi_store *store)
@@ -156,7 +156,7 @@ open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease
                                    ferryi_scope_of(scope), out);
 }
 
-/* Adds a lease whose scope is already open to the store. Called under the lock. */
+/* Adds to the store a lease whose scope is already open. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach_open(ferry_lease *lease, ferryi_store *store, int place)
@@ -166,8 +166,8 @@ attach_open(ferry_lease *lease, ferryi_store *store, int place)
     lease->bytes = claim->end - claim->begin;
 }
 
-/* Fast path for the most common case: a READ on the host. Returns false and changes nothing if the
- * fast path does not apply. */
+/* Fast path that opens the most common lease: a READ on the host. Returns false and changes nothing
+ * if the fast path does not apply. */
 FERRYI_INLINE bool
 open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
                    const ferry_lease_options *options, size_t count, void **out)
@@ -184,8 +184,8 @@ open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_e
     return hit;
 }
 
-/* Fast path for any access on the host, or on a plain stream, that needs no transfer, allocation or
- * wait. Returns false and changes nothing if the fast path does not apply. */
+/* Fast path that opens a lease for any access on the host or on a plain stream. It applies if no
+ * transfer, allocation or wait is needed. Otherwise returns false and changes nothing. */
 static __attribute__((noinline)) bool
 open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
          const ferry_lease_options *options, size_t count, void **out)
@@ -213,8 +213,8 @@ open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *el
     return hit;
 }
 
-/* Opens any lease. The lease's pin is added before memory is allocated, so that an eviction cannot
- * free the new memory. */
+/* Opens any lease. The pin is added before memory is allocated, so that an eviction cannot free the
+ * new memory. */
 static ferry_status
 open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element,
           const ferry_lease_options *options, size_t count, void **out)
@@ -253,8 +253,8 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
 
 /* -- ending ------------------------------------------------------------------------------------ */
 
-/* Closes the scope. If several threads close it at the same time, one of them does so, and the
- * others return FERRY_OK. */
+/* Closes the lease's scope. If several threads close it at the same time, one of them closes it,
+ * and the others return FERRY_OK. */
 static ferry_status
 end_scope(ferry_lease *lease, enum ferryi_close how)
 {
@@ -330,9 +330,9 @@ ferryi_lease_share(ferry_lease *lease)
     return open;
 }
 
-/* Fast path that closes the lease's scope and drops the lease's reference to the store. It applies
- * if the scope is open, does not share its claim and closes without a driver call, and if the
- * reference is not the last. Otherwise returns false and changes nothing. */
+/* Fast path that closes the lease's scope and drops the lease's reference to the store. The scope
+ * must be open, must not share its claim, and must close without a driver call. The reference must
+ * not be the last one. Otherwise returns false and changes nothing. */
 static bool
 end_hit(ferry_lease *lease)
 {
@@ -364,14 +364,15 @@ end_slow(ferry_lease *lease)
                    lease->label, ferry_last_error());
     ferryi_checked_unleased(store, &lease->note);
     ferryi_store_lock(store);
-    /* After a fork the lists are empty in the child. */
+    /* In the child of a fork the lists are empty. */
     if (!store->context->inherited)
         detach(lease, store);
     ferryi_store_unlock(store);
     ferryi_store_release(store);
 }
 
-/* Returns whether the running callback may destroy a lease that end_hit() did not handle. */
+/* Returns whether the running callback may destroy a lease for which the fast path end_hit()
+ * failed. */
 static bool
 may_end_now(const ferry_lease *lease)
 {
@@ -384,8 +385,8 @@ may_end_now(const ferry_lease *lease)
     return !last || ferryi_store_may_end(store);
 }
 
-/* Ends the lease's use of the buffer and drops its reference. Returns false and changes nothing if
- * the running callback may not do that. */
+/* Ends the lease's use of the buffer and drops its reference to the store. Returns false and
+ * changes nothing if the running callback must not do this. */
 static bool
 end_use(ferry_lease *lease)
 {
@@ -410,8 +411,8 @@ release_quarantined(void *header)
     free(lease);
 }
 
-/* Destroys a lease of a checked run. The lease and the context's struct are quarantined, so that a
- * late use is reported. */
+/* Destroys a lease of a checked run. The lease and the context's struct are first quarantined, so
+ * that a late use is reported. */
 static void
 end_checked(ferry_lease *lease)
 {
@@ -426,8 +427,8 @@ end_checked(ferry_lease *lease)
     ferryi_quarantine_add(lease, release_quarantined);
 }
 
-/* Destroys the lease. If the lease is the context's last owner, and the context cannot be destroyed
- * here, the failure is logged. The lease then stays and must be destroyed again. */
+/* Destroys the lease. If the running callback must not destroy it, the failure is logged. The lease
+ * then stays, and must be destroyed again. */
 static void
 end(ferry_lease **lease)
 {
@@ -481,7 +482,7 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
     }
     if (!ferryi_shell_try_own(store->context)) {
         /* The caller's handle keeps the store alive, and the lease does not own the context yet. So
-         * the limits on destroying a lease in a callback do not apply. */
+         * the limits on destroying leases within callbacks do not apply here. */
         if (!end_hit(lease))
             end_slow(lease);
         free(lease);

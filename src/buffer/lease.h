@@ -3,9 +3,9 @@
 #define FERRYI_BUFFER_LEASE_H
 
 /*
- * Leases: scopes on the heap. A store has a list of its live leases, open and closed, protected by
- * the store's lock. Each lease counts as a reference to the store and as a pin of the replica at
- * its place.
+ * Leases are scopes on the heap. A store has a list of its live leases, open and closed, protected
+ * by the store's lock. Each lease counts as a reference to the store, and as a pin of the replica
+ * at its place.
  */
 
 #include <ferry/lease.h>
@@ -14,19 +14,20 @@
 #include "src/debug/guard_pages.h"
 
 struct ferry_lease {
-    atomic_int shares; /* number of owners; 0 means that the lease was destroyed, and a checked run
+    atomic_int shares; /* number of owners; 0 after the lease was destroyed, while a checked run
                           quarantines it */
     atomic_bool closed;
     uint8_t place;
     bool is_unordered; /* whether the lease is used at a device, on streams that Ferry does not know
                         */
     ferryi_store *store;
-    ferry_context *context;       /* the lease is one of its owners */
+    ferry_context *context;       /* context of the buffer; the lease is one of its owners */
     const ferry_element *element; /* element of the range; interned */
     void *pointer; /* address of the range's first element, or NULL if the range is empty */
-    size_t bytes;  /* length of the range */
+    size_t bytes;  /* length of the range in bytes */
     ferry_access access;
-    struct ferryi_scope scope; /* constant after the open; closed if the range is empty */
+    /* the lease's scope; constant after the open; closed if the range is empty */
+    struct ferryi_scope scope;
     /* links of the store's list, newest lease first; protected by the store's lock */
     struct ferry_lease *next, *prev;
     struct ferryi_guard_note note; /* used only in checked runs */
@@ -41,9 +42,9 @@ ferryi_lease_count(const ferryi_store *store)
     return cold ? cold->lease_count : 0;
 }
 
-/* Returns the number of live leases that pin the replica at the place. */
+/* Returns the number of live leases that pin the replica at a place. */
 FERRYI_REQUIRES(ferryi_store_spin) uint32_t ferryi_leases_at(const ferryi_store *store, int place);
-/* Returns the label of the lease to which the claim belongs, or NULL if it belongs to none. */
+/* Returns the label of the lease that owns the claim. Returns NULL if no lease owns it. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const char *ferryi_lease_label(const ferryi_store *store, const struct ferryi_claim *claim);
 /* Writes the labels of the store's leases, such as "numpy, step.py:12; torch". Leases without a
@@ -52,12 +53,12 @@ const char *ferryi_lease_label(const ferryi_store *store, const struct ferryi_cl
 FERRYI_REQUIRES(ferryi_store_spin)
 size_t ferryi_lease_labels(const ferryi_store *store, char *text, size_t text_bytes);
 /*
- * Adds an owner to an open lease. Returns false if the lease is closed. The check and the increment
- * happen in one hold of the store's lock, so a concurrent close happens before both or after both.
+ * Adds an owner to an open lease. Returns false if the lease is closed. Both the check and the
+ * increment happen under the store's lock, so another thread cannot close the lease in between.
  */
 bool ferryi_lease_share(ferry_lease *lease);
-/* Fails with BUSY if the store has leases at the place. FERRYI_PLACE_NONE means at any place.
- * Called without the lock. */
+/* Fails with BUSY if the store has leases at the place, or at any place if `place` is
+ * FERRYI_PLACE_NONE. Called without the lock. */
 ferry_status ferryi_leases_check_none(ferryi_store *store, int place, const char *what);
 
 #endif

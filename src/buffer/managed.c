@@ -2,8 +2,8 @@
 #include "src/buffer/managed.h"
 
 /* Fails with UNSUPPORTED unless the driver accepts hints for the store. Hints need managed memory
- * that host and device can use at the same time. Without this ability, the driver moves all managed
- * memory at every launch. */
+ * that the host and the device can use at the same time. Other managed memory is moved as a whole
+ * by the driver at every launch. */
 static ferry_status
 check_hints(const ferryi_store *store, const ferryi_device *device, const char *what)
 {
@@ -17,8 +17,8 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
                : FERRY_OK;
 }
 
-/* Returns an access that claims the range. The claim keeps the memory at its address while the
- * driver uses the address. */
+/* Returns an access that claims the range. While the driver uses the memory's address, the claim
+ * keeps the memory there. */
 static struct ferryi_access
 claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 {
@@ -60,8 +60,8 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
 
 /* -- advice ------------------------------------------------------------------------------------ */
 
-/* Returns the device to which hints about the host are passed: the first device that accepts hints.
- * If there is none, returns NULL. */
+/* Returns the device that receives hints about the host: the first device that accepts hints.
+ * Returns NULL if no device does. */
 static ferryi_device *
 managing_device(const ferry_context *context)
 {

@@ -2,14 +2,13 @@
 #ifndef FERRYI_MANAGED_H
 #define FERRYI_MANAGED_H
 
-/* Managed memory: one replica for all places, whose pages the driver moves. Ferry passes hints to
- * the driver only on request. */
+/* Managed memory is one replica for all places, whose pages the driver moves. Ferry passes hints to
+ * the driver only if the program asks for this. */
 
 #include "src/buffer/buffer.h"
 
 /* Asks the driver to move the pages of a range to a place. The request is queued on `timeline`,
- * which belongs to the device that moves the pages. Fails with UNSUPPORTED if this device takes no
- * hints. */
+ * whose device moves the pages. Fails with UNSUPPORTED if this device accepts no hints. */
 ferry_status ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place,
                                      ferryi_timeline *timeline);
 

@@ -19,7 +19,8 @@ struct arguments {
     size_t count;
 };
 
-/* `key` is a string literal and `value` a struct ferryi_trace_text. */
+/* Adds a text argument to a trace entry. `key` is a string literal, and `value` is a struct
+ * ferryi_trace_text. */
 #define add_text(arguments, key, value)                                                            \
     ((arguments)->list[(arguments)->count++] =                                                     \
          (struct ferryi_trace_argument)FERRYI_TRACE_TEXT(key, value))
@@ -41,8 +42,8 @@ add_buffer(struct arguments *arguments, const char *name, uint32_t id)
     add_number(arguments, "id", id);
 }
 
-/* Fills in the arguments of a trace entry for a use: the buffer, the range, the access and the
- * place. */
+/* Fills in the arguments of a trace entry for a use of a buffer: the buffer, the range, the access
+ * and the place. */
 static void
 describe_use(struct arguments *out, const ferryi_store *store, size_t begin, size_t end,
              uint8_t access, int place)
@@ -156,8 +157,8 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 
 /* -- pieces of one transfer -------------------------------------------------------------------- */
 
-/* Returns the offset of an address in the replica of its store. The claim of the transfer keeps the
- * replica at its address, so the difference is not negative. */
+/* Returns the offset of an address in the replica to which it belongs. The transfer's claim keeps
+ * the replica at its address, so the offset is never negative. */
 static size_t
 offset_of(ferryi_store *store, int place, const void *memory)
 {

@@ -3,32 +3,32 @@
 #define FERRYI_OBSERVE_H
 
 /*
- * Records events of buffers in the trace of a traced context. All functions are called without
- * locks, except for ferryi_observed_store(). It may be called under the store's lock, and copies
- * what a later entry needs.
+ * Functions that record events of buffers in the trace of a traced context. They are called without
+ * locks. Only ferryi_observed_store() may be called under the store's lock; it copies the data that
+ * a later entry needs.
  *
- * The stores of a traced context have FERRYI_STORE_TRACED set in their word, so that opening and
- * closing a scope misses the hit path. scope.c then tries the same hit with the bit set. So a scope
- * that would be a hit without the trace is a hit with it, even inside callbacks.
+ * In a traced context, the state word of each store contains FERRYI_STORE_TRACED, so that opening
+ * and closing a scope misses the hit path. scope.c then tries the hit path again, and ignores this
+ * bit. So a scope that is a hit without the trace is a hit with it, even inside callbacks.
  */
 
 #include "src/buffer/access.h"
 #include "src/transfer/batch.h"
 
-/* Records the creation of a store with its size, and assigns an id to the store. */
+/* Records the creation of a store and its size, and assigns an id to the store. */
 void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
-/* Records that the function `call` opened a scope. */
+/* Records that the function named `call` opened a scope. */
 void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind,
                          int place, const ferryi_timeline *timeline, uint64_t id, const char *call);
 void ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim,
                               uint64_t id, enum ferryi_close how);
-/* Records the close of an access that did its work up to `done_end`. An access without a reason
- * belongs to a scope; an access with a reason belongs to a call. */
+/* Records that an access was closed after it used the bytes up to `done_end`. An access without a
+ * reason belongs to a scope; an access with a reason belongs to a call. */
 void ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
                           size_t done_end, enum ferryi_close how);
-/* Records that the program pinned a replica to keep its address. */
+/* Records that the program took a hold on a replica, which keeps the replica's address. */
 void ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end);
-/* Records a transfer of several pieces, of which the first `done` bytes were copied. */
+/* Records a transfer of several pieces. The first `done` bytes of the transfer were copied. */
 void ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces,
                            size_t count, size_t done, const char *reason);
 void ferryi_observe_launch(const ferry_context *context, const char *kernel,
@@ -40,7 +40,7 @@ struct ferryi_observed_store {
 };
 
 struct ferryi_observed_store ferryi_observed_store(const ferryi_store *store);
-/* Records that eviction freed a block of `bytes` bytes at the place. */
+/* Records that an eviction freed a block of `bytes` bytes at the place. */
 void ferryi_observe_eviction(const ferry_context *context,
                              const struct ferryi_observed_store *store, int place, size_t bytes);
 

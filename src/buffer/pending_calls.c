@@ -10,16 +10,16 @@
 #define YIELDS_BEFORE_TIMELINES 64
 #define FIRST_ROOM              8 /* number of entries in a new log */
 
-/* One range in the log. */
+/* An entry of the log: the use of one range. */
 struct ferryi_pending_call {
     size_t begin, end;
     uint8_t place;
-    bool reads;    /* whether it is a launch with READ or UPDATE */
-    bool is_write; /* whether it is a launch with UPDATE or OVERWRITE */
-    bool replaces; /* whether it is a committed write */
-    bool pending;  /* whether it is a launch that has not ended */
-    bool failed;   /* whether it is a launch whose host function failed or was not called */
-    bool poisoned; /* whether it is a launch that reads lost bytes */
+    bool reads;    /* whether the entry is a launch with READ or UPDATE */
+    bool is_write; /* whether the entry is a launch with UPDATE or OVERWRITE */
+    bool replaces; /* whether the entry is a committed write */
+    bool pending;  /* whether the entry is a launch that has not ended */
+    bool failed;   /* whether the entry is a launch whose host function failed or was not called */
+    bool poisoned; /* whether the entry is a launch that reads lost bytes */
 };
 
 static struct ferryi_pending_calls *
@@ -57,7 +57,8 @@ entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
     return &pending_calls->log[pending_calls->first + index];
 }
 
-/* Returns the log entry of a use, or NULL if the use has no entry or the entry was removed. */
+/* Returns the log entry of a launch's use of a range. Returns NULL if the use has no entry or its
+ * entry was removed. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static struct ferryi_pending_call *
 entry_of(const struct ferryi_body_use *use)
@@ -68,8 +69,8 @@ entry_of(const struct ferryi_body_use *use)
                : entry_at(pending_calls, use->number - pending_calls->first_number);
 }
 
-/* Makes room for one more entry. If more than half of the log is free at its start, moves the
- * entries to the start. Otherwise enlarges the log. */
+/* Makes room for one more log entry. If more than half of the log's array is unused at its start,
+ * moves the entries to the start. Otherwise enlarges the array. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static bool
 make_room(struct ferryi_pending_calls *pending_calls)
@@ -91,7 +92,8 @@ make_room(struct ferryi_pending_calls *pending_calls)
     return true;
 }
 
-/* Appends an entry to the log. Returns the number of the entry, or 0 if memory is short. */
+/* Appends an entry to the log. Returns the number of the entry, or 0 if no memory can be allocated.
+ */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static uint64_t
 append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call entry)
@@ -102,9 +104,9 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call en
     return pending_calls->first_number + pending_calls->count++;
 }
 
-/* Removes entries from the start of the log, up to the first pending launch that writes or was
- * poisoned. A pending launch that only reads can be removed, because without older entries it can
- * no longer be poisoned. */
+/* Removes entries from the start of the log. Stops at the first pending launch that writes or was
+ * poisoned. A pending launch that only reads needs no entry once all older entries are gone,
+ * because nothing can poison it any more. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -128,10 +130,10 @@ drop_first_entries(struct ferryi_pending_calls *pending_calls)
 }
 
 /*
- * Applies the failed write of [begin, end) to the entries from `index` on. A launch that reads some
- * of these bytes is poisoned. A committed write removes the bytes that it replaced from the failed
- * range. If `loses` is true, the remaining bytes are marked as lost. Entries at other places are
- * skipped, because a launch at a different place read a different replica.
+ * Applies the failed write of [begin, end) to the log entries from `index` on. A launch that reads
+ * some of these bytes is poisoned. Bytes that a later committed write replaced are removed from the
+ * failed range. If `loses` is true, the remaining bytes are marked as lost. Entries at other places
+ * are skipped, because their launches read other replicas.
  */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
@@ -147,8 +149,8 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
             continue;
         size_t left_end = ferryi_max_size(entry->begin, begin),
                right_begin = ferryi_min_size(entry->end, end);
-        /* Recursion handles the smaller part, so its depth is at most the number of bits of a
-         * size_t. */
+        /* The recursive call handles the smaller part. Its depth is therefore at most the number of
+         * bits of a size_t. */
         if (left_end - begin < end - right_begin) {
             spread(pending_calls, index + 1, begin, left_end, place, loses);
             begin = right_begin;
@@ -188,8 +190,8 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
     ferryi_store_unlock(store);
 }
 
-/* Returns the store's struct with a reference for the caller, or NULL if memory is short. The first
- * call creates the struct. */
+/* Returns the store's struct of pending calls, and adds a reference for the caller. The first call
+ * creates the struct. Returns NULL if no memory can be allocated. */
 static struct ferryi_pending_calls *
 obtain(ferryi_store *store)
 {
@@ -208,8 +210,8 @@ obtain(ferryi_store *store)
     return pending_calls;
 }
 
-/* Returns whether the access reads lost bytes. Bytes that are covered by open writes of the same
- * stream do not count as lost. */
+/* Returns whether the access reads lost bytes. Bytes that an open write of the same stream covers
+ * do not count as lost. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_lost(const ferryi_store *store, const struct ferryi_access *access)
@@ -228,8 +230,8 @@ is_lost(const ferryi_store *store, const struct ferryi_access *access)
     return false;
 }
 
-/* Fails if the map has lost bytes in the access's range. The map contains the losses of launches
- * that have ended; the losses of pending launches are found in the log. */
+/* Fails if bytes of the access's range are marked as lost in the map. The map contains only the
+ * losses of launches that have ended. For pending launches the log is checked. */
 static ferry_status
 check_lost(const struct ferryi_access *access)
 {
@@ -252,7 +254,8 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access,
 {
     struct ferryi_pending_calls *pending_calls = use->pending_calls;
     ferry_status status = entry->reads ? check_lost(access) : FERRY_OK;
-    /* A launch that only reads, with no pending write before it, needs no entry. */
+    /* A launch that only reads needs no entry if the log is empty, because no earlier write can
+     * poison it. */
     if (status != FERRY_OK || (pending_calls->count == 0 && !entry->is_write))
         return status;
     use->number = append(pending_calls, *entry);
@@ -301,14 +304,15 @@ ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 void
 ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
 {
-    /* Uses on a stream without a number are recorded on the join timeline of the stream's place. */
+    /* A use on a stream without a number is recorded on the join timeline of the stream's place. */
     if (!ferryi_timeline_is_numbered(timeline))
         timeline = timeline->order->joins[timeline->place];
     if (timeline && use->is_write)
         atomic_fetch_or(&use->pending_calls->timelines, UINT64_C(1) << timeline->number);
 }
 
-/* Poisons the launches that read bytes of failed launches that have not ended yet. */
+/* Poisons launches that read bytes of failed launches. Only failed launches that have not ended yet
+ * are considered. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_failing(struct ferryi_pending_calls *pending_calls)
@@ -386,8 +390,8 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
     struct ferryi_pending_calls *pending_calls =
         atomic_load(&ferryi_store_cold_of(store)->pending_calls);
     ferryi_mutex_lock(&pending_calls->mutex);
-    /* If memory is short the entry is missing. A later failure then marks more bytes as lost than
-     * necessary, but never fewer. */
+    /* The result is ignored. If no memory can be allocated for the entry, a later failure marks
+     * more bytes as lost than necessary, but never fewer. */
     if (pending_calls->places & FERRYI_PLACE_BIT(place))
         (void)append(pending_calls,
                      (struct ferryi_pending_call){
@@ -423,10 +427,9 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * The loop is necessary because the wait for a write's sync point ends when the host function
- * returns, slightly before the launch is marked as ended. If the replica was freed in the meantime,
- * it has no sync point. So after some tries the loop waits for the timelines of the launches
- * instead.
+ * Waits in a loop, because a write's sync point is complete slightly before its launch is marked as
+ * ended. If a replica was freed meanwhile, its write has no sync point to wait for. So after some
+ * tries, the loop waits for the timelines of the launches instead.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)
@@ -440,8 +443,8 @@ ferryi_pending_calls_wait(ferryi_store *store)
             status = ferryi_timelines_wait(
                 &store->context->order, NULL,
                 atomic_load(&atomic_load(&ferryi_store_cold_of(store)->pending_calls)->timelines));
-        /* An error of the wait is not reported here, because the caller's next use of the device
-         * fails with the same error. */
+        /* An error of the wait is not returned here. The caller's next use of the device fails with
+         * the same error. */
         if (status == FERRY_OK && ferryi_pending_calls_are_pending(store))
             ferryi_yield();
     }

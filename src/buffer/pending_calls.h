@@ -3,11 +3,11 @@
 #define FERRYI_PENDING_CALLS_H
 
 /*
- * Kernels of a store whose host functions have not run yet.
+ * Tracks kernels that use a store and whose host functions have not run yet.
  *
- * A launch commits its writes when the device accepts it, but its host function may fail later. A
- * failure marks the bytes that the launch wrote as lost, as a lost device does. Three rules keep
- * this correct:
+ * The writes of a launch are committed when the device accepts the launch, but its host function
+ * may fail later. A failure marks the bytes that the launch wrote as lost, as a lost device does.
+ * Three rules keep this correct:
  *
  * - A thread that must move bytes of the store first waits until every pending launch that writes
  *   the store has ended.
@@ -15,23 +15,24 @@
  *   of their commits. The log begins with the oldest launch that has not ended. A launch adds one
  *   entry for each range that it uses.
  * - When a launch fails, the log is read from the launch's entry to the end. A later launch that
- *   reads bytes of the failed write is poisoned: its host function is not called, and it fails in
- *   the same way. Bytes that a later write replaced are removed from the failed range. The
+ *   reads bytes of the failed write is poisoned: its host function is not called, and the launch
+ *   fails in the same way. Bytes that a later write replaced are removed from the failed range. The
  *   remaining bytes are lost.
  *
- * A write at a different place needs no entry, because the failure loses only the replica at the
- * launch's place. A resize needs no entry, because the lost range is cut to the length of the
- * store, and bytes added later have no replica that could be lost. A scope's write also has no
- * entry if the scope was still open when a later scope of its stream relied on it. Such a write is
- * lost together with the bytes that it overwrote. Handling a failure takes time proportional to the
- * number of entries after the launch's entry, up to the first entries that replace all of its
- * range.
+ * Three kinds of changes need no entry. A write at a different place needs none, because the
+ * failure loses only the replica at the launch's place. A resize needs none, because the lost range
+ * is cut to the length of the store, and bytes added later have no replica that could be lost. A
+ * scope's write has no entry if the scope was still open when a later scope of its stream relied on
+ * it. Such a write is lost together with the bytes that it overwrote.
  *
- * While launches that write are pending, the store's word has FERRYI_STORE_PENDING_CALLS set, and
- * scopes on the store take the slow path.
+ * Handling a failure takes time proportional to the number of entries after the launch's entry. The
+ * walk ends early once later entries have replaced all of the launch's range.
  *
- * The struct outlives the store. Its mutex keeps the store alive while the struct uses the store.
- * The mutex is locked before the store's lock.
+ * While launches that write are pending, the store's state word contains
+ * FERRYI_STORE_PENDING_CALLS, and scopes on the store take the slow path.
+ *
+ * The struct outlives the store. While the struct uses the store, the struct's mutex keeps the
+ * store alive. The mutex is locked before the store's lock.
  */
 
 #include "src/buffer/access.h"
@@ -41,64 +42,69 @@ struct ferryi_pending_call;
 FERRYI_MUTEX_CLASS(ferryi_pending_calls_mutex);
 
 struct ferryi_pending_calls {
-    /* number of references: one of the store, and one for each use by a launch */
+    /* number of references: one by the store, and one by each use of a range by a launch */
     atomic_int references;
-    _Atomic uint32_t pending; /* number of log entries of launches that write and have not ended */
-    /* bits of all timelines on which launches that write were ever queued */
+    /* number of log entries that belong to launches that write and have not ended */
+    _Atomic uint32_t pending;
+    /* bit set of all timelines on which launches that write were ever queued */
     _Atomic uint64_t timelines;
     struct ferryi_pending_calls_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pending_calls_mutex) struct {
         ferryi_store *store;  /* NULL after the store is freed */
         ferryi_places places; /* places at which launches in the log write */
         struct ferryi_pending_call *log;
-        /* index of the first entry, number of entries, capacity of the log */
+        /* index of the first log entry; number of log entries; capacity of the log */
         size_t first, count, room;
-        uint64_t first_number; /* number of the first entry; entries are numbered consecutively */
-        uint32_t failing;    /* number of log entries of launches that failed and have not ended */
+        /* number of the first log entry; entries are numbered consecutively */
+        uint64_t first_number;
+        uint32_t failing; /* number of log entries that belong to launches that failed and have not
+                             ended */
         ferry_status status; /* status of the newest failure */
-        char *text;          /* message of the newest failure; NULL if memory was short */
+        char *text; /* message of the newest failure; NULL if no memory could be allocated for it */
     };
 };
 
 /* One range that a launch uses. */
 struct ferryi_body_use {
     struct ferryi_pending_calls *pending_calls;
-    uint64_t number; /* number of the use's log entry; 0 if it has none */
+    uint64_t number; /* number of the log entry of this use; 0 if this use has no entry */
     bool is_write;
 };
 
 /*
  * Registers a launch's use of a range. The launch's claim on the range is open. The first call
- * creates the store's struct. From now on, a write counts as pending. Fails if bytes that the
- * launch reads are lost, or if memory is short. ferryi_pending_calls_end() must end the use, even
- * after a failure.
+ * creates the store's struct. After this call, a write counts as pending. Fails if bytes that the
+ * launch reads are lost, or if no memory can be allocated. The caller must end the use with
+ * ferryi_pending_calls_end(), even after a failure.
  */
 ferry_status ferryi_pending_calls_begin(const struct ferryi_access *access,
                                         struct ferryi_body_use *out);
-/* Marks the write of an accepted launch in the log as committed, so that it replaces earlier
- * writes. Called just before the map is changed. */
+/* Marks the write of an accepted launch as committed in the log, so that it replaces earlier
+ * writes. Called just before the write is committed to the map. */
 void ferryi_pending_calls_commit(const struct ferryi_body_use *use);
-/* Records the timeline on which the use was queued, so that ferryi_pending_calls_wait() can wait
- * for it. */
+/* Records the timeline on which the launch was queued, so that ferryi_pending_calls_wait() can wait
+ * for this timeline. */
 void ferryi_pending_calls_queued(const struct ferryi_body_use *use,
                                  const ferryi_timeline *timeline);
-/* Called when the launch is about to run. If the launch's input was poisoned, returns the status of
- * the failure that poisoned it, and its message in `text`. Otherwise returns FERRY_OK. */
+/* Checks the input of a launch that is about to run. If an earlier failure poisoned the input,
+ * returns the status of that failure and writes its message to `text`. Otherwise returns FERRY_OK.
+ */
 ferry_status ferryi_pending_calls_input(const struct ferryi_body_use *use, char *text,
                                         size_t text_bytes);
-/* Marks the launch as failed. Called before work that is queued behind the launch runs. */
+/* Marks a launch as failed. Must be called before work runs that is queued behind the launch. */
 void ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status status,
                                const char *text);
-/* Ends the use, after the launch has ended and its write was committed or withdrawn. If the launch
- * failed, marks those bytes of its write as lost that no later write replaced. */
+/* Ends a launch's use of a range. The launch has ended, and its write was committed or withdrawn.
+ * If the launch failed, those bytes of its write are marked as lost that no later write replaced.
+ */
 void ferryi_pending_calls_end(struct ferryi_body_use *use);
-/* Logs that something other than a host function overwrites the range at the place. Called without
- * the store's lock, before the map is changed. */
+/* Logs a write that was not made by a host function and that overwrites the range at the place.
+ * Called without the store's lock, before the map is changed. */
 void ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, size_t end);
-/* Detaches the struct from the store, which is being freed. */
+/* Detaches the struct of pending calls from a store that is being freed. */
 void ferryi_pending_calls_cut(ferryi_store *store);
 
-/* Waits until every launch that writes the store and was queued before this call has ended. Called
+/* Waits until all launches have ended that write the store and were queued before this call. Called
  * without locks. The caller's claims prevent new launches on its range. */
 void ferryi_pending_calls_wait(ferryi_store *store);
 static inline bool

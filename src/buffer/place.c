@@ -10,10 +10,11 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
-/* Functions that mark, invalidate, evict and hold replicas, for code that keeps raw pointers. */
+/* Calls for programs that keep raw pointers: they mark, invalidate, evict and hold replicas. */
 
-/* The access uses `timeline` only if it belongs to the place of the wrapped memory. Otherwise the
- * host waits, and the caller orders `timeline`. */
+/* Copies newer bytes to wrapped memory. If `timeline` belongs to the place of the wrapped memory,
+ * the copies are queued on it. Otherwise the host waits for the copies, and the caller orders
+ * `timeline`. */
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
@@ -86,8 +87,8 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* Marks the range as written at the place. The write was queued on `timeline`. NULL means that the
- * host wrote, or that the write is complete. */
+/* Marks the range as written at the place. The write was queued on `timeline`. If `timeline` is
+ * NULL, the host wrote the range, or the write is already complete. */
 static ferry_status
 mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
@@ -176,9 +177,9 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
 
 /* -- freeing replicas -------------------------------------------------------------------------- */
 
-/* Returns the place to which a replica's bytes are copied before it is freed. For a device's
- * replica this is the host. For the host's replica it is a device, preferably one that has a
- * replica. */
+/* Returns the place to which a replica's bytes are copied before the replica is freed. For the
+ * replica of a device this is the host. For the host replica it is a device, preferably one that
+ * has a replica. */
 static int
 fallback_of(ferryi_store *store, int place)
 {
@@ -203,8 +204,8 @@ ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, fe
     return false;
 }
 
-/* Finds the next part of [at, end) that is current only at `place`. Returns false if there is none.
- */
+/* Finds the next part of [at, end) that is current only at `place`. Returns false if there is no
+ * such part. */
 static bool
 find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
 {
@@ -242,9 +243,9 @@ ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
     return status;
 }
 
-/* Fails because the replica cannot be freed while its address is in use. Returns BUSY if a lease
- * uses the address, because the lease ends without this caller. Returns INVALID_STATE for a hold or
- * a wrap, which the program must end. */
+/* Fails because a replica that must not move cannot be freed. Returns BUSY if a lease uses its
+ * address, because the lease can end without this caller. Returns INVALID_STATE for a hold or a
+ * wrap, which the program itself must end. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
@@ -257,8 +258,8 @@ refuse_to_evict(ferryi_store *store, int place)
                        store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
-/* Returns whether the replica's memory must stay, because it is pinned or belongs to the program.
- */
+/* Returns whether the memory of a replica must not be freed, because it is pinned or belongs to the
+ * program. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_kept(const ferryi_store *store, int place)
@@ -266,9 +267,9 @@ is_kept(const ferryi_store *store, int place)
     return store->copies[place].pins > 0 || store->borrowed_place == place;
 }
 
-/* Marks the claimed range as stale at the claim's place. Bytes that only this place holds are
- * copied to a different place first. If the range is the whole store, frees the memory unless it
- * must stay. */
+/* Marks the claimed range as stale at the claim's place. First copies bytes that are current only
+ * there to a different place. If the claim covers the whole store, frees the replica's memory,
+ * unless it is pinned or belongs to the program. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {
@@ -281,7 +282,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
         return status;
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
-    /* A pin takes no claim, so a pin may have been added since the first check. */
+    /* A pin can be added without a claim, so the pins are checked again. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
     if (!refuses && range.begin < range.end) {
@@ -326,8 +327,8 @@ is_read_only_at(ferryi_store *store, int place)
     return is_read_only;
 }
 
-/* Fails because read-only wrapped memory cannot be invalidated: the next use at its place would
- * write to it. */
+/* Fails because read-only wrapped memory cannot be invalidated. The next use at its place would
+ * have to write to this memory. */
 static ferry_status
 refuse_to_forget(const ferryi_store *store, int place)
 {

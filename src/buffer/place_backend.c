@@ -7,7 +7,7 @@
 #include "src/debug/debug.h"
 #include "src/transfer/engine.h"
 
-/* The functions with which the context's pools allocate and free memory. */
+/* Functions with which a context's pools allocate and free memory. */
 
 static ferry_status
 device_memory_alloc(void *user, size_t bytes, void **out)
@@ -24,8 +24,8 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
-/* Page-locked memory of pools and auto-pinned replicas share one limit. If a pool needs room,
- * replicas are unlocked. */
+/* The page-locked memory of pools and the auto-pinned replicas share one limit. If a pool needs
+ * room below the limit, auto-pinned replicas are unlocked. */
 static ferry_status
 pinned_memory_alloc(void *user, size_t bytes, void **out)
 {
@@ -68,8 +68,8 @@ system_memory_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* An auto-pinned block is usually unlocked when it is freed. This call unlocks a block that is
- * still page-locked. */
+/* Frees system memory. An auto-pinned block is usually unlocked before. If the block is still page-
+ * locked, this call unlocks it first. */
 static ferry_status
 system_memory_free(void *user, void *memory, size_t bytes)
 {
@@ -155,7 +155,7 @@ device_with(ferry_context *context, uint64_t capability)
     return NULL;
 }
 
-/* Sets the functions that allocate and free memory of the backend's kind. */
+/* Sets the functions that allocate and free the backend's kind of memory. */
 static void
 choose_callbacks(const ferry_context *context, struct ferryi_place_backend *user,
                  struct ferryi_pool_backend *out)

@@ -13,7 +13,7 @@
 const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned",
                                                                    "pageable", "managed"};
 
-/* Opens the pool's allocation log. `*out` is NULL if the context has none. */
+/* Opens the allocation log of a pool. Sets `*out` to NULL if the context has no such log. */
 static ferry_status
 open_allocation_log(const ferry_context *context, int place, ferry_memory_kind kind,
                     ferryi_allocation_log **out)
@@ -47,7 +47,7 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
                                         .place = place,
                                         .kind = kind,
                                         .name = name};
-    /* All places share managed memory, so none of its replicas can be evicted. */
+    /* Managed memory has no eviction, because all places share its one replica. */
     if (kind != FERRY_MEMORY_MANAGED)
         config.holders = (struct ferryi_pool_holders){
             .evict = ferryi_evict,
@@ -83,7 +83,7 @@ ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind, fer
     return status;
 }
 
-/* Checks the kind and the place of a pool, and replaces FERRY_MEMORY_DEFAULT by the default kind of
+/* Checks the kind and the place of a pool. Replaces FERRY_MEMORY_DEFAULT with the default kind of
  * the place. */
 static ferry_status
 check_pool_kind(const ferry_context *context, int place, ferry_memory_kind *kind, const char *what)
@@ -207,7 +207,8 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
     return FERRY_OK;
 }
 
-/* Removes the program's pool from the list. Returns NULL if the pool is not in the list. */
+/* Removes a pool that the program created from the list. Returns NULL if the pool is not in the
+ * list. */
 static struct ferryi_place_own_pool *
 disown(ferry_context *context, const ferry_pool *pool)
 {
@@ -249,7 +250,7 @@ ferry_pool_destroy(ferry_pool **pool)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-/* Destroys pools that the program created and did not destroy. */
+/* Destroys the pools that the program created but did not destroy. */
 static void
 close_own_pools(ferry_context *context)
 {

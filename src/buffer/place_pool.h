@@ -2,8 +2,8 @@
 #ifndef FERRYI_PLACE_POOL_H
 #define FERRYI_PLACE_POOL_H
 
-/* The pools of a context: one for each place and kind of memory. Each pool is created when it is
- * first used. */
+/* Pools of a context. There is one for each place and kind of memory, and each is created when it
+ * is first used. */
 
 #include "src/pool/pool.h"
 #include "src/stream/shell.h"
@@ -13,12 +13,13 @@ extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
 
 /* The source of a pool's memory. */
 struct ferryi_place_backend {
-    ferryi_device *device; /* device that allocates; NULL for system memory */
+    ferryi_device *device; /* device that allocates the memory; NULL for system memory */
     ferry_memory_kind kind;
-    ferryi_engine *engine; /* engine whose list of page-locked memory is updated */
+    /* engine whose list of page-locked memory the backend keeps up to date */
+    ferryi_engine *engine;
     ferry_context *context;
     int place;
-    /* in a traced context: the functions that the traced ones call */
+    /* in a traced context: the original functions, which the traced functions call */
     struct ferryi_pool_backend untraced;
     _Atomic uint64_t traced_bytes;
 };
@@ -37,21 +38,21 @@ FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                                          struct ferryi_pool_config *config);
 
-/* Bytes in all pools of a place. `limited` is the part of `reserved` that counts against the limit
- * of the place; page-locked and managed memory have separate limits. */
+/* Sizes of all pools of a place, in bytes. `limited` is the part of `reserved` that counts against
+ * the limit of the place. Page-locked and managed memory have separate limits. */
 struct ferryi_place_bytes {
     size_t live, cached, reserved, limited;
 };
 void ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out);
 
-/* Counters of the pools of a place since their creation. */
+/* Counters of the pools of a place, since the pools were created. */
 struct ferryi_pool_work {
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };
 void ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out);
-/* Sets the counters of all pools to zero, including pools that the program created. */
+/* Sets the counters of all pools of a context to zero, including pools that the program created. */
 void ferryi_place_pools_reset_stats(ferry_context *context);
-/* Destroys all pools, including those that the program created and did not destroy. */
+/* Destroys all pools of a context, including those that the program created but did not destroy. */
 void ferryi_place_pools_close(ferry_context *context);
 
 #endif

@@ -11,13 +11,13 @@
 /* A snapshot of all buffers of a context, and the text that describes them. */
 
 struct snapshot {
-    ferry_buffer_info *infos; /* while filling, names point into `names` */
+    ferry_buffer_info *infos; /* while the snapshot is taken, names point into `names` */
     char *names;
     size_t count, room, name_bytes, name_room;
 };
 
-/* Returns whether the store has neither a reference nor a claim, so that it is about to be removed
- * from the list. Called under the list's mutex. */
+/* Returns whether the store has neither a reference nor a claim. Such a store is about to be
+ * removed from the list. Called under the list's mutex. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_going(const ferryi_store *store)
@@ -26,7 +26,7 @@ is_going(const ferryi_store *store)
 }
 
 /* Adds a store to the snapshot. Called under the list's mutex, which keeps the store and its name
- * alive. If the snapshot has no room, only counts the buffer and the bytes of its name. */
+ * valid. If the snapshot has no room left, only counts the buffer and the bytes of its name. */
 static void
 add(struct snapshot *snapshot, ferryi_store *store)
 {
@@ -85,8 +85,8 @@ clear(struct snapshot *snapshot)
     free(snapshot->names);
 }
 
-/* Takes a snapshot, which the caller must clear. Memory is allocated without the mutex. If other
- * threads have added buffers in the meantime, the snapshot is taken again with more room. */
+/* Takes a snapshot, which the caller must clear. Memory is allocated without the mutex. If buffers
+ * were added in the meantime, the snapshot is taken again with more room. */
 static ferry_status
 take_snapshot(ferry_context *context, struct snapshot *out)
 {

@@ -9,11 +9,13 @@
 #include "src/transfer/engine.h"
 
 /*
- * A resize that lengthens a buffer first allocates and fills new memory for every place with
- * current bytes. Only then it changes the buffer, so a failure leaves the buffer unchanged.
+ * Resizing of buffers. To lengthen a buffer, a resize first allocates new memory for every place
+ * with current bytes, and fills it. Only then does it change the buffer, so a failure leaves the
+ * buffer unchanged.
  */
 
-/* Allocates new memory for one replica and copies the first `kept` bytes to it. */
+/* Allocates new memory for one replica and copies the first `kept` bytes of the old replica to it.
+ */
 static ferry_status
 move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
 {
@@ -40,7 +42,7 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
     return status;
 }
 
-/* Returns the places where some of the kept bytes are current. */
+/* Returns the places where some of the bytes that a resize keeps are current. */
 static ferryi_places
 places_to_keep(ferryi_store *store, size_t kept)
 {
@@ -55,8 +57,8 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* Creates a store of `bytes` bytes, and copies the kept bytes to its replicas at these places. The
- * caller's claim excludes all other claims. */
+/* Creates a temporary store of `bytes` bytes. Copies the kept bytes to its replicas at `places`.
+ * The caller has claimed the old store, so no other access to it is open. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -82,7 +84,7 @@ copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, f
     return status;
 }
 
-/* Returns why the store cannot be resized, or NULL. */
+/* Returns the reason why the store cannot be resized, or NULL if it can. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static const char *
 why_not(const ferryi_store *store)
@@ -112,8 +114,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* A lease would have to keep the old memory, and the program could not know whether the lease
-     * uses the old or the new memory. */
+    /* A lease prevents the resize. It would have to keep the old memory, and the program could not
+     * know whether the lease uses the old or the new memory. */
     ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
     if (status != FERRY_OK)
         return status;
@@ -123,8 +125,9 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes the length, the map and the replicas together, and uses the promise of the claim. The old
- * replicas are moved to `fresh`. If `fresh` is NULL, the replicas stay. */
+/* Changes the length, the map and the replicas of a store together. Uses the claim's promise (room
+ * reserved in the map). Moves the old replicas to `fresh`. If `fresh` is NULL, the store keeps its
+ * replicas. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, ferryi_store *fresh,
@@ -142,8 +145,8 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, fe
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Resizes a store under a claim on all its bytes, so that no other call changes the length. Views
- * and pins take no claim, so they are checked again under the lock. */
+/* Resizes a store. The claim covers all bytes, so no other call can change the length. Views and
+ * pins take no claim, so they are checked again under the lock. */
 static ferry_status
 resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
 {

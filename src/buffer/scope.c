@@ -10,13 +10,13 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Scopes and their hit path. If the range is current at the place, opening and closing each take
- * one atomic exchange, and a few dozen plain loads and stores under the store's spin bit. All other
- * cases use access.c.
+ * Scopes and their hit path. The hit path opens or closes a scope whose range is current at the
+ * place. It takes one atomic exchange, and a few dozen plain loads and stores under the store's
+ * spin bit. All other cases use access.c.
  */
 
-/* Returns whether the range still fits the store, because a resize may have happened since the
- * range was computed. */
+/* Returns whether a range that was computed earlier still fits the store. A resize may have changed
+ * the store since then. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
@@ -24,7 +24,7 @@ still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
     return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
 }
 
-/* Opens a READ on the hit path; see scope_hit.h. */
+/* Opens a READ scope on the hit path; see scope_hit.h. */
 FERRYI_INLINE bool
 open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline,
               struct ferryi_scope *scope, void **out)
@@ -72,8 +72,8 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
     return open_locked(store, range, to_end, kind, place, timeline, scope, out);
 }
 
-/* Returns whether an OVERWRITE of the range misses the hit path only because the replica has no
- * memory. Called under the lock. */
+/* Returns whether an OVERWRITE of the range could use the hit path if the replica had memory.
+ * Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
@@ -83,7 +83,8 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
            range.end <= store->map.bytes;
 }
 
-/* Opens the first write to a new replica: allocates its memory, then tries the hit path. */
+/* Opens the first write to a new replica: allocates the replica's memory, then tries the hit path.
+ */
 static __attribute__((noinline)) ferry_status
 open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place,
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
@@ -157,8 +158,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     return FERRY_OK;
 }
 
-/* Opens a scope. Scopes on streams without a number do not use the hit path, because ordering such
- * a stream needs a driver call. */
+/* Opens a scope. A stream without a number does not use the hit path, because ordering such a
+ * stream needs a driver call. */
 static ferry_status
 open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
@@ -229,8 +230,8 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
     if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (open_read_hit(buffer, offset, count, NULL, body, out))
             return FERRY_OK;
-        element =
-            buffer->element; /* the same value, so that the hit path needs no register for it */
+        element = buffer->element; /* same value as the argument, which the hit path then need not
+                                      keep in a register */
         access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
@@ -282,12 +283,12 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
     if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         ferryi_timeline *timeline = stream->timeline;
         if (!timeline)
-            __builtin_unreachable(); /* every stream has one */
+            __builtin_unreachable(); /* every stream has a timeline */
         if (stream->plain_context == buffer->store->context &&
             open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
-        element =
-            buffer->element; /* the same value, so that the hit path needs no register for it */
+        element = buffer->element; /* same value as the argument, which the hit path then need not
+                                      keep in a register */
         access = FERRY_READ;
     }
     return open_device(buffer, element, access, stream, offset, count, body, out);
@@ -295,8 +296,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* Same as ferryi_scope_close_read() for the first use of a timeline since the last event recorded
- * on it. */
+/* Closes a READ scope in the case that ferryi_scope_close_read() excludes: the scope is the first
+ * use of its timeline since the last event was recorded on that timeline. */
 static bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
@@ -307,8 +308,8 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Commits a write if that needs no driver call, which uses the promise of its claim. The caller
- * then removes the claim. Called under the lock. */
+/* Commits a write if this needs no driver call. The commit uses the claim's promise (room reserved
+ * in the map). The caller then removes the claim. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
@@ -337,7 +338,7 @@ ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
     return close_first_read_hit(claim) || close_write_hit(store, claim);
 }
 
-/* If the scope is open, returns its claim and leaves the store locked. If it is closed, returns
+/* Returns the claim of an open scope and leaves the store locked. If the scope is closed, returns
  * NULL and leaves the store unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static struct ferryi_claim *
@@ -353,7 +354,7 @@ find_claim(const struct ferryi_scope *scope)
     return NULL;
 }
 
-/* Returns the scope's bit in claim->shares. Scopes that share a claim have one bit each. A scope
+/* Returns the bit of a scope in claim->shares. Scopes that share a claim have one bit each. A scope
  * that does not share its claim has bit 0. */
 static uint32_t
 share_of(const struct ferryi_scope *scope)
@@ -367,8 +368,8 @@ is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
-/* Marks the claim as being closed by this thread. Copies of the scope in other threads then no
- * longer match the claim, and conflicting accesses wait. Called under the lock. */
+/* Marks the claim as being closed by this thread. Other threads can then no longer close it with a
+ * copy of the scope, and conflicting accesses wait. Called under the lock. */
 static void
 take_claim(struct ferryi_claim *claim)
 {
@@ -391,8 +392,8 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* Returns whether closing this scope of a traced context would be a hit without the trace.
- * Callbacks may close the scope only if this is so. */
+/* Returns whether closing a scope of a traced context would be a hit without the trace. Callbacks
+ * may close the scope only if it would. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
@@ -412,8 +413,8 @@ closes_freely(const struct ferryi_scope *scope)
     return free;
 }
 
-/* Closes a scope. `last_use` is NULL if the last use was on the scope's own stream. If other scopes
- * share the claim, the use is recorded before this scope's share is removed. */
+/* Closes a scope. `last_use` is the timeline of the last use, or NULL for the scope's own stream.
+ * If other scopes share the claim, the use is recorded before this scope's share is removed. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
@@ -432,8 +433,9 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         bool shared = is_shared(claim, scope);
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* Wait for the call that relies on the write, because its result is not known yet. The call
-         * runs in a different thread, because callbacks cannot abandon scopes. */
+        /* Wait for the call that relies on the write, because its result is not known yet. That
+         * call runs in a different thread, because a scope cannot be abandoned within a callback.
+         */
         if (relying) {
             ferryi_store_unlock_and_park(store, 0);
             continue;
@@ -454,7 +456,7 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
     return status;
 }
 
-/* Closes a scope that ferryi_scope_close_read() does not handle. Called with the lock of
+/* Closes a scope that ferryi_scope_close_read() cannot close. The caller has locked the store with
  * ferryi_store_lock_plain(). The claim in the scope's slot may belong to a different scope. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
@@ -541,7 +543,7 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
 
 /* -- streams that Ferry does not know ---------------------------------------------------------- */
 
-/* Copies the claim of an open scope. Returns false if the scope is closed. */
+/* Copies the claim of an open scope to `*out`. Returns false if the scope is closed. */
 static bool
 find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
 {
@@ -553,8 +555,8 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Sets `*out` to the timeline for streams that Ferry does not know. If there is no such timeline,
- * waits for the device and sets `*out` to NULL, because no use needs to be recorded then. */
+/* Sets `*out` to the timeline that stands for all streams that Ferry does not know. If there is no
+ * such timeline, waits for the device and sets `*out` to NULL. Then no use needs to be recorded. */
 static ferry_status
 find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
 {
@@ -578,7 +580,7 @@ ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
         return FERRY_OK;
     }
     ferryi_timeline *timeline = NULL;
-    /* The timelines of a destroyed context are freed, and no use needs to be recorded. */
+    /* If the context was destroyed, its timelines are freed, and no use needs to be recorded. */
     if (claim.place != FERRY_PLACE_HOST && !ferryi_store_is_dead(store))
         status = find_unknown_timeline(store->context, claim.place, &timeline);
     ferry_status closed = close_how(scope, how, timeline);
@@ -615,8 +617,8 @@ ferry_scope_wait(ferry_scope *scope)
                            ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
-    /* The zeroing that was queued when the scope was opened may still run. Only the close would
-     * record this use, so it is recorded here. */
+    /* The zeroing that was queued when the scope was opened may still run. It must be recorded now,
+     * so that the wait below includes it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
     return status == FERRY_OK

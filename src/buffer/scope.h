@@ -6,14 +6,14 @@
 
 #include "src/buffer/access.h"
 
-/* How the library uses the words of a ferry_scope. If all words are 0, the scope is closed.
+/* How the library uses the words of a ferry_scope. A scope whose words are all 0 is closed.
  * Programs may copy and clear a scope, so the library keeps no pointer to it. */
 struct ferryi_scope {
     ferryi_store *store; /* NULL if the scope is closed */
-    uint64_t id;         /* id of the scope's claim, while the scope is open */
+    uint64_t id;         /* id of the scope's claim while the scope is open */
     uint32_t slot;       /* slot of the scope's claim in the store's table */
-    uint32_t share; /* number of this scope among those that share its claim; 0 if the claim is not
-                       shared */
+    uint32_t share; /* number of this scope among the scopes that share its claim; 0 if the claim is
+                       not shared */
 } __attribute__((may_alias));
 
 FERRY_STATIC_ASSERT(sizeof(struct ferryi_scope) <= sizeof(ferry_scope),
@@ -34,8 +34,8 @@ ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
-/* Returns whether the scope must reach the end of the store. It must if the program asked for the
- * rest of the buffer, because the program then relies on the buffer's count until the scope is
+/* Returns whether the scope must reach the end of the store. This is the case if the program asked
+ * for the rest of the buffer. The program then relies on the buffer's count until the scope is
  * closed. */
 FERRYI_INLINE bool
 ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
@@ -44,10 +44,13 @@ ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 }
 
 /*
- * Fast paths, called under the lock that ferryi_store_lock_plain() takes. The first opens a write,
- * or a read beside other reads, of a range that is not empty. Its timeline is NULL (the host) or
- * numbered. The second closes a scope that does not share its claim. Both return false and change
- * nothing if a transfer, an allocation or a wait is needed.
+ * Fast paths, called under the lock that ferryi_store_lock_plain() takes. Both return false and
+ * change nothing if a transfer, an allocation or a wait is needed.
+ *
+ * The first function opens a write, or a read beside other reads. The range is not empty. The
+ * timeline is numbered, or NULL for the host.
+ *
+ * The second function closes a scope that does not share its claim.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
@@ -56,8 +59,8 @@ bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bo
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim);
 
-/* Opens a scope at a place without a stream. On return no queued work uses the bytes in a
- * conflicting way. */
+/* Opens a scope at a place without a stream. Before it returns, it waits for all queued work that
+ * uses the bytes in a conflicting way. */
 ferry_status ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element,
                                      ferry_access access, int place, size_t offset, size_t count,
                                      struct ferryi_scope *scope, void **out);

@@ -8,7 +8,8 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
-/* Opening several scopes at once: all of them or none. Overlapping ranges share a claim. */
+/* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share a claim.
+ */
 
 static ferry_status
 check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
@@ -30,8 +31,8 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
     return status;
 }
 
-/* Fills `wanted` with the arguments whose ranges are not empty. `index[i]` is the position of
- * argument i in `wanted`, or SIZE_MAX if its range is empty. */
+/* Fills `wanted` with the arguments whose ranges are not empty. `index[i]` is the index of argument
+ * i in `wanted`, or SIZE_MAX if its range is empty. */
 static ferry_status
 collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline,
         struct ferryi_access *wanted, size_t *index, size_t *out_used)
@@ -59,8 +60,9 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
     return FERRY_OK;
 }
 
-/* Assigns the scope a share of its claim. Scopes of one ferry_scope_open_all() have the shares 1, 2
- * and so on. Share 0 belongs to scopes that do not share their claim, which the hit path closes. */
+/* Gives the scope its share number. The scopes that share a claim have the numbers 1, 2 and so on.
+ * Number 0 means that the scope does not share its claim, so that the hit path may close the scope.
+ */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
@@ -102,7 +104,7 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
     }
 }
 
-/* Returns whether each merged range contains at most as many scopes as a claim has shares. */
+/* Returns whether no merged range contains more scopes than can share a claim. */
 static bool
 shares_suffice(const size_t *group, size_t used)
 {

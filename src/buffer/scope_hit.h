@@ -3,15 +3,15 @@
 #define FERRYI_BUFFER_SCOPE_HIT_H
 
 /*
- * The hit path of READ scopes, under the lock of ferryi_store_lock_plain(). scope.c and lease.c
- * compile these functions inline to avoid a call.
+ * The hit path of READ scopes. Its functions are called under the lock that
+ * ferryi_store_lock_plain() takes. scope.c and lease.c inline them to avoid a call.
  */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
 
-/* Same as ferryi_store_copy() for the timeline's place. */
+/* Same as ferryi_store_copy() for the place of the timeline. */
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
@@ -20,8 +20,8 @@ ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
                               : (unsigned)timeline->place];
 }
 
-/* Returns whether the last write of the replica is known to precede later work on the timeline
- * (NULL: the host), without a driver call. Called under the lock. */
+/* Returns whether the replica's last write is known to precede later work on the timeline. NULL
+ * means the host. Makes no driver call. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy,
@@ -49,7 +49,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
         if (last > all)
             return false;
     }
-    /* If the sum overflowed, it is less than the offset, so this check fails too. */
+    /* If the sum overflowed, it is less than the offset. This check then fails, too. */
     if (offset >= last || slot >= store->claim_capacity)
         return false;
     struct ferryi_claim *claim = &store->claims[slot];
@@ -74,11 +74,10 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 }
 
 /*
- * The fast path for the most common case: a READ of a buffer of which all bytes are current at the
- * place, while no write is open. Everything that it calls is inlined, and the slow path needs few
- * of its arguments, so that the compiler saves few registers. `timeline` is NULL (the host) or
- * plain. A resize changes the count under the lock, so a range that is checked under the lock stays
- * valid.
+ * The fast path of the most common case: a READ of a buffer whose bytes are all current at the
+ * place, while no write is open. All called functions are inlined, and the slow path needs few
+ * arguments. So the compiler saves few registers. `timeline` is plain, or NULL for the host. The
+ * range is checked under the lock. A resize needs the same lock, so the checked range stays valid.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
@@ -89,7 +88,7 @@ ferryi_scope_open_read(const ferry_buffer *buffer, ferryi_store *store, size_t o
           (timeline ? timeline->place_bit : FERRYI_PLACE_BIT(FERRY_PLACE_HOST))) ||
         store->write_claims > 0)
         return false;
-    /* A place that holds current bytes has memory for these bytes. */
+    /* The place has current bytes, so its replica has memory. */
     struct ferryi_place_copy *copy =
         timeline ? ferryi_scope_copy(store, timeline) : &store->copies[0];
     return ferryi_scope_can_read(store, copy, timeline) &&
@@ -104,8 +103,8 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Returns whether the use may be recorded without a driver call. This is not so if the close must
- * record an event, or if the timeline is no longer alive. Called under the lock. */
+/* Returns whether the use can be recorded without a driver call. It cannot if the close must record
+ * an event, or if the timeline is no longer alive. Called under the lock. */
 FERRYI_INLINE bool
 ferryi_scope_notes_freely(const struct ferryi_claim *claim)
 {
@@ -113,9 +112,9 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Records the end of a READ that does not share its claim. The READ was made by the host, or by a
- * timeline that was used since its last event. Otherwise returns false. The caller then removes the
- * claim. Called under the lock. */
+/* Records the end of a READ by the host, or by a timeline that was used since its last event. The
+ * READ must not share its claim. In all other cases returns false. After a success, the caller
+ * removes the claim. Called under the lock. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {

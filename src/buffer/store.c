@@ -16,12 +16,13 @@
 #include "src/buffer/pending_calls.h"
 #include "src/debug/debug.h"
 
-/* Freed stores are cached with their tables of claims, the room in their maps and their reference
- * to the context. So a new temporary buffer allocates only the memory of its replicas. Under the
- * address sanitizer stores are not cached, so that the sanitizer finds uses after free. */
+/* Whether freed stores are cached for reuse. A cached store keeps its table of claims, the room in
+ * its map and its reference to the context. So a new temporary buffer allocates only the memory of
+ * its replicas. The address sanitizer needs real frees to find uses after free, so under it stores
+ * are not cached. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
-#define SPARE_CLAIMS 64 /* larger tables are not cached */
+#define SPARE_CLAIMS 64 /* a store with a larger table of claims is not cached */
 
 static void
 free_memory(ferryi_store *store)
@@ -32,7 +33,8 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Zeroes the store but keeps its allocations. retire() has already zeroed the cold members. */
+/* Zeroes the store's members but keeps its allocations. retire() has already zeroed the cold
+ * members. */
 static void
 clean(ferryi_store *store, size_t total)
 {
@@ -93,7 +95,7 @@ make_name(const char *name, struct ferryi_store_cold **out)
                        name);
 }
 
-/* Adds to the list a store that has neither a handle nor a replica yet. */
+/* Adds a store to the context's list. The store has no handle and no replica yet. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 list(ferry_context *context, ferryi_store *store)
@@ -236,8 +238,8 @@ call_on_release(const ferryi_store *store, void *memory)
     ferryi_last_error_restore(&kept);
 }
 
-/* Returns the timeline that waits for the last uses of wrapped memory, or NULL if the host waits.
- */
+/* Returns the timeline that is to wait for the last uses of wrapped memory. Returns NULL if the
+ * host is to wait. */
 static ferryi_timeline *
 release_timeline(const ferryi_store *store)
 {
@@ -253,7 +255,8 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
 }
 
 /* Notifies the owner of borrowed memory that all uses of the memory are complete, or that the
- * owner's stream waits for them. If the stream cannot wait, the host waits. */
+ * owner's stream waits for them. If the stream cannot wait, the host waits before the notification.
+ */
 static void
 release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 {
@@ -271,7 +274,8 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
 static void
 release_copies(ferryi_store *store)
 {
-    /* no handle is left, or the context is being destroyed and all work is complete */
+    /* the lock is not needed: no handle is left, or the context is being destroyed and all work is
+     * complete */
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = store->copies[place];
@@ -283,7 +287,8 @@ release_copies(ferryi_store *store)
             release_borrowed(store, &copy);
         }
     }
-    /* Wrapped memory of zero bytes may have no address. Its owner was not notified above. */
+    /* Wrapped memory of zero bytes may have the address NULL, for which no owner was notified
+     * above. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold && cold->on_release)
         release_borrowed(store, &(struct ferryi_place_copy){0});
@@ -293,12 +298,13 @@ release_copies(ferryi_store *store)
     }
 }
 
-/* Ends a wrap: copies newer bytes to the wrapped memory, as unwrap does. A failure is logged,
- * because it cannot be returned to a caller. */
+/* Ends a wrap: copies newer bytes to the wrapped memory, just as an unwrap does. A failure is
+ * logged, because no caller could receive it. */
 static void
 end_wrap(ferryi_store *store)
 {
-    ferryi_claim_is_held(); /* no claim is open, but the length of wrapped memory never changes */
+    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
+                               changes */
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 ||
         ferryi_store_is_dead(store))
@@ -312,8 +318,8 @@ end_wrap(ferryi_store *store)
             ferryi_store_name(store), ferry_last_error());
 }
 
-/* Removes a store from the list before its on_release callback runs, so that no other thread finds
- * the store. */
+/* Removes a store from the context's list. Called before the store's on_release callback runs, so
+ * that no other thread finds the store meanwhile. */
 static void
 unlist_wrap(ferry_context *context, ferryi_store *store)
 {
@@ -322,7 +328,8 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Returns whether `cold` contains only counters, so that no thread can still be reading it. */
+/* Returns whether the cold members contain only counters. Then no other thread can still be reading
+ * them. */
 static bool
 is_spare(const struct ferryi_store_cold *cold)
 {
@@ -330,8 +337,8 @@ is_spare(const struct ferryi_store_cold *cold)
                      atomic_load(&cold->number) == 0);
 }
 
-/* Removes the store from the list. If there is room, and no thread can still be reading the store's
- * name, caches the store for reuse and returns true. */
+/* Removes the store from the list. If the cache has room, and no thread can still be reading the
+ * store's name, puts the store into the cache and returns true. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -371,8 +378,8 @@ ferryi_store_free(ferryi_store *store)
     if (context->inherited)
         return;
     if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED) {
-        /* Clear the bit, so that removing the claim that end_wrap() takes does not free the store a
-         * second time. */
+        /* end_wrap() takes a claim. While FERRYI_STORE_DOOMED is set, removing that claim would
+         * free the store a second time. So the bit is cleared first. */
         ferryi_store_lock(store);
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
@@ -389,8 +396,8 @@ ferryi_store_free(ferryi_store *store)
     ferryi_pending_calls_cut(store);
     release_copies(store);
     if (!retire(context, store)) {
-        /* The quarantined store keeps the name, so that a late use of its handle can be reported.
-         */
+        /* The quarantined store keeps its name, so that a late use of its handle can be reported by
+         * name. */
         store->first.identity = FERRYI_BUFFER_GONE;
         ferryi_quarantine_free(context->debug, store, free_header);
     }
@@ -406,7 +413,7 @@ ferryi_store_retain_living(ferryi_store *store)
     ferryi_store_lock(store);
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
-    if (living) /* from now on, dropping this reference frees the store, and removing the last claim
+    if (living) /* from now on, dropping the new reference frees the store; removing the last claim
                    does not */
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
@@ -414,7 +421,8 @@ ferryi_store_retain_living(ferryi_store *store)
     return living;
 }
 
-/* Returns the name of the public call that opens such a scope, for traces and messages. */
+/* Returns the name of the public call that opens a scope with this access at this place, for traces
+ * and messages. */
 const char *
 ferryi_scope_call(int access, int place)
 {
@@ -455,8 +463,8 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     ferryi_store_unlock(store);
 }
 
-/* Logs an error because the program destroys a buffer while scopes are open on it. These scopes
- * keep the store alive. */
+/* Logs an error because the program destroys a buffer that has open scopes. These scopes keep the
+ * store alive. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_open_scopes(ferryi_store *store)
@@ -478,11 +486,12 @@ ferryi_store_release(ferryi_store *store)
 {
     ferryi_store_lock(store);
     assert(store->references > 0);
-    /* If the store is dead, the end of its context has already reported the open scopes. */
+    /* If the store is dead, its open scopes were already reported when the context was destroyed.
+     */
     if (store->references == 1 && store->claim_count > 0 && !ferryi_store_is_dead(store))
         report_open_scopes(store);
-    /* Wait for running calls, so that the wrap of wrapped memory ends here. Otherwise it could end
-     * later in a different thread, when the caller may already have freed the memory. */
+    /* Wait for running calls, so that the wrap ends during this call. Otherwise a different thread
+     * could end the wrap later, when the caller may already have freed the memory. */
     if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
         !ferryi_store_is_dead(store))
         ferryi_access_outlast_calls(store);
@@ -522,7 +531,8 @@ ferryi_store_kill(ferryi_store *store)
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
-    /* Timelines are freed with the context. Scopes that are closed later then record no use. */
+    /* Timelines are freed with the context, so the claims must not refer to them. Scopes that are
+     * closed later record no use. */
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
         store->claims[slot].timeline = NULL;
     ferryi_store_unlock(store);
@@ -533,8 +543,8 @@ void
 ferryi_store_after_fork(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    /* Members that another thread was changing at the fork are not freed. Afterwards the store is
-     * empty, and its lock is not held. */
+    /* Members that another thread may have been changing at the fork are not freed. They are
+     * cleared, so the store becomes empty and its lock is free. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold) {
         atomic_store(&cold->pending_calls, NULL);

@@ -3,9 +3,9 @@
 #define FERRYI_STORE_H
 
 /*
- * The store: the bytes of one base buffer. It holds the valid map, up to one replica per place
+ * A store holds the bytes of one base buffer. It has the valid map, up to one replica per place
  * (struct ferryi_place_copy), and the claims on ranges that are in use. Handles (buffers and views)
- * are windows on a store and keep the store alive; so do open scopes.
+ * are windows on a store. Handles and open scopes keep the store alive.
  *
  * One 64-bit word with a spin bit protects all members for a few loads and stores. No driver call,
  * allocation, wait or callback happens while the spin bit is held. When the map has many segments
@@ -15,19 +15,20 @@
  *
  * While the lock is not held, another thread may change the length, the map and the addresses of
  * the replicas. A resize changes all three in one hold of the lock, under a claim on the whole
- * store. Therefore a range that was computed from a handle's count is only a request. Code that
+ * store. A range that was computed from a handle's count may therefore be out of date. Code that
  * claims the range, retains it for a view or takes a snapshot compares the range with the length
  * under the lock. From then on the range stays valid only as long as the claim, the view or the
- * hold of the lock. Likewise the address of a replica is read under the lock. It stays valid as
- * long as a claim on its place, or a pin.
+ * hold of the lock. The address of a replica is also read under the lock. The address stays valid
+ * as long as a claim on its place, or a pin.
  *
  * A claim is one of three kinds: an open scope of a user (HELD), a scope that is being opened
  * (MOVING), or the claim of a running call (CALL). Conflicts are detected by comparing claims. A
- * conflict with a HELD claim fails with BUSY; for the other kinds the caller waits.
+ * conflict with a HELD claim fails with BUSY. In a conflict with a claim of the other kinds, the
+ * caller waits.
  *
- * Every replica records its last write as a sync point, and its readers since then as a set of
- * timelines (timeline.h). The sync point of a new write is stored only when its timeline is ordered
- * after the previous write. So one sync point is enough.
+ * Every replica records its last write as a sync point, and the readers since that write as a set
+ * of timelines (timeline.h). The sync point of a new write is stored only when its timeline is
+ * ordered after the previous write. So one sync point is enough.
  */
 
 #include <ferry/buffer.h>
@@ -41,25 +42,27 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/traffic.h"
 
-/* Bits of the word. Only the thread that holds the spin bit changes the other bits. */
+/* Bits of a store's state word. Only the thread that holds the spin bit changes the other bits. */
 enum {
     FERRYI_STORE_SPIN = 1,
     FERRYI_STORE_LONG = 2,    /* lock the context's mutex before the spin bit */
-    FERRYI_STORE_MUTEXED = 4, /* the holder of the spin bit has locked this mutex */
+    FERRYI_STORE_MUTEXED = 4, /* the thread that holds the spin bit has also locked the context's
+                                 mutex for long walks */
     FERRYI_STORE_WAITERS = 8, /* a thread sleeps until a claim is removed */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
-    FERRYI_STORE_DOOMED = 32, /* no handle is left: removing the last claim frees the store */
+    FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim frees the store */
     FERRYI_STORE_PENDING_CALLS =
         64, /* kernels that write the store have not run yet (pending_calls.h) */
-    FERRYI_STORE_CHECKED = 128, /* checked run: all scopes take the slow path; constant */
+    FERRYI_STORE_CHECKED = 128, /* the store belongs to a checked run, so all its scopes take the
+                                   slow path; constant */
     FERRYI_STORE_TRACED = 256   /* scopes are traced, so they miss the hit path; constant */
 };
 
-/* Kinds of access of a claim, in addition to the public ones. */
+/* Kinds of access that a claim can have in addition to the public ones. */
 enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
 
-/* Stored in a claim as the thread of a call that waits in a helper thread's queue. No thread has
- * this id. */
+/* Thread id in the claim of a call that still waits in a helper thread's queue. No thread has this
+ * id. */
 #define FERRYI_THREAD_QUEUED 0
 
 #define FERRYI_PLACE_NONE    255 /* place of a claim that covers bytes but uses no replica */
@@ -69,19 +72,18 @@ enum ferryi_claim_state {
     FERRYI_CLAIM_MOVING,
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
-    FERRYI_CLAIM_RELYING,  /* claim of a call that was prepared on top of an open write of the same
-                              stream */
-    FERRYI_CLAIM_SCATTERED /* claim of a call on only the pieces of a list; begin and end are the
-                              bounds of all pieces */
+    FERRYI_CLAIM_RELYING,  /* claim of a call that relies on an open write of the same stream */
+    FERRYI_CLAIM_SCATTERED /* claim of a call that uses only the pieces of a list; `begin` and `end`
+                              enclose all pieces */
 };
 
-/* A range in bytes of the store, which was checked against the store's length. An empty range has
- * begin == end. */
+/* A range of bytes of a store, already checked against the store's length. An empty range has begin
+ * == end. */
 struct ferryi_range {
     size_t begin, end;
 };
 
-/* One piece of a store. The pieces of a set are sorted, disjoint and not empty. */
+/* One piece of a store. The pieces of a set are sorted and disjoint, and no piece is empty. */
 struct ferryi_interval {
     size_t begin, end;
     bool writes;
@@ -93,7 +95,7 @@ struct ferryi_interval_set {
 };
 
 #define FERRYI_CLAIM_SHARES 32
-/* value of claim_counts for one open claim in the first slot */
+/* value of claim_counts when one claim is open and it is in the first slot */
 #define FERRYI_CLAIM_ONE (UINT64_C(1) << 32 | 1)
 
 #define FERRYI_CLAIM_KIND                                                                          \
@@ -101,7 +103,7 @@ struct ferryi_interval_set {
         uint8_t access, place, state;                                                              \
         bool same_timeline_seen : 1; /* a later scope or launch on the same stream committed this  \
                                         write */                                                   \
-        bool spent : 1;  /* the claim has used its promise, or never had one; see claim.h */       \
+        bool spent : 1;  /* whether the claim has no promise left to use; see claim.h */           \
         uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
     }
 
@@ -113,76 +115,81 @@ union ferryi_claim_kind {
 struct ferryi_claim {
     size_t begin, end;
     uint64_t id;
-    ferryi_timeline *timeline; /* NULL: the host */
-    uint64_t thread; /* id of the thread that runs the call, or FERRYI_THREAD_QUEUED; for user
-                        scopes set only on per-thread streams */
+    ferryi_timeline *timeline; /* NULL means the host */
+    uint64_t thread; /* id of the thread that runs the call, or FERRYI_THREAD_QUEUED. For a user's
+                        scope it is set only on per-thread streams */
     union {
         struct FERRYI_CLAIM_KIND;
-        uint64_t kind; /* all members of the struct above as one word, so that the hit path writes
-                          and compares them at once */
+        uint64_t kind; /* all members of the struct above as one word, so that the hit path can
+                          write or compare them in one step */
     };
     uint32_t generation; /* generation of the timeline */
-    ferryi_site site;    /* call site of a scope; set only in a checked run */
+    ferryi_site site;    /* call site of the scope; set only in a checked run */
     union {
-        /* set only in SCATTERED claims; owned by the caller */
+        /* list of the claimed pieces; set only in SCATTERED claims, and owned by the caller */
         const struct ferryi_interval_set *pieces;
-        /* the replica in use; valid only in HELD claims with a timeline */
+        /* replica that the scope uses; valid only in HELD claims with a timeline */
         struct ferryi_place_copy *copy;
     };
 };
 
 struct ferryi_place_copy {
     void *pointer;
-    ferry_block *block;        /* NULL if there is no memory, or if it is borrowed */
-    ferryi_sync_point written; /* sync point of the last write; 0 if no write is pending */
-    uint64_t readers;          /* set of timelines that have read since the last write */
-    uint32_t pins; /* number of holds and leases of this place; counted here even if the place uses
-                      a different place's memory */
-    uint16_t transfers; /* number of transfers of at least 1/8 of its bytes, while it is neither
-                           pinned nor borrowed; see ferryi_store_count_transfer() */
-    bool pinned;        /* whether it was allocated as page-locked host memory */
-    bool eager; /* whether a wait for its last use was necessary, so that the next close records an
-                   event */
+    ferry_block *block; /* block of the replica's memory; NULL if the replica has no memory or the
+                           memory is borrowed */
+    /* sync point of the replica's last write; 0 if no write is pending */
+    ferryi_sync_point written;
+    uint64_t readers; /* set of the timelines that have read the replica since its last write */
+    uint32_t pins; /* number of holds and leases of this place, even if the place uses the memory of
+                      a different place */
+    uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was
+                           neither pinned nor borrowed; see ferryi_store_count_transfer() */
+    bool pinned;        /* whether the replica was allocated as page-locked host memory */
+    bool eager; /* whether a thread had to wait for the replica's last use, so that the next close
+                   records an event */
 };
 
 struct ferryi_pending_calls;
 
-/* identity of a destroyed handle that a checked run quarantines; no element has it */
+/* identity of a handle that was destroyed and quarantined in a checked run; no element has this
+ * value */
 #define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead)
 
-/* A window on a store. The first window is a member of the store; views are allocated. */
+/* A handle: a window on a store. The first handle is a member of the store; views are allocated. */
 struct ferry_buffer {
-    uint64_t identity; /* identity of the element, compared on every open; FERRYI_BUFFER_GONE after
-                          the handle was destroyed */
+    uint64_t identity; /* identity of the handle's element, compared at every open;
+                          FERRYI_BUFFER_GONE after the handle was destroyed */
     size_t offset;     /* offset of the window's first byte in the store */
-    /* number of elements; a resize may change it while other threads open scopes */
+    /* number of elements of the window; a resize may change it while other threads open scopes */
     _Atomic size_t count;
     struct ferryi_store *store;
     const ferry_element *element; /* interned */
     uint32_t element_bytes;
-    atomic_int references; /* number of owners; 0 after the handle was destroyed */
+    atomic_int references; /* number of owners of the handle; 0 after the handle was destroyed */
 };
 
-/* Members that most small stores do not need. They are allocated with the first replica at a
- * device, with the first lease, or when one of them is needed. */
+/* Members that most small stores do not need. They are allocated together: with the first replica
+ * at a device, with the first lease, or when one of them is needed for a different reason. */
 struct ferryi_store_cold {
     struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    struct ferry_lease *leases; /* list of live leases (lease.h); each counts in `references` and in
-                                   a replica's pins */
+    struct ferry_lease *leases; /* list of the live leases (lease.h). Each lease counts in
+                                   `references` and in the pins of a replica */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t lease_count;
     char *name; /* name of the buffer, or NULL; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
-    atomic_bool is_import;    /* whether on_release is an imported deleter, which may drop the last
-                                 reference to the context */
+    atomic_bool is_import;    /* whether on_release is the deleter of an import. Such a deleter may
+                                 drop the last reference to the context */
     ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; if NULL, the
                                  host waits */
     ferry_status lost_status;
-    char *lost_text; /* why bytes were lost; NULL if no reason is stored */
-    /* kernels that have not run yet (pending_calls.h); NULL until the first such kernel */
+    char *lost_text; /* reason why bytes were lost; NULL if no reason is stored */
+    /* kernels whose host functions have not run yet (pending_calls.h); NULL until the first such
+     * kernel */
     _Atomic(struct ferryi_pending_calls *) pending_calls;
-    _Atomic uint32_t number; /* the store's id in the context's trace, constant; 0 if not traced */
+    /* id of the store in the context's trace; constant; 0 if the store is not traced */
+    _Atomic uint32_t number;
 };
 
 typedef struct ferryi_store {
@@ -190,15 +197,15 @@ typedef struct ferryi_store {
     union {
         struct {
             FERRYI_GUARDED_BY(ferryi_store_spin)
-            /* number of open claims; index after the last open slot */
+            /* number of open claims; index after the last slot with an open claim */
             uint32_t claim_count, claim_high;
         };
         FERRYI_GUARDED_BY(ferryi_store_spin)
-        uint64_t claim_counts; /* both counts as one word; the hit path adds FERRYI_CLAIM_ONE to it
-                                  to open a claim */
+        uint64_t claim_counts; /* claim_count and claim_high as one word; to open a claim, the hit
+                                  path adds FERRYI_CLAIM_ONE */
     };
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    /* number of slots in the table; number of open claims that are not READ */
+    /* number of slots in the table of claims; number of open claims that are not READ */
     uint32_t claim_capacity, write_claims;
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t exists; /* set of places that have a replica */
     uint32_t shared;                                      /* set of places that use copies[0] */
@@ -209,14 +216,14 @@ typedef struct ferryi_store {
     struct ferry_buffer first; /* the handle that was created with the store */
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t references; /* number of handles and leases */
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    uint32_t visited;       /* value of next_id when eviction last visited the store (evict.c) */
+    uint32_t visited;       /* value of next_id at the last visit by an eviction (evict.c) */
     uint8_t memory;         /* a ferry_memory_kind */
     uint8_t borrowed_place; /* place of the wrapped memory, or FERRYI_PLACE_NONE */
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
-    _Atomic ferryi_site site; /* call site of the creation in a checked run; FERRYI_SITE_NONE until
-                                 the first handle exists */
+    _Atomic ferryi_site site; /* in a checked run: call site of the store's creation;
+                                 FERRYI_SITE_NONE until the first handle exists */
     _Atomic(struct ferryi_store_cold *) cold; /* NULL if not allocated */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
     struct ferryi_store *next, *prev; /* the context's list, newest first */
@@ -226,8 +233,8 @@ typedef struct ferryi_store {
 
 /* -- life -------------------------------------------------------------------------------------- */
 
-/* Creates a store. If `listed` is true, the store can be found by its name and evicted from, and is
- * reported if it outlives the context. */
+/* Creates a store. If `listed` is true, the store is in the context's list: it can be found by its
+ * name, its replicas can be evicted, and it is reported if it outlives the context. */
 ferry_status ferryi_store_create(ferry_context *context, size_t bytes,
                                  const ferry_buffer_options *options, bool listed,
                                  ferryi_store **out);
@@ -235,41 +242,42 @@ ferry_status ferryi_store_create(ferry_context *context, size_t bytes,
 ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count);
 /* Removes the store from the context's list, if it is listed. */
 FERRYI_REQUIRES(ferryi_stores_mutex) void ferryi_store_unlist(ferryi_store *store);
-/* Frees the stores that are cached for reuse, after the context was closed. The caller keeps the
- * context's struct alive. */
+/* Frees the cached stores after the context was closed. The caller keeps the context's struct
+ * alive. */
 void ferryi_stores_clear(ferry_context *context);
 /* Adds a reference for a view or a batch that covers bytes up to `end`. The store cannot be resized
- * while the reference exists. If the store is now shorter than `end`, adds none and returns false.
- */
+ * while the reference exists. If the store is now shorter than `end`, adds no reference and returns
+ * false. */
 bool ferryi_store_retain(ferryi_store *store, size_t end);
-/* Drops a reference. If it was the last one, frees the store, or leaves this to the removal of the
- * last claim if claims are open. */
+/* Drops a reference to the store. If it was the last one, frees the store. If claims are still
+ * open, the removal of the last claim frees the store instead. */
 void ferryi_store_release(ferryi_store *store);
-/* Returns whether the running callback may drop the last reference, which frees the store. */
+/* Returns whether the running callback may drop the last reference to the store, and so free it. */
 bool ferryi_store_may_end(ferryi_store *store);
-/* Describes an open scope of the user, such as "update_host of bytes 0 to 40". For a lease adds the
- * holder, and in a checked run the call site.
+/* Describes an open scope of the user, such as "update_host of bytes 0 to 40". Adds the holder of a
+ * lease, and in a checked run the call site.
  * @return the length of the text, as snprintf() returns it */
 FERRYI_REQUIRES(ferryi_store_spin)
 int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim,
                                 char *text, size_t text_bytes);
-/* Describes all open scopes, or writes "" if none is open. Called without the lock. */
+/* Writes descriptions of all open scopes of a store, or "" if none is open. Called without the
+ * lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
-/* Frees the store, or caches it for reuse. Called without the lock, after the last reference or the
- * last claim was removed. */
+/* Frees a store, or caches it for reuse. Called without the lock, after the last reference and the
+ * last claim were removed. */
 void ferryi_store_free(ferryi_store *store);
 /*
  * Adds a reference to a listed store, even if only open scopes keep the store alive. Returns false
- * if a different thread is freeing the store and will remove it from the list. The caller holds the
- * list's mutex, so the store stays valid until the caller unlocks the mutex.
+ * if a different thread is already freeing the store. The caller holds the list's mutex. The store
+ * stays valid until the mutex is unlocked.
  */
 FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_store *store);
-/* Frees the store's memory but keeps its struct. Called when the context is destroyed and all work
- * is complete. */
+/* Frees the memory of the store's replicas but keeps the store's struct. Called when the context is
+ * destroyed and all work is complete. */
 void ferryi_store_kill(ferryi_store *store);
-/* Called in the child of a fork, where no other thread runs. Like ferryi_store_kill(), except that
- * it does not touch the parent's memory. */
+/* Same as ferryi_store_kill(), but does not touch the parent's memory. Called in the child of a
+ * fork, where no other thread runs. */
 void ferryi_store_after_fork(ferryi_store *store);
 
 /* Returns the store's cold members, or NULL if they are not allocated. */
@@ -279,11 +287,11 @@ ferryi_store_cold_of(const ferryi_store *store)
     return atomic_load_explicit(&store->cold, memory_order_acquire);
 }
 
-/* Returns the store's cold members, which the first call allocates. If memory is short, returns
- * NULL and sets no message. Threads: any. */
+/* Returns the store's cold members. The first call allocates them. If this fails, returns NULL and
+ * sets no message. Threads: any. */
 struct ferryi_store_cold *ferryi_store_make_cold(ferryi_store *store);
-/* Allocates the cold members, which contain the transfer counters. If memory is short, fails with a
- * message that begins with `what`, such as "copy to". */
+/* Allocates the cold members, which contain the transfer counters. If no memory can be allocated,
+ * fails with a message that begins with `what`, such as "copy to". */
 ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
 
 static inline const char *
@@ -301,8 +309,8 @@ ferryi_store_number(const ferryi_store *store)
     return cold ? atomic_load_explicit(&cold->number, memory_order_relaxed) : 0;
 }
 
-/* Returns the store's counters. Returns NULL if nothing was counted, because the store never had a
- * replica at a device and took part in no transfer. */
+/* Returns the store's transfer counters. Returns NULL if the store never had a replica at a device
+ * and took part in no transfer, because then nothing was counted. */
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
 {
@@ -310,9 +318,9 @@ ferryi_store_traffic(const ferryi_store *store)
     return cold ? &cold->traffic : NULL;
 }
 
-/* Sets which store's bytes a job moves, and why, for messages, traces and counters. The replicas
- * that the job uses must already exist. `offset` is the position of the job's first byte in the
- * store, or SIZE_MAX if it is unknown. */
+/* Stores in a job which store's bytes it moves, and why. Messages, traces and counters use this.
+ * The replicas that the job uses must already exist. `offset` is the position of the job's first
+ * byte in the store, or SIZE_MAX if it is unknown. */
 static inline void
 ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason,
                       size_t offset)
@@ -330,7 +338,7 @@ ferryi_store_align(const ferryi_store *store)
     return (size_t)1 << store->align_shift;
 }
 
-/* Returns the reason why bytes were lost. Called under the lock; `cold` may be NULL. */
+/* Returns the reason why bytes of a store were lost. Called under the lock; `cold` may be NULL. */
 static inline const char *
 ferryi_store_lost_text(const struct ferryi_store_cold *cold)
 {
@@ -371,14 +379,14 @@ ferryi_store_unlock(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
-/* Unlocks, and wakes the threads that wait for the removal of a claim. */
+/* Unlocks the store, and wakes the threads that wait for the removal of a claim. */
 FERRYI_RELEASES(ferryi_store_spin) void ferryi_store_unlock_waking(ferryi_store *store);
 
-/* Sets FERRYI_STORE_DEAD after the context was destroyed. Takes and releases the lock. */
+/* Marks the store as dead, because its context was destroyed. Takes and releases the lock. */
 void ferryi_store_mark_dead(ferryi_store *store);
 
 /* Unlocks the store, and sleeps until a claim is removed. Returns false if the deadline passed
- * first; a deadline of 0 means none. */
+ * first. A deadline of 0 means no deadline. */
 FERRYI_RELEASES(ferryi_store_spin)
 bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
 
@@ -388,7 +396,7 @@ ferryi_store_is_dead(const ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
 }
 
-/* Returns the number of the user's open scopes, without the claims of running calls. */
+/* Returns the number of the user's open scopes. Claims of running calls do not count. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline uint32_t
 ferryi_store_scopes(const ferryi_store *store)
@@ -408,9 +416,9 @@ ferryi_store_is_over(const ferryi_store *store)
            (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED);
 }
 
-/* Takes the lock only if the word is 0, and returns whether it did. A word of 0 means that no
- * thread waits to be woken, the store must not be freed, and no long walk is needed. The hit path
- * uses it. */
+/* Takes the store's lock only if the state word is 0, and returns whether it did. A word of 0 means
+ * three things: no thread waits to be woken, removing a claim does not free the store, and no long
+ * walk is needed. The hit path uses this function. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_store_lock_plain(ferryi_store *store)
@@ -430,8 +438,8 @@ ferryi_store_unlock_plain(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
-/* Same as ferryi_store_lock_plain() for a traced store: takes the lock only if no bit except
- * FERRYI_STORE_TRACED is set. */
+/* Same as ferryi_store_lock_plain(), for a traced store. Takes the lock only if the word contains
+ * no bit except FERRYI_STORE_TRACED. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static inline bool
 ferryi_store_lock_traced(ferryi_store *store)
@@ -461,9 +469,9 @@ ferryi_store_is_traced(const ferryi_store *store)
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * A lock class for what an open claim keeps constant: the length of the store, and the address of
- * the claimed replica. The static analysis of locks cannot see claims. Therefore functions that
- * rely on their caller's claim begin with ferryi_claim_is_held().
+ * Lock class for what an open claim keeps constant: the length of the store, and the address of the
+ * claimed replica. The static analysis of locks cannot see claims. Therefore functions that rely on
+ * their caller's claim begin with ferryi_claim_is_held().
  */
 FERRYI_LOCK_CLASS(ferryi_claim_lock);
 #define ferryi_claim_is_held() ferryi_lock_is_held(FERRYI_CLASS(ferryi_claim_lock))
@@ -504,22 +512,23 @@ ferryi_store_sharers(const ferryi_store *store, int place)
     return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
 }
 
-/* Allocates memory for the replica at `place` if it has none, and marks the replica as existing.
- * Called without the lock. */
+/* Allocates memory for the replica at `place` if it has none. Marks the replica as existing. Called
+ * without the lock. */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place);
-/* Like ferryi_store_reserve(), but the first use of new memory will be on `timeline`. Only that
- * timeline waits for the previous use of the block. */
+/* Same as ferryi_store_reserve(), but the first use of new memory will be on `timeline`. Only
+ * `timeline` waits for the previous use of the block. */
 ferry_status ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline);
-/* Allocates memory for a replica in two steps. ferryi_store_take() allocates a block of `bytes`
- * without the lock. Then ferryi_store_install() stores the block in the replica under the lock,
- * unless a different thread did so first. ferryi_store_install() returns whether the replica now
- * has memory. */
+/* ferryi_store_take() and ferryi_store_install() allocate memory for a replica in two steps.
+ * ferryi_store_take() allocates a block of `bytes` without the lock. ferryi_store_install() is
+ * called under the lock. It stores the block in the replica, unless a different thread has already
+ * done so. It returns whether the replica now has memory. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
                                ferryi_timeline *timeline, struct ferryi_place_copy *out);
-/* Ignores a block that has become too small because of a resize in the meantime. */
+/* Stores a new block in a replica, unless a resize has made the block too small or the replica
+ * already has memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
-/* Removes the memory from the replica and returns it. The caller then calls
+/* Removes the memory from a replica and returns it. The caller then passes it to
  * ferryi_store_give_back() without the lock. The memory is reused only after its uses are complete.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -527,36 +536,37 @@ struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
 void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);
 
 /*
- * Counts `bytes` transferred between the host replica and a device. Transfers of pageable memory
- * pass through the staging ring. Therefore a replica that is transferred often is page-locked.
- * Called without the lock.
+ * Counts `bytes` transferred between the host replica and a device. A host replica that is
+ * transferred often is page-locked, because transfers of pageable memory must pass through the
+ * staging ring. Called without the lock.
  */
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
 /* Returns whether the host replica has memory that is page-locked, by Ferry or by the program. */
 bool ferryi_store_is_pinned(ferryi_store *store);
 
-/* Orders later work on `timeline` after the last write of the replica, and after its readers too if
- * `writes` is true. If `timeline` is NULL, this thread waits for these uses. Called without the
- * lock. */
+/* Orders later work on `timeline` after the last write of the replica. If `writes` is true, orders
+ * it after the replica's readers, too. If `timeline` is NULL, this thread waits for these uses.
+ * Called without the lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
-/* The first records that the work queued on `timeline` so far reads the replica, the second that it
- * writes the replica. `timeline` is numbered. Called without the lock. */
+/* ferryi_store_note_read() records that the work queued on `timeline` so far reads the replica.
+ * ferryi_store_note_write() records that it writes the replica. `timeline` is numbered. Called
+ * without the lock. */
 void ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline);
 void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline);
 
-/* Marks the range as lost at `place`. Reads of bytes that were current only there then fail with
- * `status` and `text`, until the bytes are overwritten. `text` is NULL if memory was short. Called
- * without the lock; may be called from a device's thread. */
+/* Marks the range as lost at `place`. Reads of bytes that were current only at `place` then fail
+ * with `status` and `text`, until the bytes are overwritten. `text` may be NULL. Called without the
+ * lock, and possibly on a device's thread. */
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
 
-/* Makes `count` promises in the map (valid_map.h). On failure makes none. Called without the lock.
- */
+/* Makes `count` promises, each of which reserves room in the map for one change (valid_map.h). On
+ * failure makes none. Called without the lock. */
 ferry_status ferryi_store_promise(ferryi_store *store, uint32_t count);
-/* Applies `change`, which is FORGET or LOSE, to the range. If `room` is true, uses a promise of the
- * caller. Otherwise applies the change to the whole map. If the range is empty, only releases the
- * promise. */
+/* Applies a change, FORGET or LOSE, to the map. If `room` is true, changes the range and uses one
+ * of the caller's promises (room reserved in the map). If `room` is false, changes the whole map.
+ * If the range is empty, changes nothing and only releases the promise, if any. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
                            size_t end, bool room);

@@ -9,14 +9,14 @@
 #include "src/transfer/engine.h"
 
 /* Only replicas larger than this are auto-pinned. Smaller replicas do not start on a page boundary,
- * and gain little. */
+ * and would gain little. */
 #define PIN_ABOVE ((size_t)64 << 10)
-/* A transfer is counted only if it moves at least 1/8 of the replica, because the cost of page-
- * locking is proportional to the size of the whole replica. */
+/* A transfer counts towards auto-pinning only if it moves at least 1/8 of the replica. Page-locking
+ * always covers the whole replica, so a few small transfers are not worth its cost. */
 #define COUNTED_PART 8
 
-/* Returns whether the store's host memory is allocated as page-locked memory. If no device can pin
- * memory, a buffer of pinned memory has ordinary memory and is reported as such. */
+/* Returns whether the store's host memory is to be page-locked. If no device can pin memory, a
+ * buffer of pinned memory has ordinary memory and is reported as such. */
 static bool
 is_pinned_memory(const ferryi_store *store)
 {
@@ -41,9 +41,9 @@ pool_for(ferryi_store *store, int place, ferry_pool **out)
         context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
 }
 
-/* Allocates a block. For a device replica, `timeline` waits for earlier uses of the block. It is
- * the timeline of the first use, or NULL to use a timeline of the engine. A host replica gets only
- * an idle block. */
+/* Allocates a block for a replica. A block for a device may still be in use: then `timeline` waits
+ * for its earlier uses. `timeline` is the timeline of the first new use, or NULL for a timeline of
+ * the engine. A block for the host is always idle. */
 static ferry_status
 take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
            struct ferryi_place_copy *out)
@@ -65,8 +65,8 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes,
                               ferryi_store_name(store), store->context->names[place]);
-    /* The previous use of the block may still be running. The first write to this replica must then
-     * wait for it. */
+    /* The previous use of the block may still be running. Recording a write here makes the first
+     * write to this replica wait for that use. */
     if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))
         out->written = ferryi_timeline_sync_point(timeline);
     /* `pinned` means page-locked host memory, so it is false for managed memory and for memory of a
@@ -82,8 +82,8 @@ home_of(const ferryi_store *store, int place)
     return ferryi_store_same_memory(store, place, 0) ? 0 : place;
 }
 
-/* Allocates the counters before the store has its first replica that can take part in a counted
- * transfer. */
+/* Allocates the transfer counters, if the new replica can take part in a transfer that is counted.
+ */
 static ferry_status
 make_counters(ferryi_store *store, int home)
 {
@@ -110,7 +110,7 @@ bool
 ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
 {
     struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
-    /* A resize may have made the block too small in the meantime. */
+    /* A resize may have made the block too small since it was allocated. */
     if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
         fresh->pins = copy->pins;
         *copy = *fresh;
@@ -136,8 +136,8 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
         bool there = ferryi_store_install(store, place, &fresh);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock(store);
-        /* Frees the block if a different thread installed one first, or if the block is too small
-         * by now. */
+        /* If the block was not installed, free it. A different thread may have installed its own
+         * block first, or a resize may have made this block too small. */
         ferryi_store_give_back(store->context, &fresh);
         if (there)
             return FERRY_OK;
@@ -147,7 +147,7 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
     }
 }
 
-/* Returns whether a place that shares the memory has a pin. A pin is added before memory is
+/* Returns whether a place that uses the same memory has a pin. A pin is added before memory is
  * allocated, so a place with a pin may have no replica yet. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
@@ -201,7 +201,7 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
                   whole > PIN_ABOVE && bytes >= whole / COUNTED_PART;
-    /* The first transfer after `pin_after` counted transfers pins the replica. */
+    /* The replica is pinned by the first transfer after `pin_after` counted transfers. */
     bool due = counts && copy->transfers >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->transfers < UINT16_MAX)
@@ -210,7 +210,7 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
                                      due ? copy->block->bytes : 0);
     ferryi_store_unlock(store);
-    /* The caller's claim keeps the replica at its address. If pinning fails, it is tried again
+    /* The caller's claim keeps the replica at its address. If the pinning fails, it is tried again
      * after about `pin_after` more transfers. */
     if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
         ferryi_store_lock(store);

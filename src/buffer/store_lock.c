@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Above these numbers of segments or claims, walks under the lock take so long that other threads
- * should sleep instead of spin. */
+/* Above this number of segments or claims, a store counts as crowded. Walks under its lock then
+ * take so long that other threads should sleep instead of spin. */
 #define CROWDED_SEGMENTS   64
 #define CROWDED_CLAIMS     32
 
@@ -10,9 +10,10 @@
 
 /* -- parking --- */
 
-/* A thread that waits for a claim reads the epoch with park_epoch() while it holds the store's
- * lock. Then it sleeps in park() until the epoch changes. park() returns false if the deadline
- * passed first; a deadline of 0 means none. */
+/* A thread that waits for a claim uses an epoch, which changes when claims are removed. It reads
+ * the epoch with park_epoch() while it holds the store's lock. Then it sleeps in park() until the
+ * epoch has changed. park() returns false if the deadline passed first. A deadline of 0 means no
+ * deadline. */
 
 static uint64_t
 park_epoch(ferry_context *context)
@@ -56,8 +57,8 @@ long_lock(ferryi_store *store)
     return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
 }
 
-/* Takes the spin bit, and sets the bits `extra` in the same step. Returns false without the spin
- * bit if one of the `stop` bits is set. */
+/* Takes the spin bit of a store, and sets the bits `extra` in the same step. If one of the bits
+ * `stop` is set, returns false without taking the spin bit. */
 static bool
 take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
 {

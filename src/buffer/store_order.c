@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Returns whether one of these uses was on the user's stream. After a wait for such a use, the next
- * use records its event early, so that a wait for it does not include work that is queued later. */
+/* Returns whether the write or one of the readers was on a stream of the user. After a wait for
+ * such a use, the next use records its event early. A later wait then does not include work that is
+ * queued after that use. */
 static bool
 is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
 {
@@ -14,8 +15,8 @@ is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
     return false;
 }
 
-/* Waits for the readers. A lost device reads no more, so when the host waits, it skips lost readers
- * and reports them in `*out_lost`. */
+/* Waits for the readers of a replica. A lost device reads no more. So if the host waits, it skips
+ * readers on lost devices and returns them in `*out_lost`. */
 static ferry_status
 wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t readers,
                  uint64_t *out_lost)
@@ -54,7 +55,7 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     if (status != FERRY_OK || timeline)
         return status;
 
-    /* The host waited, so these uses are complete for every timeline. */
+    /* The host waited, so these uses are complete for all timelines. */
     ferryi_store_lock(store);
     copy = ferryi_store_copy(store, place);
     if (ferryi_sync_point_is_done(order, copy->written))
@@ -66,8 +67,8 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     return FERRY_OK;
 }
 
-/* Returns the sync point of a use. For a retired timeline this is its closing event, which covers
- * the use because no work was queued after it. */
+/* Returns the sync point of a use on a timeline. For a retired timeline this is the closing event.
+ * It covers the use, because no work was queued after it. */
 static ferryi_sync_point
 point_use(ferryi_timeline *timeline)
 {
@@ -101,8 +102,8 @@ ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timelin
             return;
         }
         ferryi_store_unlock(store);
-        /* A different stream wrote a disjoint range in the meantime. One sync point must cover both
-         * writes, so `timeline` waits for the other write. */
+        /* A different stream has meanwhile written a disjoint range of the replica. The replica has
+         * one sync point for both writes, so `timeline` waits for the other write. */
         if (ferryi_sync_point_wait(order, timeline, other) != FERRY_OK &&
             ferryi_sync_point_wait(order, NULL, other) != FERRY_OK) {
             ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",

@@ -3,17 +3,17 @@
 #define FERRYI_WORKER_H
 
 /*
- * The context's helper threads run calls that would block their caller, such as asynchronous copies
- * from pageable memory. There is one thread for each device and direction, so that an upload does
- * not wait behind a download, and one thread for all other calls. Each thread runs its calls in the
- * order of their submission. Each call has its claims from its submission on, so calls never wait
- * for each other's claims.
+ * Helper threads of a context, which run calls that would block their caller, such as asynchronous
+ * copies from pageable memory. There is one thread for each device and direction, so that an upload
+ * does not wait behind a download. One more thread runs all other calls. Each thread runs its calls
+ * in the order of their submission. Each call has its claims before it is submitted, so calls never
+ * wait for each other's claims.
  */
 
 #include "src/stream/shell.h"
 
-/* Numbers of the threads for transfers to and from a device place. The thread for all other calls
- * has number 0. */
+/* Numbers of the helper threads for transfers to and from a device place. The helper thread for all
+ * other calls has number 0. */
 #define FERRYI_WAY_TO(place)   (2 * (unsigned)(place))
 #define FERRYI_WAY_FROM(place) (2 * (unsigned)(place) + 1)
 
@@ -25,9 +25,9 @@ struct ferryi_job {
 
 /* Returns whether the calling thread is a helper thread of any context. */
 bool ferryi_worker_is_here(void);
-/* Queues the job for its helper thread, and starts the thread if it does not run yet. */
+/* Queues a job for its helper thread. Starts the thread if it is not running yet. */
 ferry_status ferryi_worker_submit(ferry_context *context, struct ferryi_job *job);
-/* Waits until the queued calls have run, then ends the threads. */
+/* Waits until all queued calls have run, then ends the helper threads. */
 void ferryi_worker_stop(ferry_context *context);
 
 #endif

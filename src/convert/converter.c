@@ -14,10 +14,11 @@ enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 /* State of the code for one conversion pair on one device. */
 enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
 struct pair_code {
-    _Atomic enum code_state state; /* once this is READY, the members below are constant */
-    void *module;                  /* the module compiled for this pair; NULL if the image
-                                      contains the pair */
-    void *functions[ENTRIES];      /* NULL if the host's table has no such function either */
+    _Atomic enum code_state state; /* the members below are constant after this is READY */
+    void *module; /* the module that was compiled for this pair; NULL if the code of the pair is in
+                     the image */
+    void *functions[ENTRIES]; /* entry points of the pair; an entry is NULL if the host's table has
+                                 no such function either */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
@@ -29,15 +30,16 @@ struct ferryi_converter {
     struct ferryi_converter_mutex mutex; /* held while code is loaded */
     FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
         bool image_tried;
-        void *image; /* the image's module; NULL if it does not run on this device */
+        void *image; /* the module loaded from the image; NULL if the image does not run on this
+                        device */
     };
     struct pair_code codes[ferryi_number_count][ferryi_number_count];
 };
 
 /* -- what there is ----------------------------------------------------------------------------- */
 
-/* Names in the CUDA source: the line that instantiates a pair, and the prefix of the names of its
- * entry points. */
+/* Names in the CUDA source for each pair: the line that instantiates the pair, and the prefix of
+ * the names of its entry points. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
@@ -65,8 +67,8 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
-/* Returns whether conversions run on the host, in stream order, because the host can access the
- * device's memory. */
+/* Returns whether the device's conversions run on the host, in stream order. They do if the host
+ * can access the device's memory. */
 static bool
 runs_host_loops(const ferryi_device *device)
 {
@@ -76,8 +78,8 @@ runs_host_loops(const ferryi_device *device)
 
 /* -- code -------------------------------------------------------------------------------------- */
 
-/* Loads the image's module, unless an earlier attempt succeeded or failed for good. `image` stays
- * NULL if the image does not load. */
+/* Loads the image's module. Does nothing if an earlier call loaded the module or found that the
+ * image does not load on this device. In the second case `image` is NULL. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
@@ -168,8 +170,8 @@ unload(ferryi_converter *converter, void **module)
     *module = NULL;
 }
 
-/* Loads the code of a pair. If the load fails because memory is short or the device is lost, it may
- * be tried again. After any other failure it is not tried again. */
+/* Loads the code of a pair. If memory is short or the device is lost, a later call tries again.
+ * After any other failure the library does not try again. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
 load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,
@@ -191,7 +193,7 @@ load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kerne
         atomic_store_explicit(&code->state, CODE_NEVER, memory_order_relaxed);
 }
 
-/* Returns the pair's code and loads it if needed. Returns NULL if it cannot be loaded. */
+/* Returns the pair's code and loads it if necessary. Returns NULL if the code cannot be loaded. */
 static struct pair_code *
 code_of(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
 {
@@ -255,7 +257,7 @@ ferryi_converter_destroy(ferryi_converter **converter)
 
 /* -- work -------------------------------------------------------------------------------------- */
 
-/* Arguments of host loops that run in stream order. */
+/* Arguments of a host loop that runs in stream order. */
 struct host_work {
     ferryi_convert_loop *loop;
     ferryi_convert_search *search; /* or NULL */

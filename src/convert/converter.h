@@ -6,14 +6,14 @@
  * Converts arrays in a device's memory on that device. The results are bitwise equal to those of
  * src/convert/kernels.h.
  *
- * A device that runs code uses the image that nvcc compiled with the library. If there is no image,
- * or none for this device, each pair is compiled by the given compiler when it is first needed. If
- * the host can access a device's memory, the host's loops run in stream order. All other devices
+ * A device that runs code uses the image that nvcc compiled with the library. If the library has no
+ * image, or none for this device, the given compiler compiles each pair when it is first needed. If
+ * the host can access the device's memory, the host's loops run in stream order. All other devices
  * cannot convert.
  *
- * Each device has one converter, which is created and destroyed with the context. Its functions may
- * be called from any thread. Its mutex is held while code is compiled and loaded, which calls the
- * driver; no other mutex is held meanwhile.
+ * Each device has one converter, which is created and destroyed with the context. Any thread may
+ * call its functions. The converter holds its mutex while it compiles and loads code, which makes
+ * driver calls. The thread holds no other mutex during these calls.
  */
 
 #include <ferry/conversion.h>
@@ -23,9 +23,9 @@
 
 typedef struct ferryi_converter ferryi_converter;
 
-/* Compiles CUDA source to an image for a device. The caller frees the image. `refused` is 1 if the
- * driver has refused the image of the first compiler; a second compiler is then used. Fails with
- * UNSUPPORTED if there is no compiler, or no second one. */
+/* Compiles CUDA source to an image for a device. The caller frees the image. `refused` is 0 at
+ * first. It is 1 if the driver has refused the image of the first compiler, and the function must
+ * use a second compiler. Returns UNSUPPORTED if there is no such compiler. */
 typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
                                              const struct ferryi_device_properties *properties,
                                              unsigned refused, const struct ferryi_log *log,
@@ -34,30 +34,31 @@ typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
 /* Creates a converter. `compile` may be NULL. `log` must outlive the converter. */
 ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
                                      ferryi_convert_compiler *compile, ferryi_converter **out);
-/* Destroys a converter. All work of the converter must be done, and its device must still be open.
- * `*converter` may be NULL. */
+/* Destroys a converter. All work of the converter must be complete, and its device must still be
+ * open. `*converter` may be NULL. */
 void ferryi_converter_destroy(ferryi_converter **converter);
 
-/* Returns whether the device can convert this pair, and loads the pair's code if needed. A failure
- * to load is logged; a permanent one only once. Returns false if `converter` is NULL. */
+/* Returns whether the device can convert this pair, and loads the pair's code if necessary. A
+ * failure to load the code is logged. A permanent failure is logged only once. Returns false if
+ * `converter` is NULL. */
 bool ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
                           const ferry_element *to);
 
 /* Queues the conversion of `count` elements in device memory. Both arrays must be aligned to their
- * element size and must not overlap. The policy CHECK converts like SATURATE. */
+ * element size and must not overlap. The policy CHECK converts as SATURATE does. */
 ferry_status ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conversion,
                                   ferry_convert_policy policy, void *target, const void *source,
                                   size_t count, void *stream);
 
-/* Queues a search for elements that CHECK refuses. `first` points to a uint64_t in device memory
- * that contains UINT64_MAX. The search sets it to the lowest index of such an element, if there is
- * one. */
+/* Queues a search for elements that the policy CHECK refuses. `first` points to a uint64_t in
+ * device memory that contains UINT64_MAX. If there is such an element, the search writes the lowest
+ * index to *first. */
 ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The CUDA source that pairs are compiled from, the image, and the line that instantiates one pair
- * (NULL if the pair does not exist). Tests use them, too. */
+/* The CUDA source from which pairs are compiled, the image, and the line that instantiates one pair
+ * (NULL if the pair does not exist). Tests also use these. */
 extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
 extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);

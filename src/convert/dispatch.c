@@ -48,8 +48,8 @@ enum { MOST_SETS = 3 };
 static struct ferryi_convert_set sets[MOST_SETS + 1];
 static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
 
-/* Finds the instruction sets that can be used. The compiler's run-time library checks that the
- * operating system saves the wide registers. F16C is checked with cpuid, because some run-time
+/* Finds the instruction sets that this process can use. The compiler's run-time library checks that
+ * the operating system saves the wide registers. F16C is checked with cpuid, because some run-time
  * libraries do not know it. */
 static void
 find_sets(void)
@@ -68,9 +68,9 @@ find_sets(void)
 }
 
 /*
- * Returns whether wide AVX-512 registers leave the processor's clock unchanged. The first
- * processors with AVX-512 lower the clock, which also slows all other work on the core. VBMI2
- * identifies processors that do not lower it.
+ * Returns whether the use of wide AVX-512 registers leaves the processor's clock unchanged. The
+ * first processors with AVX-512 lower the clock, which slows all other work on the core as well.
+ * Processors with VBMI2 do not lower the clock.
  */
 static bool
 has_cheap_width(void)
@@ -82,8 +82,8 @@ has_cheap_width(void)
 #endif
 }
 
-/* Returns whether AVX-512 is used even if it lowers the clock, because AVX2 has hardly any
- * instructions for this type. */
+/* Returns whether the loops of this type use AVX-512 even if it lowers the clock. The wide integers
+ * do, because AVX2 has hardly any instructions for them. */
 static bool
 is_wide_integer(enum ferryi_number number)
 {
@@ -101,8 +101,8 @@ take(const struct ferryi_convert_set *set)
                 here[from][to] = (*set->table)[from][to];
 }
 
-/* Fills the table. The loops of each instruction set replace those of earlier sets. The set that
- * FERRY_CONVERT_WITH names is the last one. */
+/* Fills the table of loops. The loops of each instruction set replace those of earlier sets. Sets
+ * after the one that FERRY_CONVERT_WITH names are not used. */
 static void
 choose_loops(void)
 {
@@ -115,8 +115,8 @@ choose_loops(void)
     }
 }
 
-static pthread_once_t once =
-    PTHREAD_ONCE_INIT; /* runs once, because cpuid is slow in a virtual machine */
+static pthread_once_t once = PTHREAD_ONCE_INIT; /* the table is filled only once, because cpuid is
+                                                   slow in a virtual machine */
 
 const struct ferryi_convert_set *
 ferryi_convert_sets(void)

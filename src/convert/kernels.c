@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The conversion loops: one form for each class of pair, instantiated for the list of pairs that
- * ferry-gen generates from the built-in types. The file is compiled once for each instruction set;
- * FERRYI_CONVERT_TABLE is the name of the resulting table.
+ * The conversion loops. The file defines one form for each class of pair, and instantiates the
+ * pairs that ferry-gen lists from the built-in types. The file is compiled once for each
+ * instruction set. FERRYI_CONVERT_TABLE is the name of the table that each compilation defines.
  */
 #include "src/convert/kernels.h"
 
@@ -16,8 +16,9 @@
 #include "src/convert/vector.h"
 #endif
 
-/* Declares that iterations are independent, so that the compiler vectorises them. They are, because
- * the functions' contract forbids arrays that overlap otherwise. */
+/* Declares that the iterations of a loop are independent, so that the compiler vectorises the loop.
+ * The iterations are independent because the functions' contract forbids any other overlap of the
+ * arrays. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -26,7 +27,7 @@
 #define INDEPENDENT
 #endif
 
-/* Number of elements that a check examines before it branches on the result. */
+/* Number of elements that CHECK examines before it branches on the result. */
 enum { CHECK_BLOCK = 1024 };
 
 #define ELEMENT(name) typedef number_##name element_##name __attribute__((aligned(1), may_alias));
@@ -78,9 +79,9 @@ typedef number_complex_double element_complex_double;
 
 /*
  * Converts whole groups in vector registers. If the target is unaligned or elements remain, the
- * first and the last group overlap other groups. The target may be the source, so these two groups
- * are converted before anything is written, and stored last. An array smaller than a group is first
- * copied into a group.
+ * first and the last group overlap other groups. The target may be the source. So these two groups
+ * are converted before anything is written, and are stored last. An array that is smaller than a
+ * group is first copied into a full group.
  */
 #ifdef HAVE_LANES
 static inline size_t
@@ -134,9 +135,9 @@ unaligned_count(const void *target, size_t element_bytes)
 #endif
 
 /*
- * An array of complex numbers is converted as an array of twice as many parts, with the loops of
- * the parts. GCC 12 miscompiles a loop over the complex numbers themselves for AVX-512: under
- * TRUNCATE it rounds the last elements to nearest.
+ * An array of complex numbers is converted as an array of twice as many parts, with the loops for
+ * the parts. A loop over the complex numbers is not used, because GCC 12 miscompiles it for
+ * AVX-512: under TRUNCATE it rounds the last elements to nearest.
  */
 #define PART_OF_complex_float          float
 #define PART_OF_complex_double         double

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs one loop on an array of any length. A large target does not stay in the caches anyway.
- * Therefore its pieces are converted into a cached scratch area, and copied to the target with
+ * Runs one loop on an array of any length. A large target does not remain in the caches. Therefore
+ * pieces of the array are converted into a cached scratch area, and copied to the target with
  * stores that bypass the caches. The target's cache lines then need not be read before they are
  * written.
  *
  * The fastest strategy depends on the processor. Some processors are faster when stores alternate
- * between pages, so that several rows of memory are open at once. Others are slower, because they
- * already prefetch. If the target is narrower than the source, most of the traffic is reading, and
- * plain stores may be fastest. So parts of the first large array are converted with two strategies
- * in turn, and both are measured.
+ * between pages, so that several rows of memory are open at once. Others are slower then, because
+ * they already prefetch. If the target is narrower than the source, most of the traffic is reading,
+ * and plain stores may be fastest. So parts of the first large array are converted with two
+ * strategies alternately, and both are measured.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,22 +22,24 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM = 24 << 20, /* minimum number of bytes, read and written together; measured, because
-                               a thread's share of the last-level cache cannot be queried */
+    STREAM_FROM =
+        24 << 20, /* minimum number of bytes, read and written together; the value was measured,
+                     because a process cannot query a thread's share of the last-level cache */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
-    PAGES = 8,        /* number of pages that IN_TURN alternates between */
-    PIECE_READ = 256, /* source bytes per piece of IN_TURN; more prefetches stall */
+    PAGES = 8,        /* number of pages between which IN_TURN alternates */
+    PIECE_READ = 256, /* source bytes per piece of IN_TURN; a larger piece needs more prefetches,
+                         which stall */
     PIECE_LEAST = 64, /* elements of one group of the loop */
-    PARTS = 16,       /* number of measured parts: eight for each strategy, of which the fastest is
-                         compared */
-    PART_PAGES = 256, /* maximum number of pages of the target in a part; small, so that some parts
-                         are not disturbed by other work */
+    PARTS = 16, /* number of measured parts; each strategy converts eight parts, and the fastest
+                   ones are compared */
+    PART_PAGES = 256, /* maximum number of target pages in a part; small enough that other work does
+                         not disturb every part */
 };
 
 enum way { IN_TURN, PAGE_BY_PAGE, PLAIN, UNKNOWN };
 
-/* The part of an array that is not converted yet. */
+/* The part of an array that has not been converted yet. */
 struct stretch {
     ferryi_convert_loop *loop;
     char *target;
@@ -79,8 +81,8 @@ convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t 
     }
 }
 
-/* Converts the next `count` elements, rounded down to whole groups of pages unless the strategy is
- * PLAIN. */
+/* Converts the next `count` elements. Unless the strategy is PLAIN, `count` is rounded down to
+ * whole groups of pages. */
 static void
 convert_by(enum way way, struct stretch *stretch, size_t count)
 {
@@ -99,12 +101,12 @@ convert_by(enum way way, struct stretch *stretch, size_t count)
     _mm_sfence();
 }
 
-/* The strategy that was measured to be the fastest on this machine. Index 1 is for targets that are
- * narrower than their source. */
+/* The strategies that were measured to be the fastest on this machine. chosen[1] is for targets
+ * that are narrower than their source, chosen[0] for all others. */
 static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
 
-/* Converts the first parts of the array and returns the fastest strategy for the rest. The result
- * is not stored in `chosen` if page faults occurred, because they distort the measurement. */
+/* Converts the first parts of the array and returns the fastest strategy for the rest. Page faults
+ * distort the measurement, so the result is not stored in `chosen` if page faults occurred. */
 static enum way
 find_way(struct stretch *stretch, bool narrower)
 {
@@ -120,8 +122,9 @@ find_way(struct stretch *stretch, bool narrower)
         if (taken < best[part % 2])
             best[part % 2] = taken;
     }
-    /* IN_TURN is chosen only if it is clearly faster than PAGE_BY_PAGE, because on some machines it
-     * is much slower. PLAIN needs no such margin, because this measurement already favours it. */
+    /* IN_TURN is chosen only if it is clearly faster than PAGE_BY_PAGE, because on some machines
+     * IN_TURN is much slower. PLAIN needs no such margin, because the measurement already favours
+     * PLAIN. */
     enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
     if (ferryi_page_faults() == faults)
         atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);
@@ -134,8 +137,8 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* Returns whether stores should bypass the caches. They should not in an in-place conversion, which
- * reads the target anyway. */
+/* Returns whether stores should bypass the caches. In an in-place conversion they should not,
+ * because the target is read anyway. */
 static bool
 is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes,
                    size_t count)

@@ -2,8 +2,8 @@
 #ifndef FERRYI_CONVERT_PLACEMENT_H
 #define FERRYI_CONVERT_PLACEMENT_H
 
-/* Chooses the side, host or device, that converts during a copy: the one for which fewer bytes
- * cross the link. The functions have no state and no side effects. */
+/* Chooses the side, host or device, that converts during a copy. The chosen side is the one for
+ * which fewer bytes cross the link. The functions have no state and no side effects. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,17 +11,18 @@
 enum ferryi_convert_side { FERRYI_CONVERT_ON_HOST, FERRYI_CONVERT_ON_DEVICE };
 
 struct ferryi_convert_path {
-    bool from_device, to_device;       /* whether the source and the target are on the device */
+    /* whether the source is on the device, and whether the target is */
+    bool from_device, to_device;
     bool device_converts;              /* whether the device has code for the pair */
     size_t source_bytes, target_bytes; /* of one element */
 };
 
-/* Returns the side that converts. Returns the host if both sides cross the same number of bytes,
- * because the host's conversion overlaps with the copy of the previous chunk. Always returns the
- * host if the device cannot convert. */
+/* Returns the side that converts. If both sides cause the same number of link bytes, returns the
+ * host, because its conversion overlaps with the copy of the previous chunk. If the device cannot
+ * convert, returns the host. */
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
-/* Returns the number of bytes per element that cross the link, as the sum of both directions. */
+/* Returns the number of bytes per element that cross the link in both directions together. */
 size_t ferryi_convert_link_bytes(const struct ferryi_convert_path *path,
                                  enum ferryi_convert_side side);
 

@@ -18,8 +18,8 @@
 #include <string.h>
 #endif
 
-/* This file is compiled as C and as CUDA (through kernels.cuh). Arrays in device memory are
- * aligned; arrays in host memory need not be. */
+/* This file is compiled as C and, through kernels.cuh, as CUDA. Arrays in device memory are
+ * aligned; arrays in host memory need not be aligned. */
 #ifdef __CUDACC__
 #define SCALAR static __device__ __forceinline__
 #define UNALIGNED
@@ -30,8 +30,8 @@
 #endif
 #endif
 
-/* The types as they are stored in memory. A narrow float is stored as its bits. A stored bool may
- * have any byte value. */
+/* The number types as they are stored in memory. A narrow float is stored as an integer with its
+ * bits. A stored bool may have any byte value. */
 typedef float number_float;
 typedef double number_double;
 typedef uint16_t number_half;
@@ -125,8 +125,8 @@ SCALAR int32_t widen_bool8(number_bool8 value) { return value != 0; }
 SCALAR number_complex_float widen_complex_float(number_complex_float value) { return value; }
 SCALAR number_complex_double widen_complex_double(number_complex_double value) { return value; }
 
-/* The value of a subnormal is a multiple of 2^-24. For other values the exponent increases by 112,
- * for infinity and NaN by 224. */
+/* A subnormal half is a multiple of 2^-24. For other values the exponent increases by 112. For
+ * infinity and NaN it increases by 224. */
 SCALAR float
 widen_half(number_half value)
 {
@@ -150,12 +150,14 @@ widen_half(number_half value)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
-/* The lowest value of the target is even, and the highest is odd. So of the two ties just outside
- * the limits, only the lower one rounds into the range. */
+/* Defines the function that returns whether a float fits into an integer type after rounding. The
+ * lowest value of the type is even, and the highest is odd. So of the two ties just outside the
+ * limits, only the lower one rounds into the range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
     SCALAR bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
-/* Clamps before rounding, because the limits are exact in every float. NaN becomes 0. */
+/* Defines conversions to small integers. The value is clamped before it is rounded, because the
+ * limits are exact in every float type. NaN becomes 0. */
 #define FLOAT_TO_SMALL(working, to, type, low, high)                                                                  \
     FLOAT_FITS(working, to, type, low, high)                                                                          \
     SCALAR type working##_to_##to##_clamped(type value)                                                              \
@@ -173,7 +175,8 @@ widen_half(number_half value)
         return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                              \
     }
 
-/* INT32_MAX is not exact in binary32, so the limits are applied after rounding. */
+/* Defines conversions to int32. The limits are applied after rounding, because INT32_MAX is not
+ * exact in binary32. */
 #define FLOAT_TO_INT(working, to, type)                                                                               \
     FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                              \
     SCALAR number_int working##_to_int_nearest(type value)                                                           \
@@ -189,8 +192,8 @@ widen_half(number_half value)
         return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
     }
 
-/* Adding 2^52 rounds to nearest even. Subtracting 2^31 makes the result an int32, for which there are vector
- * instructions. */
+/* Defines conversions to uint32. Adding 2^52 rounds to nearest even. Subtracting 2^31 makes the
+ * result an int32, for which there are vector instructions. */
 #define FLOAT_TO_UINT32(working, to, type)                                                                            \
     FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
     SCALAR double working##_to_uint32_clamped(double value)                                                          \
@@ -208,8 +211,8 @@ widen_half(number_half value)
         return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
     }
 
-/* Applies the limits after rounding. Doubles of at least 2^53 are whole numbers, so rounding does
- * not change values at the limits. */
+/* Applies the limits of int64 after rounding. Doubles of at least 2^53 are whole numbers, so
+ * rounding does not change values at the limits. */
 SCALAR int64_t
 put_limits_int64(double value, int64_t inside)
 {
@@ -228,8 +231,8 @@ put_limits_int64(double value, int64_t inside)
         return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
-/* Converts values of at least 2^63 by subtracting 2^63 and adding it back as an integer. `low` is
- * the result for smaller values. */
+/* Converts values of at least 2^63 in two steps: subtracts 2^63 before the cast, and adds 2^63 back
+ * as an integer. `low` is the result for smaller values. */
 SCALAR uint64_t
 put_limits_uint64(double value, int64_t low)
 {
@@ -270,8 +273,8 @@ TO_BOOL(f64, double)
 
 /* -- binary32 to narrower floats --------------------------------------------------------------------------- */
 
-/* For magnitudes below 2^-14, adding 0.5 rounds to multiples of 2^-24. The low bits of the sum are
- * then the multiple. */
+/* For magnitudes below 2^-14, adding 0.5 rounds the magnitude to a multiple of 2^-24. The low bits
+ * of the sum are then the factor of 2^-24. */
 SCALAR number_half
 f32_to_half_nearest(float value)
 {
@@ -334,8 +337,8 @@ SCALAR double f32_to_double_nearest(float value) { return value; }
 SCALAR double f64_to_double_nearest(double value) { return value; }
 SCALAR float f64_to_float_nearest(double value) { return (float)value; }
 
-/* Steps one value back toward zero if the cast rounded away from zero. A step back from infinity
- * gives the largest finite value. */
+/* Rounds toward zero. If the cast rounded away from zero, the result is stepped back to the next
+ * value toward zero. A step back from infinity gives the largest finite value. */
 SCALAR float
 f64_to_float_toward_zero(double value)
 {

@@ -4,9 +4,10 @@
 
 /*
  * The steps of scalar.h on many elements at once: load and widen, convert to another working type,
- * saturate and store. vector_avx512.h, vector_avx2.h or vector_sse2.h defines the vector type and
- * the operations on one vector; here a group is four or eight vectors. Conversion instructions
- * return INT32_MIN for values out of range, and packing saturates; the steps rely on both.
+ * saturate and store. A group is four or eight vectors. vector_avx512.h, vector_avx2.h or
+ * vector_sse2.h defines the vector type and the operations on one vector. The steps rely on two
+ * properties: conversion instructions return INT32_MIN for values out of range, and packing
+ * saturates.
  */
 
 #define STEP static inline __attribute__((always_inline, unused))
@@ -75,8 +76,9 @@ STEP lanes_f32 lanes_odd_of_f64(lanes_f64 x) { return (lanes_f32)PAIRWISE(odd_of
 STEP lanes_f64 lanes_f64_of_i32(lanes_i32 x) { return (lanes_f64)SPLIT(low_f64_of_i32, high_f64_of_i32, x); }
 STEP lanes_f64 lanes_f64_of_f32(lanes_f32 x) { return (lanes_f64)SPLIT(low_f64_of_f32, high_f64_of_f32, x); }
 
-/* Names for groups, like the <working>_to_<target> of scalar.h. An int is converted to half through
- * binary32, because binary32 represents every int in the range of half exactly. */
+/* Names of the conversions of groups, formed like the <working>_to_<target> names of scalar.h. An
+ * int is converted to half through binary32, which represents every int in the range of half
+ * exactly. */
 #define i32_lanes_to_int8 lanes_keep
 #define i32_lanes_to_byte lanes_keep
 #define i32_lanes_to_int16 lanes_keep

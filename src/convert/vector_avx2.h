@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_AVX2_H
 #define FERRYI_CONVERT_LANES_AVX2_H
 
-/* The vector type and operations of vector.h in AVX2 and F16C. */
+/* The vector type and the operations of vector.h, implemented with AVX2 and F16C. */
 
 #include <immintrin.h>
 
@@ -27,8 +27,9 @@ STEP __m256d load_double(const char *in) { return _mm256_loadu_pd((const double 
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* The instruction returns INT32_MIN for values out of range, which is correct for those below it.
- * For values above it, an xor with all ones makes the result INT32_MAX. NaN becomes 0. */
+/* Converts to int32. The instruction returns INT32_MIN for values out of range, which is correct
+ * for values below the range. For values above the range, an xor with all ones makes the result
+ * INT32_MAX. NaN becomes 0. */
 STEP __m256i
 i32_of_f32(__m256 x)
 {
@@ -37,8 +38,8 @@ i32_of_f32(__m256 x)
     return _mm256_and_si256(_mm256_xor_si256(_mm256_cvtps_epi32(x), above), number);
 }
 
-/* Converts values whose target has at most 16 bits, so that the limit can be a float. min returns
- * its second operand if that operand is NaN. */
+/* Converts values whose target has at most 16 bits, so that the limit can be a float. If an operand
+ * is NaN, the min instruction returns its second operand. */
 STEP __m256i
 small_of_f32(__m256 x)
 {
@@ -46,7 +47,8 @@ small_of_f32(__m256 x)
     return _mm256_cvtps_epi32(_mm256_and_ps(_mm256_min_ps(_mm256_set1_ps(0x1p24f), x), number));
 }
 
-/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which later saturates to 0. */
+/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which a later step saturates to
+ * 0. */
 STEP __m256i
 unsigned_of_f32(__m256 x)
 {
@@ -87,8 +89,8 @@ STEP __m256d high_f64_of_i32(__m256i x) { return _mm256_cvtepi32_pd(_mm256_extra
 STEP __m256d low_f64_of_f32(__m256 x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 STEP __m256d high_f64_of_f32(__m256 x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 
-/* Like f64_to_float_odd(): steps one value back if the instruction rounded away from zero, then
- * sets the last bit of inexact results. */
+/* Like f64_to_float_odd(): if the instruction rounded away from zero, the result is stepped back to
+ * the next value toward zero. Then the last bit of inexact results is set. */
 STEP __m256
 odd_of_f64(__m256d low, __m256d high)
 {
@@ -115,8 +117,8 @@ STEP void store_int(char *out, __m256i x) { _mm256_storeu_si256((__m256i *)(void
 STEP void store_float(char *out, __m256 x) { _mm256_storeu_ps((float *)(void *)out, x); }
 STEP void store_double(char *out, __m256d x) { _mm256_storeu_pd((double *)(void *)out, x); }
 
-/* The instruction packs the two halves separately, so the quarters of the result are reordered
- * afterwards. */
+/* The pack instruction packs the two 128-bit halves separately, so the quarters of the result are
+ * reordered afterwards. */
 STEP __m256i pack_int16(__m256i a, __m256i b) { return _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8); }
 STEP __m256i pack_uint16(__m256i a, __m256i b) { return _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8); }
 

@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_AVX512_H
 #define FERRYI_CONVERT_LANES_AVX512_H
 
-/* The vector type and operations of vector.h in AVX-512 F, BW, DQ and VL. */
+/* The vector type and the operations of vector.h, implemented with AVX-512 F, BW, DQ and VL. */
 
 #include <immintrin.h>
 
@@ -27,8 +27,9 @@ STEP __m512d load_double(const char *in) { return _mm512_loadu_pd(in); }
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* The instruction returns INT32_MIN for values out of range, which is correct for those below it.
- * NaN becomes 0. */
+/* Converts to int32. The instruction returns INT32_MIN for values out of range, which is correct
+ * for values below the range. For values above the range the result is replaced by INT32_MAX. NaN
+ * becomes 0. */
 STEP __m512i
 i32_of_f32(__m512 x)
 {
@@ -37,15 +38,16 @@ i32_of_f32(__m512 x)
     return _mm512_mask_mov_epi32(whole, above, _mm512_set1_epi32(INT32_MAX));
 }
 
-/* Converts values whose target has at most 16 bits, so that the limit can be a float. min returns
- * its second operand if that operand is NaN. */
+/* Converts values whose target has at most 16 bits, so that the limit can be a float. If an operand
+ * is NaN, the min instruction returns its second operand. */
 STEP __m512i
 small_of_f32(__m512 x)
 {
     return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), _mm512_min_ps(_mm512_set1_ps(0x1p24f), x));
 }
 
-/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which later saturates to 0. */
+/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which a later step saturates to
+ * 0. */
 STEP __m512i
 unsigned_of_f32(__m512 x)
 {
@@ -104,8 +106,8 @@ STEP void store_int(char *out, __m512i x) { _mm512_storeu_si512(out, x); }
 STEP void store_float(char *out, __m512 x) { _mm512_storeu_ps(out, x); }
 STEP void store_double(char *out, __m512d x) { _mm512_storeu_pd(out, x); }
 
-/* The instructions pack the four quarters of each vector separately, so the parts of the result are
- * reordered afterwards. */
+/* The pack instructions pack the four quarters of each vector separately, so the parts of the
+ * result are reordered afterwards. */
 STEP __m512i
 in_order_16(__m512i packed)
 {

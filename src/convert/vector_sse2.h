@@ -2,8 +2,8 @@
 #ifndef FERRYI_CONVERT_LANES_SSE2_H
 #define FERRYI_CONVERT_LANES_SSE2_H
 
-/* The vector type and operations of vector.h in SSE2. SSE2 has no instructions for narrow floats,
- * so the operations follow the steps of scalar.h. */
+/* The vector type and the operations of vector.h, implemented with SSE2. SSE2 has no instructions
+ * for narrow floats, so these operations follow the steps of scalar.h. */
 
 #include <emmintrin.h>
 
@@ -30,7 +30,7 @@ load_byte(const char *in)
     return _mm_unpacklo_epi16(_mm_unpacklo_epi8(load_4(in), zero), zero);
 }
 
-/* Each byte is duplicated into the upper bits and then shifted down, which extends its sign. */
+/* Extends the sign of bytes. Each byte is duplicated into the upper bits and then shifted down. */
 STEP __m128i
 load_int8(const char *in)
 {
@@ -66,8 +66,8 @@ load_half(const char *in)
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* Returns INT32_MIN for values below the range, INT32_MAX for values above it and 0 for NaN, like
- * the function in vector_avx2.h. */
+/* Converts to int32. Returns INT32_MIN for values below the range, INT32_MAX for values above the
+ * range and 0 for NaN, like the function in vector_avx2.h. */
 STEP __m128i
 i32_of_f32(__m128 x)
 {
@@ -111,7 +111,7 @@ STEP __m128d high_f64_of_i32(__m128i x) { return _mm_cvtepi32_pd(_mm_unpackhi_ep
 STEP __m128d low_f64_of_f32(__m128 x) { return _mm_cvtps_pd(x); }
 STEP __m128d high_f64_of_f32(__m128 x) { return _mm_cvtps_pd(_mm_movehl_ps(x, x)); }
 
-/* Like f64_to_float_odd(). Each 64-bit mask is narrowed to its low 32-bit word. */
+/* Like f64_to_float_odd(). Each mask of 64 bits is narrowed to its low 32-bit word. */
 STEP __m128
 odd_of_f64(__m128d low, __m128d high)
 {
@@ -135,7 +135,7 @@ STEP void store_double(char *out, __m128d x) { _mm_storeu_pd((double *)(void *)o
 
 STEP __m128i pack_int16(__m128i a, __m128i b) { return _mm_packs_epi32(a, b); }
 
-/* SSE2 packs only signed values, so 2^15 is subtracted from unsigned values before packing and
+/* Packs unsigned values. SSE2 packs only signed values, so 2^15 is subtracted before packing and
  * added again afterwards. */
 STEP __m128i
 moved_down(__m128i x)

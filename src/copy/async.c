@@ -35,7 +35,7 @@ ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t by
         async->free(async);
         return status;
     }
-    /* The event has two references: one belongs to the call, the other to the caller. */
+    /* The event has two owners: the call and the caller. */
     atomic_fetch_add(&event->references, 1);
     event->bytes = bytes;
     event->is_hint = async->is_hint;
@@ -53,8 +53,8 @@ ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t by
         ferryi_access_queue(&async->claims[i]);
     ferryi_shell_retain(context);
     async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
-    /* If no worker accepts the call, it runs here. The result is the same, but this function
-     * returns later. */
+    /* If no worker accepts the call, it runs on this thread. The result is the same, but this
+     * function returns only after the call has run. */
     if (ferryi_worker_submit(context, &async->job) != FERRY_OK)
         run_job(&async->job);
     if (out)
@@ -109,8 +109,9 @@ free_copy_job(struct ferryi_async *async)
     free(async);
 }
 
-/* Returns the direction of the call's transfer, or 0 if both places share memory. The direction of
- * a READ is a guess, because other calls may move the bytes before this one runs. */
+/* Returns the number of the helper thread for the call's transfer direction, or 0 if both places
+ * share memory. The direction of a READ is a guess, because other calls may move the bytes first.
+ */
 static unsigned
 way_of(const struct ferryi_copy_call *call)
 {
@@ -133,7 +134,8 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
     job->call = *call;
-    /* The caller may free its options and its value before the call runs, so they are copied. */
+    /* The caller may free its options and its fill value before the call runs, so both are copied.
+     */
     if (call->options) {
         job->options = *call->options;
         job->call.options = &job->options;

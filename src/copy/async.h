@@ -2,7 +2,7 @@
 #ifndef FERRYI_ASYNC_H
 #define FERRYI_ASYNC_H
 
-/* Asynchronous calls: the caller's thread claims the ranges. A worker moves the bytes and finishes
+/* Asynchronous calls. The caller's thread claims the ranges. A worker moves the bytes and completes
  * the call's event. */
 
 #include "src/buffer/buffer.h"
@@ -14,34 +14,37 @@ struct ferryi_async {
     ferry_context *context;
     ferry_event *event; /* event->cancelled requests a cancel */
     ferryi_site site;   /* call site in the program, in a checked run */
-    bool is_hint; /* whether the call is a prefetch, for which lack of memory is not a failure */
+    bool is_hint;       /* whether the call is a prefetch, which does not fail if memory cannot be
+                           allocated */
     struct ferryi_access *claims;
     size_t claim_count;
     ferry_status (*run)(
         struct ferryi_async *async,
-        ferryi_sync_point *out_last); /* moves the bytes and ends the claims; sets *out_last to the
-                                         sync point of the last work on a device */
+        ferryi_sync_point *out_last); /* moves the bytes and removes the claims; sets *out_last to
+                                         the sync point of the last device work */
     void (*free)(struct ferryi_async *async);
 };
 
 /* Creates the event of a call that moves `bytes`, takes the claims, and submits the call to a
- * worker. If no worker accepts it, runs it on this thread. Frees the call, even after a failure.
- * `out` may be NULL. */
+ * worker. If no worker accepts the call, runs it on this thread. Frees the call, even after a
+ * failure. `out` may be NULL. */
 ferry_status ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t bytes,
                                 ferry_event **out);
 
 struct ferryi_copy_call;
-/* Claims the ranges of a planned copy or fill on this thread, which fixes its position in the order
- * of calls, and submits it to a worker. `out` may be NULL. */
+/* Starts a planned copy or fill asynchronously. Claims its ranges on this thread, so that later
+ * conflicting calls wait for it, and submits it to a worker. `out` may be NULL. */
 ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out);
 
-/* Runs a planned call on this thread, or starts it asynchronously if its options have an event. */
+/* Runs a planned call on this thread. If its options contain an event, starts it asynchronously
+ * instead. */
 ferry_status ferryi_async_run(struct ferryi_copy_call *call);
 
-/* Sets *out to the place of a stream argument, or to -1 if the stream is NULL. */
+/* Sets *out to the place of a stream argument. If the stream is NULL, sets *out to -1. */
 ferry_status ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what,
                                 int *out);
-/* Creates a finished event, for a call that has nothing to do. `out` may be NULL. */
+/* Creates an event that is already complete, for a call that has nothing to do. `out` may be NULL.
+ */
 ferry_status ferryi_async_finished(ferry_context *context, ferry_event **out);
 
 #endif

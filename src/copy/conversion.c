@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks the arguments of conversions between arrays, and applies the policies. src/convert has the
- * conversions of numbers; convert_copy.c converts from and to buffers.
+ * Checks the arguments of conversions between arrays, and applies the conversion policies.
+ * src/convert converts the numbers. convert_copy.c converts from and to buffers.
  */
 #include "src/copy/convert_copy.h"
 
@@ -21,8 +21,8 @@ ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
     return FERRY_OK;
 }
 
-/* Runs the program's conversion function. The function reports elements that do not fit with
- * ferry_conversion_failed(). */
+/* Runs the program's own conversion function. That function calls ferry_conversion_failed() for an
+ * element that does not fit. */
 static ferry_status
 run_own(const ferry_conversion *conversion, void *target, const void *source, size_t count,
         ferry_convert_policy policy)

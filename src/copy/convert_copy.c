@@ -9,13 +9,13 @@
 #include "src/transfer/engine.h"
 
 /*
- * Converting copies. They convert on the side for which fewer bytes are transferred: either the
- * engine converts into and out of its staging chunks, or a device converts in its own memory.
- * Checked conversions check every element before they write any.
+ * Converting copies. A copy is converted on the side where this needs the smaller transfer: the
+ * engine converts into and out of its staging chunks, or a device converts in its own memory. A
+ * checked conversion checks every element before it writes any.
  */
 
-/* Elements that the policy rejects were already found before this call, so only a program's
- * conversion function can fail here. */
+/* Converts elements. Elements that the policy rejects were already found before this call, so only
+ * the program's own conversion function can fail here. */
 static ferry_status
 run_conversion(void *target, const void *source, size_t count, const void *user)
 {
@@ -40,7 +40,7 @@ transform_of(const struct ferryi_convert_call *call)
                                      .user = call};
 }
 
-/* Returns whether the device at `place` can convert and is the better side for it. */
+/* Returns whether the device at `place` can run the conversion and is the better side to run it. */
 static bool
 device_should(ferryi_store *store, int place, const ferry_conversion *conversion, bool from_device,
               bool to_device)
@@ -50,12 +50,13 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
                                        .device_converts = true,
                                        .source_bytes = conversion->from->bytes,
                                        .target_bytes = conversion->to->bytes};
-    /* The device is queried last, because the query loads its conversion code. */
+    /* The device is queried last, because the query loads the device's conversion code. */
     return ferryi_convert_side(&path) == FERRYI_CONVERT_ON_DEVICE &&
            ferryi_device_converts(store->context, place, conversion);
 }
 
-/* Makes a job count bytes of the target, which is not a buffer and has no offset in one. */
+/* Makes a job count the bytes of its target. The target is not a buffer, so the job has no offset
+ * in a buffer. */
 static void
 count_target(struct ferryi_transfer_job *job)
 {
@@ -80,7 +81,7 @@ count_of(const struct ferryi_copy_call *call)
     return call->bytes / user->conversion->to->bytes;
 }
 
-/* Checks the elements of the source at the place where they are. */
+/* Checks the elements of the source at the place where they are stored. */
 static ferry_status
 check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
 {
@@ -91,7 +92,7 @@ check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
     return ferryi_device_convert_check(&work, source.pointer, count_of(call));
 }
 
-/* Converts within one device, within the host, or between a device and the host. */
+/* Converts elements within one device, within the host, or between a device and the host. */
 static ferry_status
 convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
         struct ferryi_memory source, struct ferryi_transfer_job *job)
@@ -109,7 +110,8 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
                                           &transform, call->main.timeline, job);
 }
 
-/* Converts from the caller's memory. Its elements were checked before the ranges were claimed. */
+/* Converts elements from the caller's memory. The elements were checked before the ranges were
+ * claimed. */
 static ferry_status
 move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
 {
@@ -127,8 +129,8 @@ move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
     return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
-/* Converts from buffer to buffer. Either both are at the same place, or the source is at the host.
- */
+/* Converts elements from buffer to buffer. Both buffers are accessed at the same place, or the
+ * source is accessed at the host. */
 static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_transfer_job *job)
@@ -153,8 +155,8 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
-/* The keep_going callback of steps that move no bytes of the result. It reports the progress of the
- * result's job. */
+/* keep_going callback of a step that moves no bytes of the result. It reports the progress of the
+ * result's job instead of the step's own progress. */
 static bool
 ask_only(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -180,7 +182,7 @@ ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_
     }
 }
 
-/* Fetches all elements into `values` and checks them there before it converts any. */
+/* Fetches all elements into `values`, checks them there, and converts them only after the check. */
 static ferry_status
 move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
 {
@@ -204,8 +206,9 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
                : status;
 }
 
-/* Runs a checked copy whose device cannot check the elements. Fetches all elements into temporary
- * memory first, so that no byte of the target changes before all are known to fit. */
+/* Runs a checked copy if the device cannot check the elements. First fetches all elements into
+ * temporary memory and checks them there. So no byte of the target changes if an element does not
+ * fit. */
 static ferry_status
 run_fetched(struct ferryi_copy_call *call)
 {
@@ -226,7 +229,7 @@ run_fetched(struct ferryi_copy_call *call)
     return status;
 }
 
-/* Plans a converting copy to the caller's memory from a place where the range is current. */
+/* Plans a converting copy to the caller's memory. It reads a place where the range is current. */
 static ferry_status
 plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
          void *target)
@@ -253,15 +256,16 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
 
-/* Returns whether both stores use host memory at this place, so that the host would convert. */
+/* Returns whether both stores use host memory at this place, so that the host would convert there.
+ */
 static bool
 host_reaches(ferryi_store *target, ferryi_store *source, int place)
 {
     return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
 }
 
-/* Plans to access source and target at the same place. If the caller chose that place and its
- * device cannot convert, the source is accessed at the host instead. */
+/* Plans to access the source and the target at the same place. If the caller chose a place whose
+ * device cannot convert, plans to access the source at the host instead. */
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, const ferry_conversion *conversion,

@@ -3,9 +3,9 @@
 #define FERRYI_CONVERT_COPY_H
 
 /*
- * conversion.c runs a conversion on host memory, either with the program's function or with the
- * loops of src/convert. convert_copy.c plans converting copies of one range; its callers have
- * checked the arguments.
+ * Conversions and converting copies. conversion.c converts host memory, either with the program's
+ * function or with the loops of src/convert. convert_copy.c plans converting copies of one range.
+ * The callers have already checked the arguments.
  */
 
 #include <ferry/conversion.h>
@@ -13,11 +13,12 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Fails with FERRY_ERROR_INVALID_ARGUMENT if `conversion` cannot run. `what` begins the message. */
+/* Fails with FERRY_ERROR_INVALID_ARGUMENT if `conversion` is not valid. `what` is the beginning of
+ * the error message. */
 ferry_status ferryi_conversion_check(const ferry_conversion *conversion, const char *what);
 
-/* Converts `count` elements as documented for ferry_convert_function. The caller has checked the
- * arguments. */
+/* Converts `count` elements, just as ferry_convert_function is documented to do. The caller has
+ * already checked the arguments. */
 ferry_status ferryi_conversion_apply(const ferry_conversion *conversion, void *target,
                                      const void *source, size_t count, ferry_convert_policy policy);
 
@@ -26,27 +27,27 @@ struct ferryi_convert_call {
     ferry_convert_policy policy; /* one of the policies, not 0 */
 };
 
-/* Plans a converting copy, just as ferryi_copy_plan() plans a plain one. `convert` must outlive the
- * call, and the ranges must not overlap. With the policy CHECK, elements in the caller's memory are
- * checked here. */
+/* Plans a converting copy, just as ferryi_copy_plan() plans a plain copy. `convert` must outlive
+ * the call, and the ranges must not overlap. If the policy is CHECK, elements in the caller's
+ * memory are checked during this call. */
 ferry_status ferryi_convert_plan(struct ferryi_copy_call *call,
                                  const struct ferryi_convert_call *convert, ferryi_store *target,
                                  struct ferryi_range to, ferryi_store *source,
                                  struct ferryi_range from, int place);
-/* Converts from host memory to host memory. The job limits the size of the parts. */
+/* Converts from host memory to host memory, in parts whose size the job limits. */
 ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source,
                                    size_t count, const struct ferryi_convert_call *convert,
                                    struct ferryi_transfer_job *job);
 
-/* The job of a step that moves no bytes of the result, such as a fetch. Cancelling the result's job
- * cancels the step, and keep_going is called with the progress of the result's job. */
+/* Job of a step that moves no bytes of the result, such as a fetch. The step is cancelled together
+ * with the result's job. keep_going is called with the progress of the result's job. */
 struct ferryi_convert_quiet {
     const struct ferryi_transfer_job *job; /* the result's job */
     ferry_copy_options options;
     struct ferryi_whole_call whole;
 };
-/* Fills in `quiet` for the result's job `job`, whose progress the step does not change. `whole` may
- * be NULL. */
+/* Fills in `quiet` from the result's job `job`. The step does not change the progress of `job`.
+ * `whole` may be NULL. */
 void ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet,
                              const struct ferryi_transfer_job *job,
                              const struct ferryi_whole_call *whole);

@@ -8,8 +8,8 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Copies and fills. One claim covers the whole call. The engine moves the bytes, and the bytes that
- * have arrived are committed. */
+/* Copies and fills. Claims on all ranges last for the whole call. The engine moves the bytes. After
+ * a failure, only the bytes that have arrived are committed. */
 
 struct ferryi_transfer_job
 ferryi_copy_job(const struct ferryi_copy_call *call)
@@ -56,7 +56,8 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
 
-/* Closes all accesses. For accesses that write, commits the first `done` bytes of the call. */
+/* Closes all accesses of a call. For accesses that write, commits the first `done` bytes of the
+ * call. */
 static ferry_status
 close_all(struct ferryi_copy_call *call, size_t done)
 {
@@ -133,8 +134,8 @@ fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
 
 /* -- out of a buffer --------------------------------------------------------------------------- */
 
-/* Copies `bytes` at offset `begin` of the buffer to the caller's memory or file. If `source` is
- * NULL, the bytes are zeros. */
+/* Copies `bytes` bytes at offset `begin` of the buffer to the caller's memory or file. If `source`
+ * has no memory, writes zeros. */
 static ferry_status
 deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes,
         ferryi_timeline *timeline, struct ferryi_transfer_job *job)
@@ -150,7 +151,7 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
                           : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
 }
 
-/* Copies a range whose bytes are all current at the same places. */
+/* Copies one segment: a range whose bytes are all current at the same places. */
 static ferry_status
 copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end,
          struct ferryi_transfer_job *job)
@@ -174,7 +175,7 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin,
                          end - begin, timeline, job);
-    /* Done even if the copy failed, because parts that are already queued may still read the
+    /* The read is recorded even if the copy failed, because queued parts may still read the
      * replica. */
     if (status != FERRY_OK && timeline)
         ferryi_store_note_read(store, place, timeline);
@@ -186,7 +187,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
-    assert(status == FERRY_OK); /* an access without a place needs no preparation */
+    /* an access without a place needs no preparation, so this cannot fail */
+    assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
@@ -205,8 +207,9 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
-/* Returns the place for both sides of a copy. The source is current there and, if possible, the
- * target is current there, too. Returns the host if the source is current nowhere. */
+/* Returns the place at which both sides of a copy are accessed. The source is current there. If
+ * possible, the target is current there, too. If the source is current nowhere, returns the host.
+ */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)
@@ -236,8 +239,8 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                                                                   .writes_all = true};
 }
 
-/* Sorts accesses that write before those that only read. Before, they are sorted by store for
- * claiming. */
+/* Compares accesses so that those that write are sorted before those that only read. For claiming,
+ * the accesses were sorted by store. */
 static int
 by_access(const void *a, const void *b)
 {
@@ -277,8 +280,8 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
         status = ferryi_place_timeline(source, place, &other);
     if (status != FERRY_OK)
         return status;
-    /* Managed memory has no timeline at this place, so the timeline of the other side is used,
-     * which is on the device. */
+    /* Managed memory has no timeline at this place. So the timeline of the other side is used,
+     * which belongs to the device. */
     timeline = timeline ? timeline : other;
     call->begin = to.begin;
     call->bytes = to.end - to.begin;

@@ -3,8 +3,8 @@
 #define FERRYI_COPY_H
 
 /*
- * A copy or fill as a struct. The caller's thread plans and claims it, which fixes its position in
- * the order of calls. Either that thread or a worker runs it.
+ * A copy or fill, as a struct. The caller's thread plans and claims it, so that later conflicting
+ * calls wait for it. Then this thread or a worker runs it.
  */
 
 #include "src/buffer/buffer.h"
@@ -15,15 +15,17 @@ struct ferryi_copy_call {
     union {
         struct ferryi_access accesses[3];
         struct {
-            struct ferryi_access main;  /* the target buffer, or the source buffer of copy_to */
-            struct ferryi_access other; /* the source buffer, or the bytes that are both written and
-                                           read (overlap.c) */
-            struct ferryi_access rest;  /* if the ranges overlap: the bytes that are only read */
+            /* access to the target buffer; in copy_to: access to the source buffer */
+            struct ferryi_access main;
+            struct ferryi_access other; /* access to the source buffer; if the ranges overlap: the
+                                           bytes that are both written and read (overlap.c) */
+            /* the bytes that are only read; used only if the ranges overlap */
+            struct ferryi_access rest;
         };
     };
     size_t access_count;
-    size_t begin; /* offset of the main access; if the ranges overlap, the offset of all written
-                     bytes */
+    size_t begin; /* offset of the main access; if the ranges overlap, offset of the first written
+                     byte */
     size_t bytes; /* bytes of the target */
     size_t from;  /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
@@ -32,37 +34,43 @@ struct ferryi_copy_call {
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
     void *target;
-    struct ferryi_file_range file; /* replaces the caller's memory unless its `file` is NULL */
+    struct ferryi_file_range file; /* file that is used instead of the caller's memory, unless its
+                                      member `file` is NULL */
     const void *value;             /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
-    /* the call of which this one is a step, and whose options apply; or NULL */
+    /* the longer call of which this call is one step, and whose options apply; NULL if there is
+     * none */
     struct ferryi_whole_call *whole;
-    bool is_hint; /* whether the call is a prefetch, for which lack of memory is not a failure */
+    bool is_hint; /* whether the call is a prefetch, which does not fail if memory cannot be
+                     allocated */
     ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 
-/* Adds an access to those that the call claims. */
+/* Adds an access to the list of those that the call claims. */
 void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                             struct ferryi_range range, uint8_t access, int place,
                             ferryi_timeline *timeline, const char *reason);
-/* Returns the job of the call. If the call is a step, returns the current job of its whole call. */
+/* Returns the transfer job of a call. If the call is a step, returns the current job of its whole
+ * call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
-/* Returns a job for an additional step that moves the same bytes and reports no progress. */
+/* Returns a transfer job for an additional step that moves the same bytes. The step reports no
+ * progress. */
 struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
-/* The `run` function of calls with a `move` function: prepares the accesses, moves the bytes and
- * closes the accesses. */
+/* `run` function of all calls that have a `move` function. Prepares the accesses, moves the bytes
+ * and closes the accesses. */
 ferry_status ferryi_copy_run_move(struct ferryi_copy_call *call);
-/* The `run` function of a copy out of a buffer: copies each segment from a place where the segment
- * is current. */
+/* `run` function of a copy out of a buffer. Copies each segment from a place where the segment is
+ * current. */
 ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
 
 /*
  * The plan functions fill in `call`. If `place` is -1, they choose a place where the target is
- * current. At most one of the two stores may be NULL. A NULL store means `call->file` if that is
- * set. Otherwise it means the caller's memory, whose range begins at its address.
+ * current. At most one of the two stores may be NULL. A NULL store stands for `call->file`, if that
+ * is set. Otherwise it stands for the caller's memory, and its range begins at the memory's
+ * address.
  */
 static inline struct ferryi_range
 ferryi_copy_memory(const void *memory)
@@ -75,11 +83,12 @@ ferry_status ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *targe
 ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store,
                                    struct ferryi_range range, const void *value, size_t value_bytes,
                                    int place);
-/* Plans a copy between ranges that overlap and are not equal, with the result of memmove(). */
+/* Plans a copy between ranges that overlap but are not equal. The result is that of memmove(). */
 ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                                           struct ferryi_range to, struct ferryi_range from,
                                           int place);
-/* Returns whether a copy has no bytes, or its source and target are the same bytes. */
+/* Returns whether a copy has nothing to do, because it has no bytes, or because its source and
+ * target are the same bytes. */
 static inline bool
 ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
                        const ferryi_store *source, struct ferryi_range from)
@@ -88,18 +97,18 @@ ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
 }
 /* Claims the accesses of a planned call and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
-/* Runs a planned call whose accesses are already claimed. */
+/* Runs a planned call on this thread. The accesses of the call are already claimed. */
 ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 
-/* Returns a place where the whole range is current, preferably the host. Returns the host if there
- * is no such place. */
+/* Returns a place where the whole range is current, preferably the host. If there is no such place,
+ * returns the host. */
 int ferryi_copy_home(ferryi_store *store, struct ferryi_range range);
 int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from);
 int ferryi_lowest_place(ferryi_places places);
 
 /* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
- * If `element` is NULL, offset and count are in the buffer's element type. */
+ * If `element` is NULL, offset and count are in elements of the buffer's type. */
 ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                                size_t count, const void *memory, const char *what,
                                struct ferryi_range *out);

@@ -7,7 +7,8 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/throttle.h"
 
-/* Large enough that the time to fill and drain the staging ring between two parts is negligible. */
+/* Size of the scratch block. It is so large that the time to fill and drain the staging ring
+ * between two parts is negligible. */
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
 bool
@@ -30,8 +31,8 @@ queue(const struct ferryi_device_conversion *work, void *target, const void *sou
                                 count, work->timeline->native);
 }
 
-/* Returns the number of elements of a part, at most `most`. The job limits the number, so that it
- * can be cancelled between two parts. */
+/* Returns the number of elements of the next part, up to `most`. The job limits the number, so that
+ * it can be cancelled between two parts. */
 static size_t
 elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job,
                  size_t most)
@@ -138,8 +139,8 @@ further(struct ferryi_memory memory, size_t bytes)
     return memory;
 }
 
-/* Converts one part through `scratch`. The scratch block contains source elements after their
- * upload, or target elements before their download. */
+/* Converts one part through a scratch block. Before a conversion on an upload, `scratch` contains
+ * the source elements. Before a download, it contains the target elements. */
 static ferry_status
 convert_part(const struct ferryi_device_conversion *work, struct ferryi_memory target,
              struct ferryi_memory source, struct ferryi_memory scratch, size_t count,

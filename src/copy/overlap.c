@@ -3,13 +3,14 @@
 #include "src/transfer/engine.h"
 
 /*
- * A copy between overlapping ranges of one buffer. Three claims cover both ranges during the whole
- * call: the bytes that are only written (main), those both read and written (other), and those only
- * read. On the host, the copy is one memmove(). A device copies through temporary memory.
+ * Copies between overlapping ranges of one buffer. Three claims cover both ranges during the whole
+ * call. One is on the bytes that are only written (main). One is on the bytes that are both read
+ * and written (other). One is on the bytes that are only read (rest). On the host, the copy is one
+ * memmove(). A device copies through temporary memory.
  */
 
-/* Copies through the temporary store `middle`. Only the second of the two copies reports progress.
- */
+/* Copies a range into the temporary store `middle`, and from there to the target. Only the second
+ * copy reports progress. */
 static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_memory source, ferryi_store *middle, struct ferryi_transfer_job *job)
@@ -28,7 +29,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
     status = ferryi_engine_copy(engine, between, source, call->bytes, timeline, &first);
     if (status == FERRY_OK)
         status = ferryi_engine_copy(engine, target, between, call->bytes, timeline, job);
-    /* Noted even after a failure, because parts may already be queued. */
+    /* The write is recorded even after a failure, because parts of it may already be queued. */
     ferryi_store_note_write(middle, place, timeline);
     return status;
 }
@@ -47,8 +48,8 @@ copy_through_temporary(const struct ferryi_copy_call *call, struct ferryi_memory
     return status;
 }
 
-/* Moves the bytes. On the host, a memmove() cannot be split, so progress is reported once, at the
- * end. */
+/* Moves the bytes of an overlapping copy. On the host, a memmove() cannot be split, so its progress
+ * is reported only at the end. */
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_memory target,
                  struct ferryi_transfer_job *job)

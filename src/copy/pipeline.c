@@ -12,16 +12,16 @@
  * Streams a file through a device, chunk by chunk. Three threads each run one stage. The loader
  * fills chunk buffers at the device. The caller's thread passes them to the callback. The finisher
  * waits for the queued work and writes the chunks to the output. Chunk k uses buffer k modulo the
- * number of buffers. Each stage counts the chunks that have passed it, and these three counters
- * alone synchronize the stages. Loads, scopes and stores order the accesses to each buffer, as they
- * do everywhere.
+ * number of buffers. Each stage counts the chunks that it has finished, and only these three
+ * counters synchronize the stages. The library orders the loads, scopes and stores on each buffer,
+ * just as it orders all calls on one buffer.
  *
  * Waking a thread takes as long as reading a small chunk, so small chunks are passed on in groups.
  * There are at least two groups.
  *
  * With buffered I/O, a chunk passes through the staging ring, whose pinned chunks stay in the
- * processor's cache. Direct I/O needs large reads and writes. For it, each chunk buffer has a
- * pinned replica at the host, and the device copies from and to this replica.
+ * processor's cache. Direct I/O needs large reads and writes. With direct I/O, each chunk buffer
+ * therefore has a pinned replica at the host, and the device copies from and to this replica.
  */
 
 #define BUFFERS_LIMIT 16
@@ -39,8 +39,10 @@ static const ferry_element byte_element = {.name = "byte",
 
 struct slot {
     ferry_buffer *whole;
-    ferry_buffer *last; /* a shorter view for the last chunk, if it is short and in this slot */
-    ferry_event *done;  /* records the work of the slot's chunk if it ends a group */
+    /* view for a last chunk that is shorter; used only in the slot of the last chunk */
+    ferry_buffer *last;
+    ferry_event *done; /* event after the work of the slot's chunk; recorded only if the chunk ends
+                          a group */
     uint64_t begun_ns;
 };
 
@@ -52,18 +54,20 @@ struct pipeline {
     ferry_stream *stream;
     int place;
     const ferry_element *element;
-    struct ferryi_file input, output; /* output.fd -1: none */
+    struct ferryi_file input, output; /* output.fd is -1 if there is no output */
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
     size_t group; /* number of chunks that are passed to the next stage together */
     struct slot slots[BUFFERS_LIMIT];
-    ferry_file_stats stats; /* each member is written by one thread until all have ended */
+    ferry_file_stats stats; /* statistics of the run; each member is written by only one thread
+                               until all threads have ended */
     atomic_bool stop;
-    ferryi_cond loader, worker, finisher; /* the thread of each stage waits on its condition */
+    /* conditions on which the threads of the stages wait: one for each stage */
+    ferryi_cond loader, worker, finisher;
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued, finished; /* chunks that passed each stage */
+        uint64_t loaded, queued, finished; /* number of chunks that each stage has finished */
         ferry_status status;               /* status of the first failure */
         char *text;
     };
@@ -71,7 +75,7 @@ struct pipeline {
 
 /* -- the stages' agreement --------------------------------------------------------------------- */
 
-/* Stores the status and message if this is the first failure, and stops all stages. */
+/* Stops all stages. If this is the pipeline's first failure, stores its status and its message. */
 static void
 fail(struct pipeline *pipeline, ferry_status status)
 {
@@ -87,7 +91,7 @@ fail(struct pipeline *pipeline, ferry_status status)
     ferryi_mutex_unlock(&pipeline->mutex);
 }
 
-/* Waits until `*count` reaches `goal`. Returns false if the pipeline was stopped. */
+/* Waits until the counter `*count` reaches `goal`. Returns false if the pipeline was stopped. */
 static bool
 await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint64_t goal)
 {
@@ -98,14 +102,14 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Returns whether a group ends after `chunks` chunks. */
+/* Returns whether a group of chunks ends with chunk number `chunks`, counted from 1. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {
     return chunks % pipeline->group == 0 || chunks == pipeline->chunks;
 }
 
-/* Increments a counter, and wakes the next stage at the end of a group. */
+/* Increments a stage's counter of chunks. At the end of a group, wakes the next stage. */
 static void
 advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
 {
@@ -116,8 +120,8 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* Returns whether the caller's thread must be woken after `finished` chunks are done, to report
- * them. */
+/* Returns whether the caller's thread must be woken when `finished` chunks are done, so that it can
+ * report the progress. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
@@ -200,8 +204,8 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     return status;
 }
 
-/* Waits for the work of a group. The stream runs in order, so the event of the group's last chunk
- * covers all its chunks. */
+/* Waits for the work of a group of chunks. The stream runs in order, so the event of the group's
+ * last chunk covers the whole group. */
 static ferry_status
 await_work(struct pipeline *pipeline, uint64_t begin, uint64_t end, uint64_t *last_ns)
 {
@@ -288,7 +292,8 @@ work_on(struct pipeline *pipeline, uint64_t index)
                : status;
 }
 
-/* Reports the bytes of the first `chunks` chunks as done. Returns false if the callback cancels. */
+/* Reports to keep_going that the bytes of the first `chunks` chunks are done. Returns false if the
+ * callback cancels the pipeline. */
 static bool
 tell(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -307,8 +312,8 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
     return false;
 }
 
-/* The pipeline stage that runs on the caller's thread: calls the callback for each chunk, and
- * reports the progress. */
+/* Runs the pipeline's stage of the caller's thread: calls the callback for each chunk, and reports
+ * the progress. */
 static void
 work_all(struct pipeline *pipeline)
 {
@@ -409,8 +414,8 @@ open_output(struct pipeline *pipeline)
     return FERRY_OK;
 }
 
-/* Creates the chunk buffers and holds their memory. It can then not be evicted, and a lack of
- * device memory is reported before any stage runs. */
+/* Creates the chunk buffers, and takes a hold on their memory. So the memory cannot be evicted, and
+ * a lack of device memory is reported before any stage runs. */
 static ferry_status
 make_slots(struct pipeline *pipeline)
 {
@@ -488,7 +493,7 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Waits until no queued work is left. Reports failures of the stream. */
+    /* Waits until all queued work is done. Reports failures of the stream. */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
         fail(pipeline, status);
@@ -531,8 +536,8 @@ close_pipeline(struct pipeline *pipeline)
     ferryi_mutex_destroy(&pipeline->mutex);
 }
 
-/* Sets the error message, which consists of the message of the first failure and the number of
- * bytes that were done. */
+/* Sets the error message. It consists of the message of the first failure and the number of bytes
+ * that were done by then. */
 static void
 explain(const struct pipeline *pipeline)
 {

@@ -8,7 +8,7 @@
 #include "src/copy/plan_inside.h"
 #include "src/transfer/levels.h"
 
-/* Makes a plan: divides the copies into levels, and makes one claim for each store. */
+/* Makes plans: divides the copies of a plan into levels, and makes one claim for each store. */
 
 #define COPIES_MAX (UINT32_MAX / 4)
 
@@ -82,8 +82,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
     return FERRY_OK;
 }
 
-/* Adds the two copies of a region whose sides overlap: one into a temporary store, and one from
- * there to the target. */
+/* Adds the two copies of a region whose sides overlap. The first copies into a temporary store, the
+ * second copies from there to the target. */
 static ferry_status
 add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
 {
@@ -121,9 +121,9 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* Returns the uses of all copies: the list of all reads and the list of all writes, one after the
- * other. The list whose first store has the lower address is first. If the regions are sorted, the
- * uses are then sorted, too. */
+/* Returns the uses of all copies: a list of all reads and a list of all writes, one after the
+ * other. The list whose first store has the lower address is the first one. If the regions are
+ * sorted, all uses are then sorted, too. */
 static struct ferryi_use *
 make_uses(const ferryi_plan *plan)
 {
@@ -139,7 +139,7 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Returns whether the copies are already sorted by target, as the uses are. */
+/* Returns whether the copies are already sorted by target. The uses are sorted by target. */
 static bool
 is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
 {
@@ -150,8 +150,8 @@ is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
     return true;
 }
 
-/* Sorts the copies by level, and within a level by target. The uses are already sorted by target.
- */
+/* Sorts the copies by level, and by target within each level. The uses are already sorted by
+ * target. */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
 {
@@ -169,8 +169,9 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
         plan->level_ends[levels[i] + 1]++;
     for (uint32_t level = 1; level <= plan->level_count; level++)
         plan->level_ends[level] += plan->level_ends[level - 1];
-    /* Here level_ends[i] is the index of the first copy of level i. After the loop it is the index
-     * after the last copy. */
+    /* At this point level_ends[i] is the index of the first copy of level i. The loop below
+     * increments it once for each copy of the level. After the loop it is the index after the
+     * level's last copy. */
     for (size_t i = 0; i < 2 * plan->count; i++)
         if (uses[i].writes)
             sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
@@ -179,8 +180,9 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     return FERRY_OK;
 }
 
-/* Makes one claim for each store. If the plan is a step of a whole call, its claims are made under
- * the claims of that call. The whole call has a claim for each store except the temporary ones. */
+/* Makes one claim for each store of a plan. If the plan is a step of a whole call, its claims are
+ * made under the claims of that call. The whole call has claims on all stores except the temporary
+ * ones. */
 static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {

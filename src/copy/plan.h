@@ -4,8 +4,8 @@
 
 /*
  * A plan is a list of copies that are claimed together and then run level by level (levels.h). The
- * result is the same as if the copies ran one by one. The plan claims all bytes of its copies at
- * once, and no others, and keeps the claims until it ends. When a level starts, the places of its
+ * result is the same as if the copies ran one by one. The plan claims exactly the bytes of its
+ * copies, all at once, and keeps the claims until it ends. When a level starts, the places of its
  * source and target bytes are chosen from the valid map at that time. Bytes are committed piece by
  * piece as they arrive.
  */
@@ -17,8 +17,10 @@
 struct ferryi_plan_options {
     const char *reason; /* for traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    const ferry_copy_options *transfer; /* options of the transfers, or NULL; they are copied */
-    /* the call of which the plan is a step, and whose options apply; or NULL */
+    /* options of the transfers, or NULL. The plan makes a copy of the options */
+    const ferry_copy_options *transfer;
+    /* the longer call of which the plan is one step, and whose options apply; NULL if there is none
+     */
     struct ferryi_whole_call *whole;
 };
 
@@ -27,14 +29,15 @@ typedef struct ferryi_plan ferryi_plan;
 /* Creates an empty plan with room for `count` copies. */
 ferry_status ferryi_plan_begin(ferry_context *context, size_t count,
                                const struct ferryi_plan_options *options, ferryi_plan **out);
-/* Adds the rows of a plain region to the plan. A region whose source and target overlap is copied
- * through a temporary store, so that the result is that of memmove(). After a failure the plan must
- * be dropped. */
+/* Adds the rows of a plain region to a plan. If the region's source and target overlap, they are
+ * copied through a temporary store, so that the result is that of memmove(). After a failure the
+ * caller must drop the plan. */
 ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region);
-/* Frees a plan that was not run; NULL is harmless. */
+/* Frees a plan that was not run. Does nothing if the plan is NULL. */
 void ferryi_plan_drop(ferryi_plan *plan);
-/* Claims, runs and frees the plan, on this thread, or on a worker if `event` is not NULL. `place`
- * is where the target stores are written; -1: where the target bytes are current. */
+/* Claims, runs and frees a plan. Runs it on this thread, or on a worker if `event` is not NULL. The
+ * target stores are written at `place`. If `place` is -1, they are written where the target bytes
+ * are current. */
 ferry_status ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event);
 
 /* Plans and runs plain regions on this thread. */

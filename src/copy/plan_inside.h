@@ -2,39 +2,42 @@
 #ifndef FERRYI_PLAN_INSIDE_H
 #define FERRYI_PLAN_INSIDE_H
 
-/* The members of a plan, for plan.c, which makes plans, and plan_run.c, which runs them. */
+/* Members of a plan. plan.c makes plans, and plan_run.c runs them. */
 
 #include "src/copy/plan.h"
 
-/* One copy. `target` and `source` are offsets in their stores, or addresses in the caller's memory.
- */
+/* One copy of a plan. `target` and `source` are offsets in their stores, or addresses in the
+ * caller's memory. */
 struct ferryi_plan_copy {
-    ferryi_store *target_store, *source_store; /* NULL: the caller's memory; at most one is NULL */
+    ferryi_store *target_store, *source_store; /* stores of the two sides. NULL means the caller's
+                                                  memory; at most one of the two is NULL */
     uintptr_t target, source;
     size_t bytes; /* more than 0 */
-    bool between; /* whether the target is a temporary store: no progress is reported */
+    bool between; /* whether the target is a temporary store; such a copy reports no progress */
 };
 
 struct ferryi_plan {
     struct ferryi_whole_call call; /* must be the first member */
     struct ferryi_plan_options options;
-    int place; /* place where the target stores are written; -1: where the bytes are current */
+    int place; /* place where the target stores are written. -1 means where the target bytes are
+                  current */
     struct ferryi_plan_copy *copies; /* ordered by level */
     size_t count, copy_room;
-    size_t *level_ends; /* index in `copies` after the last copy of each level */
+    size_t *level_ends; /* for each level: index in `copies` after its last copy */
     uint32_t level_count;
     ferryi_store **middles; /* temporary stores of overlapping copies */
     size_t middle_count, middle_room;
-    size_t *transferred; /* for each claim: number of bytes copied between pageable host memory and
-                         a device */
-    size_t *carried;     /* for each claim: number of the store's bytes in the group that is being
-                             counted */
+    size_t *transferred; /* for each claim: number of bytes that were copied between pageable host
+                            memory and a device */
+    size_t *carried;     /* for each claim: number of bytes of its store in the group that is being
+                            counted */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 };
 
-/* Enlarges an array of the plan that has `*room` items, so that it holds at least `needed`. Returns
- * the array, which may have moved. Returns NULL, and leaves the array as it is, without memory. */
+/* Enlarges an array of a plan, so that it has room for at least `needed` items. `*room` is its
+ * current room. Returns the array, which may have moved. If no memory can be allocated, returns
+ * NULL and leaves the array unchanged. */
 void *ferryi_plan_grow(void *items, size_t *room, size_t needed, size_t item_bytes);
 
 /* Runs the copies, level by level. */

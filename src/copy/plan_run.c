@@ -8,8 +8,8 @@
 #include "src/copy/plan_inside.h"
 #include "src/transfer/engine.h"
 
-/* Runs a plan. The copies of each level become pieces, each between two places. Pieces with the
- * same properties become one transfer. */
+/* Runs plans. The copies of each level are split into pieces, each from one place to one place.
+ * Pieces with the same properties are combined into one transfer. */
 
 static ferryi_store *
 store_of(const void *owner)
@@ -19,8 +19,8 @@ store_of(const void *owner)
 
 /* -- the pieces of a level --------------------------------------------------------------------- */
 
-/* Returns whether `next` continues `last` on both sides and has the same properties, so that both
- * can be merged into one piece. */
+/* Returns whether the pieces `last` and `next` can be merged into one. `next` must continue `last`
+ * on both sides and have the same properties. */
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
@@ -31,8 +31,8 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Releases the promise of a piece that is not committed (valid_map.h). Each piece with a target
- * store owns one. */
+/* Releases the promise of a piece that is not committed. Each piece with a target store owns one
+ * promise (room reserved in the map, see valid_map.h). */
 static void
 release_promise(const struct ferryi_piece *piece)
 {
@@ -66,8 +66,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     return FERRY_OK;
 }
 
-/* Returns the memory of a store's replica at a place, starting at offset `begin`. If the place
- * shares the host's memory, the memory is reported as host memory. */
+/* Returns the memory of a store's replica at a place, from offset `begin` on. If the place uses the
+ * host's memory, the result has the place of the host. */
 static struct ferryi_memory
 memory_at(ferryi_store *store, int place, size_t begin)
 {
@@ -94,12 +94,13 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
     piece->source = memory.pointer;
     piece->source_owner = store;
     piece->source_place = (uint8_t)memory.place;
-    if (memory.place == 0) /* the source is the host's side, unless both sides are at the host */
+    /* the source is on the host's side of the transfer, unless both sides are at the host */
+    if (memory.place == 0)
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
 /* Creates the traffic counters of the target, because a transfer between two buffers is counted for
- * the target. A buffer that has no replica on a device may not have counters yet. */
+ * the target. A buffer without a replica on a device may have no counters yet. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -107,8 +108,8 @@ make_counters(const struct ferryi_piece *piece)
     return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
 }
 
-/* Adds the piece for one segment of a source. All bytes of a segment are valid at the same places.
- */
+/* Adds the piece that reads one segment of a source. All bytes of a segment are current at the same
+ * places. */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece,
             struct ferryi_segment segment)
@@ -138,8 +139,8 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
     return add_piece(plan, &piece);
 }
 
-/* Adds the pieces of a copy from a store. Each segment is one piece and is read at a place where
- * the segment is valid. */
+/* Adds the pieces of a copy from a store. Each segment becomes one piece, which reads a place where
+ * the segment is current. */
 static ferry_status
 add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece)
 {
@@ -205,8 +206,8 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Sorts the pieces so that pieces with the same properties are adjacent. add_piece() has already
- * merged adjoining pieces. */
+/* Sorts the pieces, so that pieces with the same properties are adjacent. add_piece() has already
+ * merged pieces whose bytes adjoin. */
 static void
 sort_pieces(ferryi_plan *plan)
 {
@@ -223,11 +224,11 @@ struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_timeline *timeline;
-    ferryi_places lost; /* after a failure: those of the group's two places that were lost */
+    ferryi_places lost; /* after a failure: which of the group's two places were lost */
 };
 
-/* Calls `visit` for each store of the group: for each piece, first for its source and then for its
- * target. A store may be visited more than once. */
+/* Calls `visit` for the stores of a group of pieces. For each piece, it visits first the source and
+ * then the target. A store may be visited more than once. */
 static ferry_status
 each_store(const struct group *group,
            ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
@@ -246,8 +247,8 @@ each_store(const struct group *group,
     return status;
 }
 
-/* Orders the transfer after earlier uses of a store. Pageable memory is accessed by the host
- * itself, so the host waits for these uses. */
+/* Orders a transfer after earlier uses of a store. Pageable memory is copied by the host itself, so
+ * the host waits for its earlier uses. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
@@ -279,7 +280,8 @@ lose_store(const struct group *group, ferryi_store *store, bool is_target)
     return FERRY_OK;
 }
 
-/* Commits the first `done` bytes of the pieces to the valid maps. These bytes have arrived. */
+/* Commits the first `done` bytes of the pieces to the valid maps, because these bytes have arrived.
+ */
 static void
 commit(const struct group *group, size_t done)
 {
@@ -304,8 +306,8 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Counts those of the first `done` bytes that were copied between pageable host memory and a
- * device. */
+/* Counts how many of the first `done` bytes were copied between pageable host memory and a device.
+ */
 static void
 count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -326,8 +328,8 @@ count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
     }
 }
 
-/* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. A copy
- * between two buffers is counted for its target only. */
+/* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. If both
+ * sides are buffers, only the target's counters change. */
 static void
 count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
 {
@@ -357,8 +359,8 @@ is_host(const ferryi_plan *plan, int place)
     return place == 0 || (plan->call.context->coherent >> place & 1);
 }
 
-/* Counts the first `done` bytes of a group as traffic if the group is a transfer between two
- * places. */
+/* Counts the first `done` bytes of a group as traffic. Does nothing if the group's source and
+ * target are at the same place. */
 static void
 count_group(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -384,7 +386,7 @@ run_group(ferryi_plan *plan, struct group *group)
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
                                *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
-    job->traffic = NULL; /* count_group() counts for the right buffers */
+    job->traffic = NULL; /* count_group() counts the traffic of each buffer instead */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
@@ -396,7 +398,8 @@ run_group(ferryi_plan *plan, struct group *group)
     if (status == FERRY_OK) {
         status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout,
                                            group->timeline, job);
-        /* Done even after a failure, because parts may already be queued. */
+        /* The uses are recorded even after a failure, because parts of the transfer may already be
+         * queued. */
         if (group->timeline) {
             (void)each_store(group, note_store);
             plan->call.timelines |= UINT64_C(1) << group->timeline->number;
@@ -450,7 +453,8 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* For each store, counts all transfers of a plan as one. Preserves the thread's error message. */
+/* Counts the transfers of a plan. For each store, all of them count as one transfer. Preserves the
+ * thread's error message. */
 static void
 count_transfers(const ferryi_plan *plan)
 {

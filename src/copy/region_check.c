@@ -5,14 +5,14 @@
 #include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
 
-/* Checks the arguments of one region and translates them into struct ferryi_region. */
+/* Checks the arguments of one region and translates them into a struct ferryi_region. */
 
 static const char what[] = "copy";
 
 /* -- elements ---------------------------------------------------------------------------------- */
 
-/* Sets *out to the element type of a side's buffer. If the side has no buffer, uses the type that
- * the caller set, or NULL. */
+/* Sets *out to the element type of a side's buffer. If the side has no buffer, sets *out to the
+ * type that the caller passed, or to NULL. */
 static ferry_status
 named_element(const ferry_copy_side *side, const ferry_element **out)
 {
@@ -26,7 +26,8 @@ named_element(const ferry_copy_side *side, const ferry_element **out)
     return status;
 }
 
-/* Sets *out to the interned form of `element`. This is `other` if both are the same type. */
+/* Sets *out to the library's copy of `element`. If `element` and `other` are the same type, this is
+ * `other`. */
 static ferry_status
 intern(const ferry_element *element, const ferry_element *other, const ferry_element **out)
 {
@@ -46,7 +47,7 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
         status = named_element(&from->source, &source);
     if (status != FERRY_OK)
         return status;
-    /* At least one side is a buffer, so at least one element type is set. */
+    /* At least one side is a buffer, so at least one of the two element types is set. */
     if (!source)
         source = from->conversion ? from->conversion->from : target;
     if (!target)
@@ -125,8 +126,8 @@ fail_span(const struct ferryi_region *region, const char *name)
         region->planes, region->rows, region->count, name);
 }
 
-/* Computes the pitches in elements. Also computes the number of elements from the first to the
- * last, including gaps. */
+/* Computes the row and plane pitches of a side in elements. Computes the number of elements from
+ * the first to the last, including gaps. */
 static ferry_status
 find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name,
           size_t *out_row, size_t *out_plane, size_t *out_span)
@@ -162,8 +163,8 @@ find_span(const struct ferryi_region *region, const ferry_copy_side *from, const
 
 /* -- sides ------------------------------------------------------------------------------------- */
 
-/* Computes the offset and the span of a side in bytes. Returns false if one of them exceeds size_t.
- */
+/* Computes the offset and the span of a side in bytes. Returns false if one of them does not fit in
+ * a size_t. */
 static bool
 bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset,
          size_t *out_bytes)
@@ -222,7 +223,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
         status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
-        /* The claim would fail too, but its message could not name the region. */
+        /* Read-only memory is checked here, although the claim would fail, too. The message of the
+         * claim could not name the region. */
         if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "%s: buffer \"%s\" wraps read-only memory", what,
@@ -232,7 +234,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
     } else {
         status = find_memory(from, span, name, other->buffer->store, side);
     }
-    /* A single row has no pitch. The products cannot overflow, because the span fits in size_t. */
+    /* A single row has no pitch. The products cannot overflow, because the span fits in a size_t.
+     */
     side->row_pitch = region->rows > 1 ? row * side->element->bytes : 0;
     side->plane_pitch = region->planes > 1 ? plane * side->element->bytes : 0;
     return status;
@@ -273,8 +276,8 @@ is_packed(const struct ferryi_region *region, const struct ferryi_region_side *s
     return side->row_pitch == ferryi_region_row_bytes(region, side);
 }
 
-/* Joins rows that have no gaps between them on either side, and then joins planes in the same way.
- */
+/* Joins rows that have no gaps between them on either side into longer rows. Then joins planes in
+ * the same way. */
 static void
 straighten(struct ferryi_region *region)
 {
@@ -327,7 +330,7 @@ ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_se
     FERRY_TRY(status, out, find_conversion(from, setting, options, region));
     FERRY_TRY(status, out, find_count(from, region));
     /* A side with a buffer is checked first. A count past the buffer's end then fails as out of
-     * range, even if the count would overflow on the other side. */
+     * range, even if it would overflow on the other side. */
     bool source_first = !from->target.buffer && !from->value;
     if (source_first)
         FERRY_TRY(status, out,

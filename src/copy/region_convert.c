@@ -7,8 +7,8 @@
 #include "src/transfer/engine.h"
 
 /*
- * Conversions of a region list, row by row: each row is a converting step under the list's claims.
- * Elements in files are converted in chunks of host memory.
+ * Converts the regions of a region list, row by row. Each row is a step under the list's claims.
+ * Elements of files are converted in chunks of host memory.
  */
 
 #define CHUNK_BYTES ((size_t)1 << 20)
@@ -37,8 +37,9 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 /* -- the source, fetched ----------------------------------------------------------------------- */
 
 /*
- * Returns whether the whole source must be in host memory before the target changes. This is so if
- * both sides overlap, or if FERRY_CONVERT_CHECK covers more than one converting step.
+ * Returns whether the whole source must be fetched to host memory before the target changes. This
+ * is the case if both sides overlap. It is also the case if FERRY_CONVERT_CHECK applies and the
+ * conversion has more than one step.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -49,7 +50,7 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
 }
 
-/* Fails because a step that moves no bytes of the result was cancelled. */
+/* Fails because the program cancelled a step that moves no bytes of the result. */
 static ferry_status
 fail_cancelled(const struct ferryi_region_list *list)
 {
@@ -84,7 +85,7 @@ fetch(struct conversion_work *work, void **out_memory)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* Checks the elements of all rows before any byte of the target changes. */
+/* Checks the elements of all rows of a region before any byte of the target changes. */
 static ferry_status
 check_values(const struct conversion_work *work, const struct ferryi_region *region)
 {
@@ -103,7 +104,7 @@ check_values(const struct conversion_work *work, const struct ferryi_region *reg
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-/* Plans and runs one converting copy under the claims of `whole`. */
+/* Plans one converting copy and runs it under the claims of `whole`. */
 static ferry_status
 run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
          struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
@@ -114,7 +115,7 @@ run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, fe
     return status == FERRY_OK ? ferryi_copy_run(&call) : status;
 }
 
-/* Converts `count` elements from host memory to the target. */
+/* Converts `count` elements from host memory to the target of a region. */
 static ferry_status
 convert_from_memory(struct conversion_work *work, const void *source, size_t target_at,
                     size_t count)
@@ -151,7 +152,8 @@ load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, siz
     return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
-/* Converts elements into the chunk. Their bytes do not count as arrived until they are written. */
+/* Converts elements into the chunk. The elements are not in the file yet, so their bytes do not
+ * count as arrived. */
 static ferry_status
 convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 {
@@ -170,7 +172,7 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     return status == FERRY_ERROR_CANCELLED ? fail_cancelled(list) : status;
 }
 
-/* Converts elements and writes them to the file. Their bytes count as arrived once they are
+/* Converts elements and writes them to the file. Their bytes count as arrived when they are
  * written. */
 static ferry_status
 store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
@@ -187,7 +189,7 @@ store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, si
                : status;
 }
 
-/* Converts a row from or to a file, chunk by chunk. */
+/* Converts a row whose source or target is a file, chunk by chunk. */
 static ferry_status
 pass_row(struct conversion_work *work, size_t target_at, size_t source_at)
 {

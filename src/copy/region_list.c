@@ -53,7 +53,8 @@ keep(unsigned char **at, const void *from, size_t bytes)
     return kept;
 }
 
-/* Copies the regions, paths and values, because the caller may change them before the list runs. */
+/* Copies the regions, their paths and their values, because the caller may change them before the
+ * list runs. */
 static ferry_status
 keep_regions(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -120,7 +121,7 @@ make_claims(struct ferryi_region_list *list)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Runs consecutive plain regions as one plan, which divides them into levels. */
+/* Runs consecutive plain regions of a list as one plan, which divides them into levels. */
 static ferry_status
 run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {

@@ -8,7 +8,7 @@
 #include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 
-/* ferry_copy() checks all regions and chooses the function that runs them. */
+/* Implements ferry_copy(): checks all regions and chooses the function that runs them. */
 
 static const char what[] = "copy";
 
@@ -19,8 +19,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
     size_t rows = ferryi_region_rows(region);
     if (!target->store || target->store != source->store)
         return false;
-    /* On both sides the rows are in ascending order of their offsets, so one pass finds an overlap.
-     */
+    /* On both sides, the rows are sorted by their offsets in ascending order. So one pass finds an
+     * overlap. */
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
         struct ferryi_range x = ferryi_region_row(region, target, i),
                             y = ferryi_region_row(region, source, j);
@@ -83,8 +83,8 @@ check_context(const struct ferryi_region *region, const struct ferryi_region_set
     return FERRY_OK;
 }
 
-/* Checks region `index` of a call, whose earlier regions have `*total` bytes. The first region sets
- * the context of the call. */
+/* Checks region number `index` of a call. The earlier regions have `*total` bytes. The first region
+ * sets the context of the call. */
 static ferry_status
 check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_setting *setting,
              size_t *total, struct ferryi_region *out)
@@ -103,7 +103,7 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
     return status;
 }
 
-/* Sets the place of the call's stream, once the context is known. */
+/* Sets the place of the call's stream. Called when the context of the call is known. */
 static ferry_status
 find_place(struct ferryi_region_setting *setting)
 {
@@ -114,7 +114,8 @@ find_place(struct ferryi_region_setting *setting)
 
 /* -- a list of any regions --------------------------------------------------------------------- */
 
-/* Checks all regions. Stores those that are not FERRYI_REGION_NOTHING in `regions`. */
+/* Checks all regions of a call. Stores all regions that are not FERRYI_REGION_NOTHING in `regions`.
+ */
 static ferry_status
 check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
           struct ferryi_region *regions, size_t *out_count)
@@ -150,7 +151,7 @@ copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
 
 /* -- a plan of plain regions ------------------------------------------------------------------- */
 
-/* Adds a checked plain region to the plan, which the first one creates. */
+/* Adds a checked plain region to the plan. The first such region creates the plan. */
 static ferry_status
 add_to_plan(const struct ferryi_region *region, size_t count,
             const struct ferryi_region_setting *setting, ferryi_plan **plan)
@@ -164,8 +165,8 @@ add_to_plan(const struct ferryi_region *region, size_t count,
     return status == FERRY_OK ? ferryi_plan_add(*plan, region) : status;
 }
 
-/* Checks the regions and adds them to a plan, until one of them is not plain. No array of checked
- * regions is made, because for many small regions it costs more than their copies. */
+/* Checks the regions and adds them to a plan, until one of them is not plain. It does not store the
+ * checked regions in an array: for many small regions, the array costs more than the copies. */
 static ferry_status
 plan_plain(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
            ferryi_plan **plan, bool *out_plain)
@@ -229,8 +230,8 @@ copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
 }
 
-/* Handles a call without regions. There is no buffer, so an event is created in the stream's
- * context. */
+/* Runs a call without regions. Such a call has no buffer, so its event is created in the context of
+ * the stream. */
 static ferry_status
 copy_no_regions(const ferry_copy_options *options)
 {
@@ -272,7 +273,7 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                       : copy_many(regions, count, &setting, event);
 }
 
-/* Returns whether a side is memory whose element type is unset or equals the buffer's type. */
+/* Returns whether a side is memory whose element type is NULL or the type of the buffer. */
 static bool
 is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
 {
@@ -280,8 +281,9 @@ is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
            (!memory->element || memory->element->identity == buffer->identity);
 }
 
-/* Runs a simple region by calling its shortcut: a fill, or one row between a buffer and memory or
- * between two buffers with the same element type. Returns false for other regions. */
+/* Runs a simple region with its shortcut. A simple region is a fill, or one row between a buffer
+ * and memory, or between two buffers with the same element type. Returns false for all other
+ * regions. */
 static bool
 copy_simple(const ferry_copy_region *region, const ferry_copy_options *options, ferry_status *out)
 {
@@ -324,8 +326,8 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
     if (count == 1 && regions && copy_simple(regions, options, &status))
         return status;
     status = ferryi_regions_copy(regions, count, options);
-    /* Prevents a tail call: checked runs find the program's call site through the frame of this
-     * function. */
+    /* Prevents a tail call. Checked runs find the call site of the program through this function's
+     * frame. */
     __asm__ volatile("" : "+r"(status));
     return status;
 }

@@ -3,8 +3,8 @@
 #define FERRYI_REGIONS_H
 
 /*
- * The regions of one ferry_copy(), internally. region_check.c checks them, and regions.c chooses
- * the cheapest way to run them:
+ * The regions of one ferry_copy(), as the library represents them. region_check.c checks them, and
+ * regions.c chooses the cheapest way to run them:
  *
  *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
  *   one conversion of one row            a converting call (convert_copy.c), if it is
@@ -20,8 +20,9 @@
 #include "src/copy/copy.h"
 
 enum ferryi_region_kind {
-    FERRYI_REGION_NOTHING, /* the region has no elements, or its source and target are the same */
-    FERRYI_REGION_PLAIN,   /* a copy between memory and buffers, without conversion */
+    FERRYI_REGION_NOTHING, /* a region that has no elements, or whose source and target are the same
+                              bytes */
+    FERRYI_REGION_PLAIN,   /* a region between memory and buffers, without conversion */
     FERRYI_REGION_FILL,
     FERRYI_REGION_LOAD,
     FERRYI_REGION_STORE,  /* may have no elements */
@@ -29,15 +30,17 @@ enum ferryi_region_kind {
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;  /* NULL: the side is memory or a file */
-    const char *path;     /* NULL: no file */
+    ferryi_store *store;  /* NULL if the side is memory or a file */
+    const char *path;     /* NULL if the side is not a file */
     uint64_t file_offset; /* first element's offset in the file */
-    uintptr_t begin;      /* offset of the first element in the store, or its address in memory */
+    uintptr_t begin; /* offset of the side's first element in its store, or address of this element
+                        in memory */
     size_t row_pitch, plane_pitch; /* in bytes */
     const ferry_element *element;  /* interned */
 };
 
-/* One checked region. Rows are joined into one if there are no gaps between them on either side. */
+/* One checked region. Rows without gaps between them on either side have been joined into one row.
+ */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;
@@ -52,9 +55,10 @@ struct ferryi_region {
 struct ferryi_region_setting {
     ferry_context *context;
     ferry_convert_policy policy;
-    int place; /* place of the stream; -1: no stream */
+    int place; /* place of the stream; -1 if there is no stream */
     bool async, file_direct, file_keep_rest;
-    bool many; /* whether there is more than one region, so that messages name the region */
+    /* whether the call has more than one region, so that messages must name the region */
+    bool many;
     const ferry_copy_options *transfer; /* or NULL */
 };
 
@@ -64,13 +68,13 @@ ferryi_region_rows(const struct ferryi_region *region)
     return region->rows * region->planes;
 }
 
-/* Returns the byte offset of row number `row`. Rows are numbered consecutively through all planes.
- */
+/* Returns the offset in bytes of row number `row`. Rows are numbered consecutively through all
+ * planes. */
 static inline size_t
 ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side,
                      size_t row)
 {
-    if (row == 0) /* most regions have one row, and a division takes long */
+    if (row == 0) /* most regions have one row, and a division would be slow */
         return 0;
     return row / region->rows * side->plane_pitch + row % region->rows * side->row_pitch;
 }
@@ -82,8 +86,8 @@ ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_
     return region->count * side->element->bytes;
 }
 
-/* Returns the byte range of row number `row`. Rows are numbered consecutively through all planes.
- */
+/* Returns the range in bytes of row number `row`. Rows are numbered consecutively through all
+ * planes. */
 static inline struct ferryi_range
 ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side,
                   size_t row)
@@ -92,7 +96,7 @@ ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region
     return (struct ferryi_range){begin, begin + ferryi_region_row_bytes(region, side)};
 }
 
-/* Returns the number of bytes from the first to the last element, including gaps. */
+/* Returns the number of bytes from the first to the last element of a side, including gaps. */
 static inline size_t
 ferryi_region_span(const struct ferryi_region *region, const struct ferryi_region_side *side)
 {
@@ -102,30 +106,31 @@ ferryi_region_span(const struct ferryi_region *region, const struct ferryi_regio
            ferryi_region_row_bytes(region, side);
 }
 
-/* Returns the number of bytes of the target, without gaps. */
+/* Returns the number of bytes of a region's target, without gaps. */
 static inline size_t
 ferryi_region_bytes(const struct ferryi_region *region)
 {
     return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
 }
 
-/* Checks everything about one region except its context. Fills in `*region`, whose index the caller
- * has set. */
+/* Checks one region, except for its context. Fills in `*region`; the caller has already set its
+ * index. */
 ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
                                  const ferry_copy_options *options, struct ferryi_region *region);
 
 struct ferryi_convert_call;
-/* Plans the copy of row number `row` of a region of any kind (copy.h). `convert` is used only for
- * conversions. For a load or a store, `call->file` is the open file. */
+/* Plans the copy of row number `row` of any region (copy.h). `convert` is used only for
+ * conversions. For a load or a store, `call->file` is already the open file. */
 ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
                                     const struct ferryi_convert_call *convert, int place,
                                     struct ferryi_copy_call *call);
 
-/* Returns whether rows of the source and of the target share bytes of one buffer. */
+/* Returns whether rows of the source and rows of the target share bytes of one buffer. */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 
-/* Runs ferry_copy() for any regions, without its fast path for one simple region. */
+/* Runs ferry_copy() for any list of regions. ferry_copy() itself calls it if its fast path for one
+ * simple region does not apply. */
 ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                                  const ferry_copy_options *options);
 

@@ -5,8 +5,8 @@
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
 
-/* Calls with one range and one claim. They allocate no memory unless they are asynchronous.
- * ferry_copy() uses them for simple regions. */
+/* Shortcuts: copies and fills with one range and one claim. They allocate no memory unless they are
+ * asynchronous. ferry_copy() uses them for simple regions. */
 
 static ferry_status
 place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
@@ -20,8 +20,8 @@ do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
     return options ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
 }
 
-/* Copies between a buffer and memory, in either direction. It must be inline, because checked runs
- * find the program's call site through the frame of the public function. */
+/* Copies between a buffer and memory, in either direction. The function must be inline, because
+ * checked runs find the program's call site through the frame of the public function. */
 FERRYI_INLINE ferry_status
 copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
             size_t count, const ferry_copy_options *options, bool from)
@@ -57,8 +57,8 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
     return copy_memory(buffer, element, offset, target, count, options, false);
 }
 
-/* Checks both ranges of a copy between buffers, whose element types must be equal. A NULL element
- * stands for the source buffer's type. */
+/* Checks both ranges of a copy between buffers. Both buffers must have the same element type. If
+ * `element` is NULL, the source buffer's type is used. */
 static ferry_status
 check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset,
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,

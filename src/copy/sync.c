@@ -4,7 +4,7 @@
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 
-/* Calls that make a range current at a place without writing new bytes. */
+/* Syncs and prefetches, which make a range current at a place without writing new bytes. */
 
 static struct ferryi_copy_call
 plan_read(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
@@ -22,8 +22,8 @@ plan_read(ferryi_store *store, struct ferryi_range range, int place, const char 
 
 /* -- syncs ------------------------------------------------------------------------------------- */
 
-/* The access's keep_going callback: updates the event's progress, checks for a cancel, and calls
- * the caller's keep_going. */
+/* keep_going callback of the access. It updates the event's progress, checks whether the event was
+ * cancelled, and calls the caller's keep_going. */
 static bool
 follow(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -87,8 +87,8 @@ run_prefetch(struct ferryi_copy_call *call)
                               : status;
 }
 
-/* Returns whether the range is already current at the place, so that no job is needed. Needless
- * jobs would delay other calls that need the range exclusively. */
+/* Returns whether the range is already current at the place. No job is then started, because a job
+ * would delay other calls that need the range exclusively. */
 static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)
 {
@@ -109,7 +109,7 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_time
         status = ferryi_managed_prefetch(buffer->store, range, place, timeline);
     struct ferryi_copy_call call = plan_read(buffer->store, range, place, "prefetch", run_prefetch);
     call.is_hint = true;
-    /* An internal stream is used, because the caller's stream might be destroyed before a worker
+    /* An internal stream is used, because the program might destroy its own stream before a worker
      * runs the call. */
     if (status == FERRY_OK)
         status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);

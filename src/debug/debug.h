@@ -10,8 +10,9 @@
 
 #include "src/base/base.h"
 
-/* Returns whether this is a checked run. It is one if FERRY_DEBUG is set to a text other than ""
- * and "0". If the build has debug checks, it is one unless FERRY_DEBUG is "0". */
+/* Returns whether this is a checked run. If FERRY_DEBUG is not set, a run is checked only if the
+ * build has debug checks. If FERRY_DEBUG is "0", the run is not checked. If FERRY_DEBUG is "", the
+ * default of the build applies. Any other text makes the run checked. */
 bool ferryi_is_debug_run(void);
 
 /* -- memory with a second address (double_map.c) ----------------------------------------------- */
@@ -22,32 +23,32 @@ enum ferryi_protection {
     FERRYI_PROTECT_WRITE = 2
 };
 
-/* Allocates whole pages of zeros. Both functions are callbacks of a pool's backend; they use
- * neither `user` nor the size of what is freed. */
+/* Allocates whole pages of zeros. The functions that allocate and free are callbacks of a pool's
+ * backend. They ignore `user`, and the freeing function ignores the size. */
 ferry_status ferryi_double_map_alloc(void *user, size_t bytes, void **out);
 ferry_status ferryi_double_map_free(void *user, void *memory, size_t bytes);
-/* Maps whole pages of such memory at a second address, the alias. The alias, and one page before
- * and after it, are inaccessible. Returns NULL if `memory` is other memory, or the system
- * refuses. */
+/* Maps whole pages of memory from ferryi_double_map_alloc() at a second address, the alias. The
+ * alias, and one page before and after it, are inaccessible. Returns NULL if `memory` is other
+ * memory, or if the system refuses the call. */
 void *ferryi_alias_make(const void *memory, size_t bytes, size_t align);
 bool ferryi_alias_protect(void *alias, size_t bytes, enum ferryi_protection protection);
-/* Disconnects the alias from the memory. The alias's pages stay inaccessible. */
+/* Disconnects the alias from its memory. The pages of the alias stay inaccessible. */
 void ferryi_alias_void(void *alias, size_t bytes);
 void ferryi_alias_free(void *alias, size_t bytes);
 
 /* -- faults (fault.c) -------------------------------------------------------------------------- */
 
-/* Installs a handler for memory faults, which prints the text of ferryi_guard_pages_explain()
- * before the previous handler, or the system, ends the program. Takes effect once per process;
- * later calls do nothing. */
+/* Installs a handler for memory faults. The handler prints the text of
+ * ferryi_guard_pages_explain(). Then the previous handler, or the system, ends the program. Only
+ * the first call in a process has an effect. */
 void ferryi_fault_watch(void);
 
 /* -- freed headers (quarantine.c) -------------------------------------------------------------- */
 
-/* Keeps a freed header readable until many more headers were added, then calls `release`. Code that
- * uses the header too late thus finds the contents that its owner left. Never fails. */
+/* Keeps a freed header readable until many more headers have been added, then calls `release`. So
+ * code that uses the header too late finds the contents that the owner left. Never fails. */
 void ferryi_quarantine_add(void *header, void (*release)(void *header));
-/* Calls `release`, in a checked run only after the header has left the quarantine. */
+/* Calls `release`. In a checked run, the header first passes through the quarantine. */
 static inline void
 ferryi_quarantine_free(bool is_checked, void *header, void (*release)(void *header))
 {

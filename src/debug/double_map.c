@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Memory that can be mapped a second time, for checked runs. All allocations are in one anonymous
- * file, each at a different offset, so that the process needs only one file descriptor.
+ * A block of memory that can be mapped a second time, for checked runs. All allocations are in one
+ * anonymous file, each at a different offset, so that the process needs only one file descriptor.
  */
 
 struct allocation {
@@ -28,9 +28,9 @@ static struct {
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Resets the state in the child of a fork, which then creates a new file. In the inherited file it
- * would use the same offsets as its parent and its siblings. The parent's allocations stay mapped.
- */
+/* Resets the state in the child of a fork, which then creates a new file. In the inherited file the
+ * child would use the same offsets as its parent and its siblings. The parent's allocations stay
+ * mapped. */
 static void
 forget_file(bool in_child)
 {
@@ -110,7 +110,7 @@ ferryi_double_map_free(void *user, void *memory, size_t bytes)
     if (gone) {
         *at = gone->next;
         munmap(gone->memory, gone->bytes);
-        /* Frees the memory of this part of the file but keeps the file's size. */
+        /* This call frees the memory of this part of the file, but keeps the file's size. */
         (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset,
                         (off_t)gone->bytes);
     }
@@ -119,8 +119,8 @@ ferryi_double_map_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Reserves inaccessible addresses for `bytes` and for one page before and after them. Returns the
- * aligned address after the first page, or NULL if the system has none. */
+/* Reserves inaccessible addresses for `bytes`, and for one page before and after them. Returns the
+ * aligned address after the first page, or NULL if the system has no addresses left. */
 static char *
 reserve(size_t bytes, size_t align)
 {

@@ -13,8 +13,8 @@ static struct {
 
 #ifdef __aarch64__
 
-/* Returns whether the instruction stores, decoded as in the architecture's manual. An instruction
- * that reads and then writes counts as a store. */
+/* Returns whether the instruction stores. The decoding follows the architecture's manual. An
+ * instruction that reads and then writes counts as a store. */
 static bool
 is_store(uint32_t code)
 {
@@ -28,11 +28,13 @@ is_store(uint32_t code)
     return is_atomic || (!extends_sign && !(code & 0x00400000));
 }
 
-/* ESR_MAGIC of the kernel, which marks its record of the fault. Emulators omit the record. */
+/* The kernel's ESR_MAGIC, which marks the kernel's record of the fault. Emulators omit this record.
+ */
 enum { SYNDROME_MAGIC = 0x45535201 };
 
-/* Returns whether the faulting access was a write. The kernel's records follow one another; the
- * last one has a size of 0. If no record describes the fault, the instruction is decoded. */
+/* Returns whether the faulting access was a write. The kernel's records follow one another, and the
+ * last one has a size of 0. If no record describes the fault, the instruction is decoded instead.
+ */
 static bool
 was_write(const void *machine)
 {
@@ -58,8 +60,8 @@ was_write(const void *machine)
 
 #else
 
-/* Returns whether the faulting access was a write. Returns false if the machine does not report it.
- */
+/* Returns whether the faulting access was a write. Returns false if this is unknown on this
+ * machine. */
 static bool
 was_write(const void *machine)
 {
@@ -82,8 +84,8 @@ chain(int number, siginfo_t *info, void *machine)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(number, info, machine);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* If faults were ignored, the program must end as well. A signal that was sent by kill()
-         * does not recur when the handler returns, so it is raised again. */
+        /* If faults were ignored, the program must end nevertheless. A signal that kill() sent does
+         * not recur when the handler returns, so it is raised again. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);

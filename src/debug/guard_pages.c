@@ -7,26 +7,30 @@
 
 #include "src/base/fork.h"
 
-#define BUCKETS   1024
-#define RETIRED   4096 /* number of guards that are kept after their replicas were freed */
-#define RED       0xA5 /* fill byte of a red zone */
-#define STALE     4    /* flag of a page, beside its protection: newer bytes are at another place */
+#define BUCKETS 1024
+#define RETIRED 4096 /* maximum number of guards that are kept after their replicas were freed */
+#define RED     0xA5 /* fill byte of a red zone */
+/* Flag of a page, in addition to its protection: newer bytes are at another place. */
+#define STALE     4
 #define NAME_ROOM 64
 #define TEXT_ROOM 320 /* for one part of a message */
-/* how long a fault handler waits for the mutex before the program ends without an explanation */
+/* time that a fault handler waits for the mutex; after this time the program ends without an
+ * explanation */
 #define WAIT_NS 2000000000u
 
 struct ferryi_guard_pages {
-    struct ferryi_guard_pages *next; /* in its bucket, or in the list of retired guards */
-    const struct ferryi_log *log;    /* NULL in a retired guard */
-    char *memory;                    /* address in the pool; whole pages */
-    char *alias;                     /* the user's address of the same pages */
-    size_t bytes, mapped;            /* bytes of the replica; bytes of its pages */
+    /* next guard in the hash bucket, or in the list of retired guards */
+    struct ferryi_guard_pages *next;
+    const struct ferryi_log *log; /* NULL in a retired guard */
+    char *memory;                 /* address in the pool; whole pages */
+    char *alias;                  /* the user's address of the same pages */
+    size_t bytes, mapped;         /* bytes of the replica; bytes of its pages */
     size_t page_count;
-    unsigned char *pages; /* page_count current protections, then page_count wanted ones */
+    /* the current protections of page_count pages, followed by the wanted protections */
+    unsigned char *pages;
     struct ferryi_guard_note *notes; /* of leases, newest first */
-    const char *gone;                /* why the replica was freed; NULL: it still exists */
-    struct ferryi_guard_call call;   /* the call that opened it last */
+    const char *gone; /* the reason why the replica was freed; NULL: the replica exists */
+    struct ferryi_guard_call call; /* the call that opened it last */
     char name[NAME_ROOM];
 };
 
@@ -63,7 +67,7 @@ find(const void *memory)
 
 /* -- the message of a fault -------------------------------------------------------------------- */
 
-/* Returns the note of the newest lease on the byte, or NULL. */
+/* Returns the note of the newest lease whose range contains the byte, or NULL. */
 static const struct ferryi_guard_note *
 note_at(const struct ferryi_guard_pages *guard, size_t offset)
 {
@@ -73,7 +77,7 @@ note_at(const struct ferryi_guard_pages *guard, size_t offset)
     return note;
 }
 
-/* A byte that a fault used, and what its page allows. */
+/* A byte that the program accessed in a fault, and the protection of the byte's page. */
 struct fault {
     const char *address;
     bool writes;
@@ -93,7 +97,7 @@ fault_at(const struct ferryi_guard_pages *guard, const char *address, bool write
     return fault;
 }
 
-/* Writes which byte was used, such as "ferry: read of byte 8 of buffer "heights"". */
+/* Writes which byte was accessed, such as "ferry: read of byte 8 of buffer "heights"". */
 static void
 describe_byte(const struct ferryi_guard_pages *guard, const struct fault *fault, char *text,
               size_t text_bytes)
@@ -111,7 +115,7 @@ describe_byte(const struct ferryi_guard_pages *guard, const struct fault *fault,
                  (size_t)(address - guard->alias), guard->name);
 }
 
-/* Writes why the byte could not be used, and the call that returned the pointer. */
+/* Writes why the byte was inaccessible, and which call returned the pointer. */
 static void
 describe_reason(const struct ferryi_guard_pages *guard, const struct fault *fault, char *text,
                 size_t text_bytes)
@@ -174,7 +178,8 @@ find_address(const char *address)
     return find_alias(guards.retired, address);
 }
 
-/* The faulting thread holds no lock of Ferry, but a different thread may briefly hold the mutex. */
+/* Waits for the mutex only for a limited time. The faulting thread holds no lock of Ferry, but a
+ * different thread may hold the mutex. */
 bool
 ferryi_guard_pages_explain(const char *address, bool writes, char *text, size_t text_bytes)
 {
@@ -225,7 +230,7 @@ guard_free(struct ferryi_guard_pages *guard)
     free(guard);
 }
 
-/* Returns NULL when the memory cannot be guarded. */
+/* Creates the guard of a replica. Returns NULL if the memory cannot be guarded. */
 static struct ferryi_guard_pages *
 guard_new(const struct ferryi_guarded *replica)
 {
@@ -283,7 +288,7 @@ struct finding {
     char text[TEXT_ROOM];
 };
 
-/* Changes the protection of each page to the wanted one. */
+/* Changes the protection of each page to the wanted protection. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 apply_pages(struct ferryi_guard_pages *guard, struct finding *out)
@@ -309,8 +314,8 @@ apply_pages(struct ferryi_guard_pages *guard, struct finding *out)
     memcpy(now, wanted, guard->page_count);
 }
 
-/* Checks the red zone, reports a write to it, and fills it again. Such a write went through the
- * last page, so it happened while a scope was open. */
+/* Checks the red zone, reports a write to it, and fills it again. A write to the red zone went
+ * through the last page, so it happened while a scope was open. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 check_red_zone(struct ferryi_guard_pages *guard, struct finding *out)

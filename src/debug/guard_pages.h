@@ -3,21 +3,22 @@
 #define FERRYI_GUARD_PAGES_H
 
 /*
- * Guard pages: page protection of host replicas in a checked run, so that a pointer that is used at
- * the wrong time faults with a message.
+ * Guard pages: the page protection of host replicas in a checked run. A pointer that is used at the
+ * wrong time faults with a message.
  *
- * The pageable pool of a checked run maps its memory so that it can be mapped a second time, and no
- * two replicas share a page. The library uses the pool's address. The user gets the second address,
- * the alias, whose page protection follows the scopes: a page is inaccessible outside all scopes,
- * readable in a READ, and writable in a write. After a replica is freed, its alias stays protected
- * until many more replicas are freed, and its guard keeps the buffer's name for the message. The
- * bytes between the replica's end and the end of its last page are a red zone, which is checked
- * whenever a scope opens or closes.
+ * The pageable pool of a checked run maps its memory in such a way that it can be mapped a second
+ * time. No two replicas share a page. The library uses the pool's address. The program receives the
+ * second address, the alias, whose page protection follows the scopes. A page is inaccessible
+ * outside all scopes, readable in a READ, and writable in a write.
+ *
+ * After a replica is freed, its alias stays protected until many more replicas have been freed. Its
+ * guard keeps the buffer's name for the message. The bytes between the replica's end and the end of
+ * its last page are a red zone, which is checked whenever a scope opens or closes.
  *
  * Memory that cannot be mapped twice (borrowed, page-locked and managed memory) has no guard. For
  * such memory every function here does nothing.
  *
- * One mutex protects all guards. The locks of stores are locked under it.
+ * One mutex protects all guards. A thread that holds this mutex may lock a store.
  */
 
 #include "src/debug/debug.h"
@@ -27,64 +28,68 @@ struct ferryi_guard_pages;
 
 /* A host replica, as its owner describes it. */
 struct ferryi_guarded {
-    char *memory;        /* address in the pool; NULL: there is no replica */
+    char *memory;        /* address of the replica in the pool; NULL: there is no replica */
     size_t bytes, align; /* size; alignment of the alias */
     const char *name;    /* name of the buffer */
     const struct ferryi_log *log;
-    /* Reports the accessible ranges of the replica, with ferryi_guard_pages_mark_current() and
-     * ferryi_guard_pages_allow(). Called under the mutex of the guards, so that reports are applied
-     * in the order in which they are made. Returns false if the replica is no longer at `memory`;
-     * then the protection stays as it is. */
+    /* Reports the accessible ranges of the replica, by calling ferryi_guard_pages_mark_current()
+     * and ferryi_guard_pages_allow(). Called under the mutex of the guards, so that reports are
+     * applied in the order in which they are made. Returns false if the replica is no longer at
+     * `memory`. Then the protection does not change. */
     bool (*report)(void *owner, const char *memory, struct ferryi_guard_pages *guard);
     void *owner;
 };
 
-/* The call that returned a pointer into a replica, and the range that it was called with. */
+/* The call that returned a pointer into a replica, and the range with which the program made the
+ * call. */
 struct ferryi_guard_call {
     const char *name; /* a literal, such as "read_host" */
     size_t begin, end;
     ferryi_site site;
 };
 
-/* Names the lease that owns a range of a replica. The caller owns this memory, but only
- * guard_pages.c uses the members. */
+/* Names the lease that owns a range of a replica. The caller owns the memory of this struct, but
+ * only guard_pages.c uses the members. */
 struct ferryi_guard_note {
     struct ferryi_guard_note *next;
     const char *label;
     size_t begin, end;
 };
 
-/* Rounds the size and the alignment of an allocation up to whole pages, so that it shares no page
- * with another one. Leaves them unchanged if the size overflows. */
+/* Rounds the size and the alignment of an allocation up to whole pages, so that the allocation
+ * shares no page with another one. Leaves both unchanged if the size overflows. */
 void ferryi_guard_pages_round(size_t *bytes, size_t *align);
 
-/* Called after `call` opened a range of a replica that exists: creates its guard if it has none,
- * and updates the page protection. Returns the alias, or the replica's `memory` if it cannot be
- * guarded. */
+/* Called after `call` opened a range of an existing replica. Creates the replica's guard if it has
+ * none, and updates the page protection. Returns the alias, or the replica's `memory` if the
+ * replica cannot be guarded. */
 char *ferryi_guard_pages_open(const struct ferryi_guarded *replica,
                               const struct ferryi_guard_call *call);
-/* Updates the page protection after the accessible ranges have changed. */
+/* Updates the page protection of a replica after its accessible ranges have changed. */
 void ferryi_guard_pages_update(const struct ferryi_guarded *replica);
 /* Makes the alias of the replica at `memory`, which is about to be freed, inaccessible. `why` is a
  * literal for messages, such as "was destroyed". */
 void ferryi_guard_pages_retire(const void *memory, const char *why);
 
-/* For `report`: states that bytes of the replica are current. All others are stale: newer bytes are
- * at another place. */
+/* Called by `report` to state that a range of the replica is current. All other bytes are stale:
+ * newer bytes are at another place. */
 void ferryi_guard_pages_mark_current(struct ferryi_guard_pages *guard, size_t begin, size_t end);
 /* For `report`: allows accesses to a range. */
 void ferryi_guard_pages_allow(struct ferryi_guard_pages *guard, size_t begin, size_t end,
                               enum ferryi_protection protection);
 
-/* After the note is added, and until it is removed, a fault in the range names the lease. */
+/* Adds a note. Until the note is removed, a message about a fault in the range names the note's
+ * lease. */
 void ferryi_guard_pages_add_note(const void *memory, struct ferryi_guard_note *note,
                                  const char *label, size_t begin, size_t end);
 void ferryi_guard_pages_remove_note(const void *memory, struct ferryi_guard_note *note);
 
-/* Whether the address lies in the alias of a replica. If so, writes the buffer's name to `name`. */
+/* Returns whether the address lies in the alias of a replica. If so, writes the buffer's name to
+ * `name`. */
 bool ferryi_guard_pages_name(const void *address, char *name, size_t name_bytes);
-/* Describes a fault at the address in one line without a newline. Returns false if the address is
- * in no alias. Runs in a signal handler, so it waits for the mutex only for a limited time. */
+/* Describes a fault at the address in one line without a newline. Returns false if no alias
+ * contains the address. Runs in a signal handler, so it waits for the mutex only for a limited
+ * time. */
 bool ferryi_guard_pages_explain(const char *address, bool writes, char *text, size_t text_bytes);
 
 #endif

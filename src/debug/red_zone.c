@@ -109,7 +109,7 @@ begin_region(const struct ferryi_zoned *block)
 #define RED       0xA5
 #define RELEASED  0xDD
 #define USED      0xFF /* resembles neither zeros nor data */
-#define ZONE_MOST 4096 /* the pattern covers at most this many bytes of a red zone */
+#define ZONE_MOST 4096 /* maximum number of bytes of a red zone that contain the pattern */
 #define FILL_MOST ((size_t)1 << 20)
 
 static void
@@ -156,13 +156,14 @@ report(const struct ferryi_zoned *block, const char *what, size_t at)
         what, at, site);
 }
 
-/* Reports a block that was written after its release. */
+/* Reports a write to a block after its release. */
 static void
 check_released(const struct ferryi_zoned *block)
 {
     size_t bytes = block->state->released_bytes;
     block->state->released_bytes = 0;
-    /* A block that was cut or merged since its release has another size, and cannot be checked. */
+    /* A block that was cut or merged since its release has a different size, so its pattern cannot
+     * be checked. */
     if (bytes == 0 || bytes != ferryi_min_size(block->bytes, FILL_MOST))
         return;
     REVEAL(block->memory, bytes);
@@ -236,8 +237,8 @@ ferryi_red_zone_in(struct ferryi_zoned block)
 {
     if (block.host_reaches)
         open_plain(&block);
-    /* Memory that queued work still uses stays accessible until the block is handed out, merged or
-     * freed. */
+    /* Queued work still uses the memory. So the memory stays accessible until the block is handed
+     * out, merged or freed. */
     if (!block.is_done)
         return;
     if (!block.host_reaches) {

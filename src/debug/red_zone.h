@@ -4,20 +4,23 @@
 
 /*
  * Red zones detect misuse of blocks of memory. Only a checked build, or one with AddressSanitizer,
- * has them. In any other build the calls are empty, and their arguments are not evaluated.
+ * has red zones. In other builds the calls are empty, and their arguments are not evaluated.
  *
- * Patterns are written into memory that the host can access and that no queued work uses. The
- * requested bytes of a reused block are set to 0xFF before the block is handed out. The bytes after
- * them, up to the end of the block, are the red zone. When the block is released, the red zone is
- * checked, and the block is filled with a second pattern. That pattern is checked when the block is
- * handed out again. An overrun, or a write after the release, is logged with the block's size, its
- * label and the call that took it. Valgrind and AddressSanitizer are notified of the bytes that
- * must not be used: the red zones, and all memory that is in no live block.
+ * Patterns are written only into memory that the host can access and that no queued work uses. The
+ * requested bytes of a reused block are set to 0xFF before the block is handed out. The remaining
+ * bytes of the block are the red zone. When the block is released, its red zone is checked, and the
+ * block is filled with a second pattern. The second pattern is checked when the block is handed out
+ * again. An overrun, or a write after the release, is logged with the block's size, its label and
+ * the call that allocated the block.
+ *
+ * Valgrind and AddressSanitizer are notified of the bytes that must not be used: the red zones, and
+ * all memory that is in no live block.
  *
  * For device memory, NVTX's memory API notifies tools such as compute-sanitizer, if its headers
- * were found at build time. A slab is a heap whose bytes must not be used, and a live block is a
- * region of that heap with the requested size. NVTX is headers only: it loads the tool that
- * NVTX_INJECTION64_PATH names, which makes no callbacks. Without a tool each call returns at once.
+ * were found at build time. A slab is registered as a heap whose bytes must not be used. A live
+ * block is registered as a region of that heap with the requested size. NVTX consists of headers
+ * only: it loads the tool that NVTX_INJECTION64_PATH names, and the tool makes no callbacks.
+ * Without a tool each call returns immediately.
  */
 
 #include "src/base/base.h"
@@ -27,12 +30,13 @@
 #define FERRYI_RED_ZONES      1
 #define FERRYI_RED_ZONE_BYTES 64 /* minimum size of a red zone */
 
-/* What the owner of a block keeps for it between the calls. Zeroed for a new block. */
+/* State that the owner of a block keeps for the block between the calls. Zeroed for a new block. */
 struct ferryi_zone_state {
-    const void *site;      /* address of the call that took the block; NULL: unknown */
-    size_t zone_bytes;     /* bytes of the red zone that contain the pattern */
-    size_t released_bytes; /* bytes from the block's begin that contain the pattern of a release */
-    bool has_region;       /* whether it is registered as an NVTX memory region */
+    const void *site;      /* address of the call that allocated the block; NULL: unknown */
+    size_t zone_bytes;     /* number of bytes of the red zone that contain the pattern */
+    size_t released_bytes; /* number of bytes from the block's begin that contain the pattern of a
+                              released block */
+    bool has_region;       /* whether the block is registered as an NVTX memory region */
 };
 
 /* Describes one block for one call. */
@@ -42,7 +46,8 @@ struct ferryi_zoned {
     size_t bytes;
     char *begin; /* the part that the holder may use */
     size_t requested;
-    bool host_reaches; /* whether the host can access the memory; if not, it has no red zone */
+    bool host_reaches; /* whether the host can access the memory; memory that the host cannot access
+                          has no red zone */
     bool is_done;      /* whether no queued work uses the memory */
     void *heap;        /* the NVTX heap of its slab; may be NULL */
     const char *label; /* may be NULL */
@@ -50,10 +55,10 @@ struct ferryi_zoned {
     const struct ferryi_log *log;
 };
 
-/* Allows the use of the requested bytes. Called just before the block is handed out. `fresh`: the
- * memory was never handed out before. */
+/* Allows the use of the requested bytes. Called just before the block is handed out. `fresh` states
+ * whether the memory was never handed out before. */
 void ferryi_red_zone_out(struct ferryi_zoned block, bool fresh);
-/* Checks the red zone of a live block before its release. May be repeated. */
+/* Checks the red zone of a live block before the block is released. The check may be repeated. */
 void ferryi_red_zone_check(struct ferryi_zoned block);
 /* Forbids the use of the block. Called when a live block is released. */
 void ferryi_red_zone_in(struct ferryi_zoned block);
@@ -63,7 +68,8 @@ void ferryi_red_zone_join(struct ferryi_zone_state *state, void *memory);
 /* Forbids the use of a slab whose memory was just allocated. Sets *out_heap to its NVTX heap, or
  * NULL. */
 void ferryi_red_zone_came(void *memory, size_t bytes, bool host_reaches, void **out_heap);
-/* Allows the use of a slab's memory again, before it is freed. No block of it is live. */
+/* Allows the use of a slab's memory again. Called before the slab is freed, when none of its blocks
+ * is live. */
 void ferryi_red_zone_goes(void *memory, size_t bytes, bool host_reaches, void *heap);
 
 #else

@@ -10,11 +10,12 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-#define FRAMES     3  /* frames of the program in a site; the innermost may be a wrapper */
-#define DEEPEST    64 /* maximum number of frames that are examined */
-#define TEXT_ROOM  232
+/* Number of the program's frames that a site stores. The innermost frame may be a wrapper. */
+#define FRAMES    3
+#define DEEPEST   64 /* maximum number of frames that are examined */
+#define TEXT_ROOM 232
 
-/* Marks functions that the unwinder calls, because the memory sanitizer does not know the
+/* Marks functions that the unwinder calls. The memory sanitizer does not know the state of the
  * unwinder's memory. */
 #if FERRYI_MEMORY_SANITIZER
 #define UNWATCHED __attribute__((no_sanitize("memory")))
@@ -25,8 +26,8 @@
 struct frames {
     const char *calls[FRAMES]; /* frames of the program; NULL: no more */
     unsigned count, looked_at;
-    bool in_public; /* whether a public function was reached; frames before it are the library's and
-                       are skipped */
+    bool in_public; /* whether a public function was reached; earlier frames belong to the library
+                       and are skipped */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
@@ -37,14 +38,14 @@ static struct {
     struct site {
         const char *calls[FRAMES];
         char text[TEXT_ROOM]; /* "": unused entry */
-    } sites[SITES]; /* an entry is constant after its number was returned; the mutex protects the
-                       other entries */
+    } sites[SITES]; /* an entry does not change after its number was returned; the mutex protects
+                       all other entries */
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
 
-/* The unwinder's functions. They are loaded when first needed, so that the library does not depend
- * on libgcc. Constant after `once` has run. */
+/* The unwinder's functions. They are loaded at the first use, so that the library does not depend
+ * on libgcc. They are constant after `once` has run. */
 static struct {
     pthread_once_t once;
     __typeof__(_Unwind_Backtrace) *walk;
@@ -77,8 +78,8 @@ UNWATCHED static _Unwind_Reason_Code
 look_at(struct _Unwind_Context *context, void *user)
 {
     struct frames *frames = user;
-    /* The address is that of the instruction after the call, so one is subtracted. The outermost
-     * frame has no such address. */
+    /* The unwinder returns the address of the instruction after the call, so one is subtracted. The
+     * outermost frame has no such address. */
     const char *call = (const char *)(uintptr_t)(unwinder.address(context) - 1);
     bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
     frames->in_public = frames->in_public || is_public;
@@ -88,8 +89,8 @@ look_at(struct _Unwind_Context *context, void *user)
                                                                      : _URC_NO_REASON;
 }
 
-/* Writes "inner+0x12, outer+0x34 (program), +0x56 (libother.so)". The file is written once, after
- * the last of consecutive functions in the same file. */
+/* Writes "inner+0x12, outer+0x34 (program), +0x56 (libother.so)". Consecutive functions in the same
+ * file are followed by one name of the file. */
 static void
 describe(const struct frames *frames, char *text, size_t text_bytes)
 {
@@ -109,7 +110,8 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ------------------------------------------------------------------------------------- */
 
-/* Returns the entry that contains the frames. If there is none, returns an unused entry. */
+/* Returns the entry that contains the frames. If no entry contains them, returns an unused entry.
+ */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
 find(const struct frames *frames)

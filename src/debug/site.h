@@ -3,14 +3,14 @@
 #define FERRYI_SITE_H
 
 /*
- * Sites: the call sites in the program from which the library was called, such as "load_tile+0x41,
- * main+0x20 (./program)", innermost function first. In checked runs, each created object and each
- * opened scope records its site, for reports about leaks.
+ * Sites: the program's code locations that called the library, such as "load_tile+0x41, main+0x20
+ * (./program)", innermost function first. In checked runs, each created object and each opened
+ * scope records its site, for reports about leaks.
  *
  * Public functions are in a separate section (FERRY_API). The section distinguishes the program's
  * frames from the library's, even if both are linked into one file. Each site is stored once, as
- * text, for the rest of the process, and is identified by a small number. Finding the number takes
- * some microseconds.
+ * text, until the process ends, and is identified by a small number. Finding the number takes some
+ * microseconds.
  */
 
 #include "src/base/base.h"
@@ -20,18 +20,18 @@
 
 typedef uint16_t ferryi_site;
 
-/* For a function that public functions tail-call. The tail call removes the public function's
- * frame, so the called function must be in their section, too. */
+/* Attribute of a function that public functions tail-call. The tail call removes the public
+ * function's frame, so the called function must also be in the section of public functions. */
 #define FERRYI_AT_EDGE __attribute__((noinline, section("ferry_api")))
 
-/* Returns the call site of the public function that runs on this thread; never NONE. The caller
- * must not hold a lock of the library, because the function takes the loader's lock. */
+/* Returns the site that called the running public function; never NONE. The caller must not hold a
+ * lock of the library, because the function takes the loader's lock. */
 ferryi_site ferryi_site_here(void);
-/* Sets the site that ferryi_site_here() returns on this thread while the thread works for a call
- * made by another thread. NONE resets it. */
+/* Sets the site that ferryi_site_here() returns on this thread. Used while this thread works for a
+ * call that a different thread made. NONE ends this setting. */
 void ferryi_site_lend(ferryi_site site);
-/* Returns the text of a site, which never changes. Returns "" for NONE and UNKNOWN. Safe in signal
- * handlers. */
+/* Returns the text of a site, which never changes. Returns "" for NONE and UNKNOWN. May be called
+ * in signal handlers. */
 const char *ferryi_site_text(ferryi_site site);
 
 #endif

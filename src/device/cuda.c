@@ -7,8 +7,8 @@
 #include "src/base/hold.h"
 #include "src/base/machine.h"
 
-/* Maps a driver error to a status. DEVICE_LOST is returned for those errors for which the driver's
- * header states: "any further CUDA work will return the same error". */
+/* Maps a driver error to a status. Returns DEVICE_LOST for an error after which, as the driver's
+ * header says, "any further CUDA work will return the same error". */
 static ferry_status
 status_of(ferryi_cu_result result)
 {
@@ -60,9 +60,9 @@ status_of(ferryi_cu_result result)
     }
 }
 
-/* Returns whether the error shows that another library has reset the device. The retained handle
- * then refers to a new context, and our streams, events and memory no longer exist. At best, calls
- * that use them return one of the errors below. */
+/* Returns whether the error shows that other code in the process has reset the device. After a
+ * reset, the context has a different id, and Ferry's streams, events and memory no longer exist. At
+ * best, calls that use these objects return one of the errors below. */
 static bool
 is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 {
@@ -76,7 +76,8 @@ is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 }
 
 /* Returns whether the error may mean that the device has fallen off the bus, or that its driver or
- * server has ended. A single call on a working device can return these errors, too. */
+ * MPS server has ended. These errors prove nothing, because single calls on a working device can
+ * return them as well. */
 static bool
 may_mean_gone(ferryi_cu_result result)
 {
@@ -101,7 +102,8 @@ is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* If the context is not current, the call that failed was the one that makes it current. */
+    /* If a different context is current, the call that failed was the one that should have made
+     * this context current. The device then counts as gone. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
@@ -130,8 +132,8 @@ static ferry_status
 push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
-    /* The context is retained, so it can only be invalid if other code has reset the device. The
-     * reset has also freed our memory. */
+    /* The device retains the context, so the context can only be invalid if other code has reset
+     * the device. The reset has freed Ferry's memory as well. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
@@ -151,7 +153,8 @@ make_current(struct ferryi_cuda_device *cuda, bool *out_pushed)
 static void
 undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *entry)
 {
-    /* Failures of these two calls are ignored, because both only change state of this thread. */
+    /* Failures of these two driver calls are ignored, because the calls only restore this thread's
+     * capture mode and current context. */
     ferryi_cu_capture_mode mode = entry->previous_mode;
     ferryi_cu_context context;
     if (entry->exchanged)
@@ -160,7 +163,8 @@ undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *en
         driver->cuCtxPopCurrent_v2(&context);
 }
 
-/* The changes to this thread's driver state that are undone when the thread's hold ends. */
+/* The changes to this thread's driver state that are undone when the thread's hold
+ * (src/base/hold.h) ends. */
 static _Thread_local struct {
     const struct ferryi_cuda_driver *driver; /* NULL: there is nothing to undo */
     ferryi_cu_context context;               /* is current while `driver` is not NULL */
@@ -175,8 +179,9 @@ clean_up(void)
     ferryi_hold_thread.clean_up = NULL;
 }
 
-/* Moves changes that a driver call made to the thread's hold, which undoes them later: the capture
- * mode, and the current context if this is the first device used during the hold. */
+/* Makes the thread's hold (src/base/hold.h) responsible for undoing the changes of a driver call.
+ * The changes are the capture mode and, for the first device used during the hold, the current
+ * context. */
 static void
 keep(const struct ferryi_cuda_device *cuda, struct ferryi_cuda_entry *entry)
 {
@@ -403,8 +408,8 @@ attribute_of(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute a
                : unknown;
 }
 
-/* Returns whether the device has the feature. If the driver does not know the attribute, it does
- * not support the feature. */
+/* Returns whether the device has the feature. A feature whose attribute the driver does not know
+ * counts as absent. */
 static bool
 has_attribute(const struct ferryi_cuda_device *cuda, ferryi_cu_device_attribute attribute)
 {
@@ -443,27 +448,29 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
-    /* If the driver does not know this attribute, all its devices can register memory. */
+    /* A driver that does not know this attribute can register memory for all its devices. */
     if (attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1) == 0)
         can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)
         can |= FERRY_CAN_CAPTURE;
-    /* Checks all devices of the machine, because the context's devices are not known yet. */
+    /* Peer access is checked with all devices of the machine, because the context's devices are not
+     * known yet. */
     if (has_peer(cuda))
         can |= FERRY_CAN_PEER;
     /* If the device walks the host's page tables, kernels may use any host memory. Copies are
-     * pointless only if device and host also share the physical memory. A discrete device on a
-     * coherent link, such as GH200, has fast memory into which data is worth copying. */
+     * unnecessary only if device and host share the physical memory, too. A discrete device on a
+     * coherent link, such as GH200, has separate, fast memory, so copying data into that memory
+     * pays off. */
     if (has_attribute(cuda,
                       FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         can |= cuda->integrated ? FERRYI_DEVICE_COHERENT : FERRYI_DEVICE_TAKES_PAGEABLE;
     return can;
 }
 
-/* Reads what the system reports about the device at its PCI address. For a device that is not on
- * PCI, the driver may report the NUMA node. */
+/* Reads the speed of the device's link and its nearest NUMA node, which the system reports for the
+ * device's PCI address. If the driver reports a NUMA node, that node is used instead. */
 static void
 read_place(struct ferryi_cuda_device *cuda)
 {

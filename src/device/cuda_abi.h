@@ -84,7 +84,7 @@ struct ferryi_cu_copy_3d_peer {
     size_t width_bytes, height, depth;
 };
 
-/* X(name, value) is expanded once per error. Each entry becomes the constant FERRYI_<name>. */
+/* X(name, value) is expanded once for each driver error, and defines the constant FERRYI_<name>. */
 #define FERRYI_CUDA_ERRORS(X)                         \
     X(CUDA_SUCCESS, 0)                                \
     X(CUDA_ERROR_INVALID_VALUE, 1)                    \
@@ -180,7 +180,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CU_MEM_ADVISE_SET_ACCESSED_BY, 5)                                      \
     X(CU_MEM_ADVISE_UNSET_ACCESSED_BY, 6)
 
-/* Errors that CUDA 12 added; older headers lack them. */
+/* Driver errors that CUDA 12 added. The headers of older releases do not define them. */
 #define FERRYI_CUDA_ERRORS_12(X)             \
     X(CUDA_ERROR_CONTAINED, 226)             \
     X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)    \
@@ -207,8 +207,8 @@ enum {
 #define FERRYI_CU_STREAM_PER_THREAD ((ferryi_cu_stream)0x2)
 #define FERRYI_CU_DEVICE_CPU        ((ferryi_cu_device)-1)
 
-/* A group of functions. If a driver lacks one function of a group, the whole group is treated as
- * absent. A driver that lacks a REQUIRED function is not used. */
+/* A group of driver functions. If a driver lacks one function of a group, Ferry uses none of the
+ * group. A driver that lacks a function of the group REQUIRED is not used at all. */
 enum ferryi_cuda_group {
     FERRYI_CUDA_REQUIRED = 1 << 0,
     FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* batched copies, with CUDA 12.8's signature */
@@ -217,11 +217,14 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* prefetch and advice by location */
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* queries of graph captures, and relaxed capture mode */
     FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* query of a stream's context (9.2) */
-    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes after a reset (12.0) */
-    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8, /* query of a kernel's parameters, and loading its code */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes after a reset of
+                                            the device (12.0) */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8,  /* query of a kernel's parameters, and early loading of a
+                                            kernel's code */
 };
 
-/* X(group, name, parameters) is expanded once per function. Every function returns ferryi_cu_result. */
+/* X(group, name, parameters) is expanded once for each driver function. Every function returns
+ * ferryi_cu_result. */
 #define FERRYI_CUDA_SYMBOLS(X)                                                                                          \
     X(FERRYI_CUDA_REQUIRED, cuInit, (unsigned int flags))                                                               \
     X(FERRYI_CUDA_REQUIRED, cuGetErrorName, (ferryi_cu_result error, const char **out_name))                            \

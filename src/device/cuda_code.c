@@ -10,7 +10,8 @@
 
 #define JIT_LOG_BYTES 2048
 
-/* Bytes of shared memory, static and dynamic together, that a block may use without an opt-in. */
+/* Bytes of shared memory, static and dynamic together, that a block may use unless its kernel has
+ * opted in to more. */
 #define SHARED_BYTES_FREE (48u << 10)
 
 /* The function handle that code_function returns. */
@@ -18,7 +19,8 @@ struct ferryi_cuda_function {
     struct ferryi_cuda_function *next;
     ferryi_cu_module module;
     ferryi_cu_function native;
-    _Atomic uint32_t allowed; /* bytes of dynamic shared memory per block; only ever raised */
+    /* bytes of dynamic shared memory that a block may use; never lowered */
+    _Atomic uint32_t allowed;
 };
 
 /* Returns whether the image marks its own end. The driver is passed only the address of an image,
@@ -65,8 +67,8 @@ ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes, vo
 
 /* -- functions -- */
 
-/* Frees the handles of the module's functions. If `module` is NULL, frees those of all functions.
- */
+/* Frees the handles of the module's functions. If `module` is NULL, frees the handles of all
+ * functions of the device. */
 static void
 forget_functions(struct ferryi_cuda_device *cuda, ferryi_cu_module module)
 {
@@ -101,9 +103,9 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
 }
 
-/* Returns the driver's handle and the bytes of static shared memory per block. The code is loaded
- * here, because a driver might otherwise load it lazily at the first launch. Such a load may wait
- * for all work of the device and break graph captures in other threads. */
+/* Sets the function's handle and its bytes of static shared memory for each block. This call loads
+ * the code now, because a driver may otherwise load it lazily at the first launch. A lazy load may
+ * wait for all work of the device, and may break graph captures in other threads. */
 static ferry_status
 get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
              ferryi_cu_function *out, int *out_shared)
@@ -137,7 +139,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
         return ferryi_fail_in(st, "find the kernel %s in code on cuda:%d", name, cuda->ordinal);
     function->module = module;
     function->native = native;
-    /* A cubin built for larger limits may use more static shared memory than SHARED_BYTES_FREE. */
+    /* A cubin built for larger limits may use more static shared memory than SHARED_BYTES_FREE. The
+     * limit of its dynamic shared memory then starts at 0. */
     atomic_init(&function->allowed,
                 shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
     ferryi_mutex_lock(&cuda->launch_mutex);
@@ -148,8 +151,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
     return FERRY_OK;
 }
 
-/* Queries the parameters one by one, because the function that returns their number exists only
- * since CUDA 13. */
+/* Queries the function's parameters one by one. The driver function that returns the number of
+ * parameters exists only since CUDA 13. */
 static ferry_status
 read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size_t most,
                 size_t *out_bytes, size_t *out_count)
@@ -190,15 +193,15 @@ ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most, 
 
 /* -- launches -- */
 
-/* Opts the function in to `bytes` of dynamic shared memory. The limit is only raised, never
- * lowered, and only under a mutex. So a thread cannot lower a limit that another thread needs for
- * its launch. */
+/* Allows launches of the function to use `bytes` of dynamic shared memory for each block. The limit
+ * is changed under a mutex and is never lowered. So no thread can lower a limit that a launch in a
+ * different thread needs. */
 static ferry_status
 allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {
     struct ferryi_cuda_entry entry;
-    /* `allowed` is stored after the driver call that raises the limit. If it suffices, a launch can
-     * proceed without the mutex. */
+    /* `allowed` is stored only after the driver has raised the limit. If `allowed` is high enough,
+     * a launch need not lock the mutex. */
     if (bytes <= atomic_load_explicit(&function->allowed, memory_order_acquire))
         return FERRY_OK;
     if (bytes > INT_MAX)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /* Returns the status of a copy from or to host memory. The driver refuses host memory that is
- * partly registered. On a device that takes pageable memory, this fails with UNSUPPORTED, so that
- * the caller can stage the range instead. */
+ * partly registered. On a device that copies pageable memory directly, such a refusal becomes
+ * UNSUPPORTED, so that the caller can stage the range instead. */
 static ferry_status
 check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
@@ -71,8 +71,8 @@ ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
 
 /*
  * Enables peer access between the two devices, and returns whether it is enabled. Without peer
- * access, the driver copies through the host. Access is requested once per pair. It is never
- * disabled again, because other code in the process shares the context and may rely on it.
+ * access, the driver copies through the host. Ferry requests the access once for each pair of
+ * devices. It never disables the access, because other code in the process may rely on it.
  */
 static bool
 open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
@@ -108,8 +108,8 @@ is_lost(struct ferryi_cuda_device *cuda)
     return st == FERRY_ERROR_DEVICE_LOST;
 }
 
-/* Returns the device whose context has ended. Any call can report that error, even a call in the
- * context of the other device of a peer copy. */
+/* Returns the device whose context has ended. A peer copy uses two contexts, and a call in one
+ * context can report that the other one has ended. */
 static struct ferryi_cuda_device *
 owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
 {
@@ -223,8 +223,8 @@ struct batch {
     size_t count, total_bytes;
 };
 
-/* Fills the driver's arrays, skipping copies of zero bytes. The arrays are placed in `memory`,
- * which has space for `count` entries of each array. */
+/* Fills the arrays that the driver's batched copy takes, and skips copies of zero bytes. `memory`
+ * holds the arrays and must have space for `count` entries of each array. */
 static struct batch
 gather(const struct ferryi_copy *copies, size_t count, void *memory)
 {
@@ -249,13 +249,14 @@ refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
                        cuda->ordinal, why);
 }
 
-/* Submits a batch. `from` is the source device of the PEER copies, or `cuda` if the batch has none.
- */
+/* Submits a batch of copies. `from` is the source device of the PEER copies, or `cuda` if the batch
+ * contains no PEER copy. */
 static ferry_status
 submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
        void *stream)
 {
-    /* All copies share one set of attributes: the sources are read in stream order. */
+    /* All copies of the batch share one set of attributes: the driver reads their sources in stream
+     * order. */
     struct ferryi_cu_copy_attributes attributes = {.source_access_order =
                                                        FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     const struct ferryi_cuda_driver *driver = cuda->driver;
@@ -271,14 +272,14 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                 : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
                                              batch->count, &attributes, &first, 1, &failed, stream);
         ferryi_cuda_leave(cuda, &entry);
-        /* A batch succeeds or fails as a whole. Single copies may succeed even if a batch fails,
-         * for example with managed memory or between devices. */
+        /* The driver may refuse a batch although it would accept each copy as a separate call.
+         * Examples are copies of managed memory and copies between devices. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
             return refuse(cuda, batch->count,
                           from != cuda ? "the driver takes none between devices"
                                        : "the driver refuses this one");
-        /* Some drivers have broken batches, so after an unexpected error no more batches are tried.
-         */
+        /* Some drivers implement batches incorrectly, so Ferry submits no more batches after an
+         * unexpected error. */
         if (result != FERRYI_CUDA_SUCCESS && result != FERRYI_CUDA_ERROR_OUT_OF_MEMORY &&
             !atomic_exchange(&cuda->batch_failed, true))
             ferryi_log(&cuda->log, FERRY_LOG_WARNING,
@@ -291,7 +292,7 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                             batch->count, cuda->ordinal);
 }
 
-/* Returns the source device of the PEER copies, or `cuda` if there are none. */
+/* Returns the source device of the PEER copies, or `cuda` if there are no PEER copies. */
 static struct ferryi_cuda_device *
 source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, size_t count)
 {
@@ -301,8 +302,8 @@ source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, siz
     return cuda;
 }
 
-/* Returns whether the driver accepts a batch. It refuses batches on the legacy default stream, and
- * batches with memory that the device cannot access. */
+/* Returns whether the driver accepts the copies as a batch. The driver refuses batches on the
+ * legacy default stream, and batches with memory that the device cannot access. */
 static bool
 takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const void *stream)
 {

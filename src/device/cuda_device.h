@@ -4,18 +4,18 @@
 
 /*
  * A CUDA device: an implementation of the device table on the driver's primary context. The device
- * retains the context from open to close, and shares it with the process's use of the runtime API.
- * The process keeps a context after its device is closed, because creating one takes some tenths of
- * a second on a large device. Only the files cuda*.c include this header.
+ * retains the context from open to close, and shares it with code of the process that uses the
+ * runtime API. The process keeps a context after its device is closed, because creating a context
+ * takes some tenths of a second on a large device. Only the files cuda*.c include this header.
  *
  * Every driver call runs with this context current. If a different context is current, the call
- * pushes the device's context and pops it afterwards. Calls other than work on a stream also run in
- * relaxed capture mode. They then neither fail because of a graph capture elsewhere in the process
- * nor invalidate it. While the thread has a hold (src/base/hold.h), the first call that needs a
- * change makes it, and the end of the hold undoes it.
+ * pushes the device's context and pops it afterwards. All calls except those that queue work on a
+ * stream also run in relaxed capture mode. In this mode, they neither fail because of a graph
+ * capture in the process nor invalidate the capture. While the thread has a hold (src/base/hold.h),
+ * the first call that needs such a change makes it, and the end of the hold undoes it.
  *
- * The first driver error that ends the context marks the device as lost. No driver call is made for
- * a lost device. Its remaining resources are freed with the context.
+ * The first driver error that ends the context marks the device as lost. Ferry makes no driver call
+ * for a lost device. The resources that a lost device still has are freed with the context.
  */
 
 #include "src/device/cuda_loader.h"
@@ -32,14 +32,16 @@ struct ferryi_cuda_device {
     ferryi_cu_context context;
     bool is_open;             /* set once, at the end of opening */
     bool is_kept;             /* whether the process keeps the context */
-    bool integrated;          /* whether its memory is part of the host's memory */
+    bool integrated;          /* whether the device's memory is part of the host's memory */
     bool registers_read_only; /* whether host_register accepts memory that the process cannot write
                                */
     unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
     _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
-    atomic_bool batch_failed;      /* whether a batch has failed: no more are tried */
-    _Atomic uint64_t peers_asked, peers_open; /* bit sets of ordinals: peers for which access was
-                                                 requested, and for which it is enabled */
+    /* whether a batch has failed, so that Ferry submits no more batches */
+    atomic_bool batch_failed;
+    /* bit sets of the ordinals of other devices: those to which peer access was requested, and
+     * those to which it is enabled */
+    _Atomic uint64_t peers_asked, peers_open;
     struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
                                                 lock is taken while it is held */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
@@ -55,8 +57,8 @@ ferryi_cuda_of(ferryi_device *device)
 
 /* How a driver call relates to graph captures. */
 enum ferryi_cuda_mode {
-    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream, and that a capture of the stream
-                                records */
+    FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream; if the stream is being captured,
+                                the capture records the work */
     FERRYI_CUDA_ASIDE        /* any other call: never captured */
 };
 
@@ -66,31 +68,33 @@ struct ferryi_cuda_entry {
     bool pushed, exchanged;
 };
 
-/* Makes the device's context current. Fails with DEVICE_LOST. If it fails, ferryi_cuda_leave() must
- * not be called. */
+/* Makes the device's context current. Fails with DEVICE_LOST if the device is lost. After a
+ * failure, ferryi_cuda_leave() must not be called. */
 ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
                                struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
-/* Converts the result of a driver call to a status. On failure, sets the message "call: error", and
- * marks the device as lost if the error ended the context. */
+/* Converts the result of a driver call to a status. On failure, sets this thread's message to
+ * "call: error". If the error ended the context, marks the device as lost. */
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
                                ferryi_cu_result result);
 
-/* Opens a device with the given driver. The `open` function of the registry calls this with the
- * process's driver. */
+/* Opens a device with the given driver. The function `open` of ferryi_cuda_kind calls it with the
+ * driver of the process. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps. Used by tests that replace the driver. */
+/* Releases the primary contexts that the process keeps. Tests that replace the driver call it. */
 void ferryi_cuda_release_kept(void);
 
-/* Converts the result of a driver call, made between enter and leave, to a status. */
+/* Converts the result of a driver call to a status. The call must have been made between
+ * ferryi_cuda_enter() and ferryi_cuda_leave(). */
 #define FERRYI_CUDA_CHECK(cuda, name, result) ferryi_cuda_check((cuda), #name, (result))
 #define FERRYI_CUDA_CALL(cuda, name, ...)                                                          \
     FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
 
-/* Enters, makes one driver call and leaves. Assigns the status to `st`. */
+/* Calls ferryi_cuda_enter(), makes one driver call and calls ferryi_cuda_leave(). Assigns the
+ * status to `st`. */
 #define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                 \
     do {                                                                                           \
         struct ferryi_cuda_entry entry_;                                                           \
@@ -110,7 +114,7 @@ ferryi_cuda_pointer(const void *memory)
     return (ferryi_cu_pointer)(uintptr_t)memory;
 }
 
-/* The functions of the device table, grouped by the file that defines them. */
+/* Functions of the device table for CUDA devices, grouped by the file that defines them. */
 ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
                                       void **out);
 ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);

@@ -73,7 +73,7 @@ ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out
     return FERRY_OK;
 }
 
-/* The result of the first load. Constant after `once` has run. */
+/* The result of the first load of the driver. It is constant after `once` has run. */
 static struct {
     pthread_once_t once;
     struct ferryi_cuda_driver driver;
@@ -99,8 +99,8 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
     pthread_once(&loaded.once, load_once);
     if (loaded.status != FERRY_OK)
         return ferryi_fail(loaded.status, "%s", loaded.message);
-    /* CUDA does not support use after a fork. The error is reported here, before any call could
-     * wait for driver threads that do not exist in the child. */
+    /* CUDA does not support use after a fork. The error is reported here, because a later driver
+     * call could wait forever for driver threads that do not exist in the child. */
     if (loaded.forks != ferryi_fork_count())
         return ferryi_fail(
             FERRY_ERROR_NO_DEVICE,

@@ -3,8 +3,9 @@
 #define FERRYI_CUDA_LOADER_H
 
 /*
- * Finds the CUDA driver at run time. The library links neither libcuda nor cudart. In a process
- * without a driver, calls fail with FERRY_ERROR_NO_DEVICE and the reason in the message.
+ * Finds the CUDA driver at run time, because the library links neither libcuda nor cudart. In a
+ * process without a driver, calls fail with FERRY_ERROR_NO_DEVICE and a message that states the
+ * reason.
  */
 
 #include "src/base/base.h"

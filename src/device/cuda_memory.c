@@ -80,8 +80,8 @@ ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *mem
     return FERRYI_CUDA_TELL(st, "free %s memory on cuda:%d", kind_name(kind), cuda->ordinal);
 }
 
-/* Both queries fail with INVALID_VALUE for memory that CUDA does not know. Such memory is host
- * memory. */
+/* The driver's queries about a pointer fail with INVALID_VALUE if CUDA does not know the memory.
+ * Such memory is ordinary host memory. */
 ferry_status
 ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
 {
@@ -107,7 +107,7 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
 }
 
 /* Returns whether the registration may have failed because the process cannot write the memory. The
- * driver accepts such memory only with the flag READ_ONLY. */
+ * driver accepts read-only memory only with the flag READ_ONLY. */
 static bool
 may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
                 size_t bytes)

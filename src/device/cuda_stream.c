@@ -43,8 +43,9 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     struct ferryi_cuda_entry entry;
     ferryi_cu_capture_status status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     ferry_status st;
-    /* Ferry supports captures only with the functions of FERRYI_CUDA_CAPTURE. An older driver
-     * cannot be queried, so the stream counts as not captured. */
+    /* A driver without the functions of FERRYI_CUDA_CAPTURE cannot report whether a stream is being
+     * captured. Ferry supports no captures with such a driver, so the stream counts as not
+     * captured. */
     if (!(cuda->driver->groups & FERRYI_CUDA_CAPTURE)) {
         *out = false;
         return FERRY_OK;
@@ -52,8 +53,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     /* This query is legal in every capture mode. */
     FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry));
     ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
-    /* While a blocking stream is captured, the legacy stream counts as captured, too, because using
-     * it would invalidate that capture. */
+    /* While a blocking stream is being captured, the legacy stream counts as captured as well. Work
+     * on the legacy stream would invalidate the capture. */
     if (result == FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
         status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE;
     else
@@ -61,8 +62,8 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     ferryi_cuda_leave(cuda, &entry);
     if (st != FERRY_OK)
         goto fail;
-    /* An invalidated capture still counts as a capture, because the stream runs no work until the
-     * capture is ended. */
+    /* An invalidated capture counts as a capture, because the stream runs no work until the capture
+     * is ended. */
     *out = status != FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     return FERRY_OK;
 
@@ -70,9 +71,9 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
-/* An event can only be recorded on streams of the context in which the event was created. Streams
- * of green contexts, and streams of contexts that the program created in addition to the primary
- * one, belong to a different context. */
+/* Checks that the program's stream belongs to the device's primary context, because an event can
+ * only be recorded on streams of the context in which it was created. Streams of green contexts,
+ * and of contexts that the program created, belong to different contexts. */
 ferry_status
 ferryi_cuda_stream_check(ferryi_device *device, void *stream)
 {

@@ -39,14 +39,17 @@ enum {
                                           memory of kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write the device's memory while
                                               no work is queued (emulated) */
-    FERRYI_DEVICE_CALLS_APART = 1u << 19,  /* host functions run on threads of the device or its
-                                              driver, and synchronize() waits for these threads */
+    /* host functions run on threads of the device or its driver, and the slot `synchronize` waits
+     * for these threads */
+    FERRYI_DEVICE_CALLS_APART = 1u << 19,
     FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
                                             single copies translate it, batches do not */
-    FERRYI_DEVICE_NO_REGISTER = 1u << 20,    /* the device page-locks only its own allocations */
-    FERRYI_DEVICE_FREE_WAITS = 1u << 21,     /* memory_free waits for all work of the device */
-    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22, /* the copy engine walks the host's page tables, so
-                                                copies accept pageable memory without staging */
+    /* the device cannot page-lock memory that it did not allocate */
+    FERRYI_DEVICE_NO_REGISTER = 1u << 20,
+    FERRYI_DEVICE_FREE_WAITS = 1u << 21, /* memory_free waits for all work of the device */
+    /* the device's copy engine walks the host's page tables, so copies accept pageable memory
+     * without staging */
+    FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
 };
 
 struct ferryi_device_properties {
@@ -57,15 +60,15 @@ struct ferryi_device_properties {
     size_t total_bytes;
 };
 
-/* One copy of rows. Pitches are in bytes and at least row_bytes. */
+/* One two-dimensional copy. Pitches are in bytes and at least row_bytes. */
 struct ferryi_copy_2d {
     void *target;
     const void *source;
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
     ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
-    ferryi_device *source_device; /* source device of a PEER copy, whose target is the device that
-                                     is called; otherwise NULL */
+    ferryi_device *source_device; /* source device of a PEER copy; otherwise NULL. The target is
+                                     always the device whose slot is called */
 };
 
 /* One copy of a batch. */
@@ -77,8 +80,8 @@ struct ferryi_copy {
     ferryi_device *source_device; /* as in ferryi_copy_2d */
 };
 
-/* A launch of a kernel in loaded code. `arguments` contains the addresses of the values, as
- * cuLaunchKernel expects them. */
+/* A launch of a kernel in loaded code. Each element of `arguments` is the address of an argument's
+ * value, as cuLaunchKernel expects. */
 struct ferryi_launch {
     void *function;
     ferry_grid grid; /* every dimension at least 1 */
@@ -92,8 +95,8 @@ struct ferryi_device_ops {
      * memory and code of the device, unless the device is lost. */
     void (*close)(ferryi_device *device);
     ferry_status (*properties)(ferryi_device *device, struct ferryi_device_properties *out);
-    /* Returns the free and the total bytes of the device. Memory of all processes counts as used.
-     * The free bytes never exceed the total. */
+    /* Returns the free and the total bytes of the device. Memory that any process has allocated on
+     * the device is not free. The free bytes never exceed the total. */
     ferry_status (*memory_info)(ferryi_device *device, size_t *out_free, size_t *out_total);
     /* Blocks until all work that this process has queued on the device is done. */
     ferry_status (*synchronize)(ferryi_device *device);
@@ -108,37 +111,37 @@ struct ferryi_device_ops {
     /* Frees memory that memory_alloc returned for the same kind. May wait for the device. Does
      * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
-    /* Returns whether the host may access memory that the program allocated. Called only for
-     * coherent devices. */
+    /* Returns whether the host may access memory that the program allocated. It is called only for
+     * coherent devices, whose memory is host memory. */
     ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
     /* host_register page-locks host memory that is not registered yet; host_unregister undoes this.
-     * The caller still owns the memory. If the process cannot write the memory, the device only
-     * reads it. */
+     * The caller still owns the memory. If the process cannot write the memory, the device can only
+     * read it. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 
     /* -- streams; a stream is the driver's handle -- */
 
-    /* Creates a stream that is not ordered with any other stream, not even the default stream. */
+    /* Creates a stream that is not ordered with any other stream, including the default stream. */
     ferry_status (*stream_create)(ferryi_device *device, void **out);
-    /* Destroys a stream. Work that is queued on it still runs. A later stream_create may return the
-     * same handle. */
+    /* Destroys a stream. Work that is already queued on the stream still runs. A later
+     * stream_create may return the same handle. */
     ferry_status (*stream_destroy)(ferryi_device *device, void *stream);
-    /* Blocks until all work of the stream is done. If that work fails, this call or any later call
-     * reports the failure. */
+    /* Blocks until all work of the stream is done. If work of the stream fails, this call or a
+     * later call reports the failure. */
     ferry_status (*stream_synchronize)(ferryi_device *device, void *stream);
-    /* Returns whether work on the stream is captured into a graph instead of run. May be called at
-     * any time. */
+    /* Returns whether the stream is being captured, so that its work is recorded into a graph
+     * instead of run. May be called at any time. */
     ferry_status (*stream_is_capturing)(ferryi_device *device, void *stream, bool *out);
-    /* Fails if a handle that the program passed is not a stream that accepts work and events of
-     * this device. */
+    /* Checks a handle that the program passed. Fails if the handle is not a stream that accepts
+     * work and events of this device. */
     ferry_status (*stream_check)(ferryi_device *device, void *stream);
     /* Makes later work of the stream wait until the event is complete. Only the event's latest
      * record before this call counts. An event that was never recorded counts as complete. The
      * event may belong to a different device of the same kind. */
     ferry_status (*stream_wait)(ferryi_device *device, void *stream, void *event);
-    /* Calls `run(user)` on any thread, in the order of the stream. Later work of the stream waits
-     * until `run` returns. `run` must not call device functions. */
+    /* Calls `run(user)` in the order of the stream, on a thread that the device chooses. Later work
+     * of the stream waits until `run` returns. `run` must not call device functions. */
     ferry_status (*host_call)(ferryi_device *device, void *stream, void (*run)(void *user),
                               void *user);
 
@@ -148,28 +151,30 @@ struct ferryi_device_ops {
     /* Creates an event like event_create. In addition, each record of the event stores the time at
      * which the stream reaches it. */
     ferry_status (*event_create_timed)(ferryi_device *device, void **out);
-    /* Destroys an event. Streams that already wait for it still wait for the recorded work. */
+    /* Destroys an event. Streams that were made to wait for the event still wait for the recorded
+     * work. */
     ferry_status (*event_destroy)(ferryi_device *device, void *event);
-    /* Makes the event mark all work that is queued on the stream so far. A second record replaces
-     * the first. */
+    /* Records the event: it is complete when all work queued on the stream so far is done. A second
+     * record replaces the first. */
     ferry_status (*event_record)(ferryi_device *device, void *event, void *stream);
     /* Sets `*out_done` to whether the recorded work is done. Does not block. An event that was
      * never recorded is done. */
     ferry_status (*event_query)(ferryi_device *device, void *event, bool *out_done);
     ferry_status (*event_synchronize)(ferryi_device *device, void *event);
     /* Returns the seconds from the time at which a stream reached `begin` to the time at which a
-     * stream reached `end`; negative if `end` was reached first. Both must be events of this
-     * device. Fails with FERRY_ERROR_DEVICE if an event was not created by event_create_timed, was
-     * never recorded, or is not done. Does not block. */
+     * stream reached `end`. The result is negative if `end` was reached first. Both must be events
+     * of this device. Fails with FERRY_ERROR_DEVICE if an event was not created by
+     * event_create_timed, was never recorded, or is not done. Does not block. */
     ferry_status (*event_elapsed)(ferryi_device *device, void *begin, void *end,
                                   double *out_seconds);
 
     /* -- copies, asynchronous on `stream` -- */
 
-    /* Host memory must be PINNED, MANAGED or registered, and must stay unchanged until the copy is
-     * done. With FERRYI_DEVICE_TAKES_PAGEABLE any host memory may be used. The copy then fails with
-     * UNSUPPORTED if the device cannot copy this range, for example because it is partly
-     * registered. Ranges must not overlap. */
+    /* The copies of host memory: copy_upload and copy_download. The host memory must be PINNED,
+     * MANAGED or registered, and must stay unchanged until the copy is done. With
+     * FERRYI_DEVICE_TAKES_PAGEABLE, any host memory may be used. The copy then fails with
+     * UNSUPPORTED if the device cannot copy the range, for example because it is partly registered.
+     * Source and target must not overlap. */
     ferry_status (*copy_upload)(ferryi_device *device, void *target, const void *source,
                                 size_t bytes, void *stream);
     ferry_status (*copy_download)(ferryi_device *device, void *target, const void *source,
@@ -185,8 +190,8 @@ struct ferryi_device_ops {
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
      * Submits disjoint copies as one operation, which may perform them in any order. All PEER
-     * copies must have the same source device. Either all copies are queued or none. If it fails
-     * with UNSUPPORTED, the caller must submit the copies one by one. On a device with
+     * copies must have the same source device. Either all copies are queued or none. If the call
+     * fails with UNSUPPORTED, the caller must submit the copies one by one. On a device with
      * FERRYI_DEVICE_TRANSLATES, a batch must not contain registered memory.
      */
     ferry_status (*copy_batch)(ferryi_device *device, const struct ferryi_copy *copies,
@@ -206,21 +211,22 @@ struct ferryi_device_ops {
 
     /* -- code -- */
 
-    /* Loads PTX, a cubin or a fatbin. `bytes` includes the NUL of a PTX text. */
+    /* Loads an image of PTX, a cubin or a fatbin. For a PTX text, `bytes` includes the final NUL.
+     */
     ferry_status (*code_load)(ferryi_device *device, const void *image, size_t bytes,
                               void **out_module);
     ferry_status (*code_unload)(ferryi_device *device, void *module);
     ferry_status (*code_function)(ferryi_device *device, void *module, const char *name,
                                   void **out_function);
-    /* Returns the sizes in bytes of the function's first `most` parameters, and the number of sizes
-     * that were returned. Fails with UNSUPPORTED if the driver does not report them. */
+    /* Returns the sizes in bytes of the first parameters of a kernel, up to `most` sizes, and how
+     * many sizes were returned. Fails with UNSUPPORTED if the driver does not report them. */
     ferry_status (*code_parameters)(ferryi_device *device, void *function, size_t most,
                                     size_t *out_bytes, size_t *out_count);
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
 };
 
-/* The base of every device, which implementations embed as their first member. Opening a device
- * sets the members; afterwards only its counters change. */
+/* The base of every device. An implementation embeds this struct as the first member of its struct.
+ * Opening a device sets the members; afterwards only the counters change. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;
     const char *kind;        /* "host", "emulated", "cuda", ... */
@@ -241,7 +247,8 @@ struct ferryi_device {
     (atomic_fetch_add_explicit(&(device)->calls, 1, memory_order_relaxed),                         \
      (device)->ops->slot((device), __VA_ARGS__))
 
-/* Calls the slot `synchronize`, which takes no other arguments. */
+/* Calls the slot `synchronize`, and counts the call. FERRYI_CALL cannot call a slot that takes no
+ * arguments except the device. */
 static inline ferry_status
 ferryi_device_synchronize(ferryi_device *device)
 {
@@ -259,18 +266,20 @@ struct ferryi_device_config {
 };
 
 /*
- * A kind of device, in the registry. `count` returns the number of devices on this machine. If the
- * driver is absent, it returns 0 and this thread's message states why. `open` accepts the ordinals
- * 0..count-1. Devices of one kind in one context are peers of each other. Kinds that create devices
- * on request (emulated) accept any ordinal, and their `count` returns 1.
+ * A kind of device, in the registry of kinds. `count` returns the number of devices on this
+ * machine. If the driver is absent, it returns 0 and sets this thread's message to the reason.
+ * `open` accepts the ordinals 0 to count - 1. Devices of one kind in one context are peers of each
+ * other. A kind that creates devices on request (emulated) accepts any ordinal, and its `count`
+ * returns 1.
  */
 typedef struct ferryi_device_kind {
     const char *name;
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    bool made_up; /* whether devices are created on request: "name:N" creates N devices. Otherwise
-                     "name:K" is device K, and "name:all" is all devices */
+    bool made_up; /* whether devices of the kind are created on request: "name:N" then creates N
+                     devices. Otherwise "name:K" selects device K, and "name:all" selects all
+                     devices */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
@@ -286,9 +295,9 @@ void ferryi_device_register(const ferryi_device_kind *kind);
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 
-/* Returns whether all `bytes` at `memory` are allocated on an emulated device; `bytes` must not be
- * 0. Returns false for other kinds of device. The result is outdated if another thread frees the
- * memory. */
+/* Returns whether all `bytes` at `memory` are allocated on the emulated device; `bytes` must not be
+ * 0. Returns false if the device is of a different kind. The result no longer holds once a
+ * different thread frees the memory. */
 bool ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes);
 
 /* A table in which every slot fails with FERRY_ERROR_UNSUPPORTED. Devices copy the table and set

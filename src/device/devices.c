@@ -8,10 +8,10 @@
 #include "src/base/fork.h"
 
 /*
- * The registry of device kinds, and the syntax of FERRY_DEVICE: entries `name`, `name:NUMBER` or
- * `name:all`, separated by commas. For kinds that create devices on request, the number is the
- * number of devices to create. For other kinds it selects one device. This is the only file that
- * names the kinds.
+ * The registry of device kinds, and the parser of FERRY_DEVICE. The value is a list of entries
+ * `name`, `name:NUMBER` or `name:all`, separated by commas. For kinds that create devices on
+ * request, the number is the number of devices to create. For other kinds, the number selects one
+ * device. This is the only file that names the kinds.
  */
 
 #define KINDS_MAX  16
@@ -54,7 +54,7 @@ find_kind(const char *name, size_t name_length)
     return found;
 }
 
-/* One entry of a list. `name` points into the text of the list. */
+/* One entry of the list in FERRY_DEVICE. `name` points into the text of the list. */
 struct entry {
     const char *name;
     size_t name_length;
@@ -76,8 +76,8 @@ skip_blanks(const char *text)
     return text;
 }
 
-/* Parses "all" or a number. A number that is too large becomes INT_MAX. Returns NULL if the text is
- * neither. */
+/* Parses "all" or a number. A number that is too large becomes INT_MAX. Returns NULL if the text
+ * begins with neither. */
 static const char *
 parse_number(const char *text, int *out)
 {
@@ -94,8 +94,8 @@ parse_number(const char *text, int *out)
     return text;
 }
 
-/* Parses the entry at `text`. Returns the text after the entry and its comma, or NULL if the entry
- * is malformed. */
+/* Parses the list entry at `text`. Returns the position after the entry and the comma that follows
+ * it, or NULL if the entry is malformed. */
 static const char *
 parse_entry(const char *text, struct entry *out)
 {
@@ -146,8 +146,8 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return FERRY_OK;
 }
 
-/* Opens the devices of an entry such as "emulated:3". Their ordinals continue after those of an
- * earlier entry of the same kind. */
+/* Opens the devices of a list entry such as "emulated:3". If an earlier entry has the same kind,
+ * the ordinals continue after those of that entry. */
 static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
@@ -185,8 +185,8 @@ open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return open_one(opening, kind, ordinal);
 }
 
-/* Opens the devices of an entry such as "cuda:all": all existing ones, up to the limit of a
- * context. */
+/* Opens the devices of a list entry such as "cuda:all": all devices that exist, up to the maximum
+ * number of devices in a context. */
 static ferry_status
 open_all(struct opening *opening, const ferryi_device_kind *kind)
 {
@@ -197,7 +197,8 @@ open_all(struct opening *opening, const ferryi_device_kind *kind)
                    opening->spec, room, present, kind->name, FERRYI_DEVICES_MAX);
     int end = present < room ? present : room, ordinal = 0;
     ferry_status status;
-    /* Opens at least one device, because its failure has the message why there is no device. */
+    /* The first device is opened even if the count is 0, because the failed open sets the message
+     * that says why there is no device. */
     do {
         status = open_real(opening, kind, ordinal++);
     } while (status == FERRY_OK && ordinal < end);
@@ -238,9 +239,9 @@ check_list(const char *spec)
     return FERRY_OK;
 }
 
-/* Fails if the list contains different kinds, apart from the host. Staging and pinned memory belong
- * to one driver. Devices of different kinds cannot wait for each other's events or copy from each
- * other. */
+/* Fails if the list contains devices of different kinds. The host is compatible with every kind.
+ * Staging and pinned memory belong to one driver. Devices of different kinds cannot wait for each
+ * other's events or copy from each other. */
 static ferry_status
 check_kinds(const char *spec)
 {
@@ -261,8 +262,8 @@ check_kinds(const char *spec)
     return FERRY_OK;
 }
 
-/* Parses the whole list before it opens the first device, so that no driver is started if the list
- * has a typing error. */
+/* Parses the whole list before the first device is opened. So a typing error in the list is
+ * reported before any driver is started. */
 static ferry_status
 open_list(struct opening *opening)
 {

@@ -7,15 +7,15 @@
 
 /*
  * The emulated device: any number of devices on the CPU, with separate memory and real asynchrony.
- * It serves tests, teaching, and trials of multi-device code on a machine without GPUs.
+ * It is meant for tests and teaching, and for trying multi-device code on a machine without GPUs.
  */
 
 #define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
 
 /* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
 
-/* Waits for work. Spins for a while before it blocks, because work often arrives soon. Releases the
- * mutex while it waits. */
+/* Waits until the queue has work. Spins for a while before it blocks, because work often arrives
+ * soon. Unlocks the mutex while it waits. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 wait_for_work(ferryi_emulated_queue *queue)

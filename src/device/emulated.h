@@ -10,14 +10,15 @@
  *
  * Memory is recorded as ranges, so that every pointer can be checked. Each device has a list of the
  * ranges of its memory. The process has one list of the ranges of host memory (pinned, managed,
- * registered), because every device may use them. Queued work holds references to its ranges: freed
- * memory stays allocated until the last work that uses it is done.
+ * registered), because every device may use that memory. Queued work holds references to its
+ * ranges. So freed memory stays allocated until the last work that uses it is done.
  *
  * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... and performed in the order of
- * submission. An event is a pair (queue, number); it has happened when the queue has performed that
- * many commands. So neither a record nor a wait for an event that has already happened queues a
- * command. Only the record of a timed event queues a command, which stores the time. The handle of
- * a destroyed stream may be reused immediately, as in drivers, while its queue finishes its work.
+ * submission. An event is a pair (queue, number); it is complete when the queue has performed that
+ * many commands. So recording an event queues no command, except for a timed event: its command
+ * stores the time. Waiting for an event that is already complete queues no command either. The
+ * handle of a destroyed stream may be reused immediately, as in drivers, while its queue finishes
+ * its work.
  *
  * Lock order: device, event, queue. A thread holds at most one queue's mutex. No lock is taken
  * under the mutexes of the link and the ranges. No mutex is held while work is performed.
@@ -42,7 +43,8 @@ struct ferryi_range {
     size_t bytes;
     enum ferryi_range_origin origin;
     _Atomic unsigned holders; /* references of its list and of queued work */
-    _Atomic bool gone;        /* whether it was freed: only queued work holds references */
+    /* whether the memory was freed, so that only queued work still refers to it */
+    _Atomic bool gone;
     _Atomic uint64_t prefetches, advices; /* number of calls on this managed memory */
 };
 
@@ -53,15 +55,15 @@ struct ferryi_ranges {
     FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
         struct ferryi_range **items; /* sorted by start, without overlaps */
         size_t count, room;
-        size_t bytes; /* total bytes of the allocated items; registered items do not count */
+        size_t bytes; /* total bytes of the allocated ranges; registered ranges do not count */
     };
 };
 
-/* Returns whether the range has one of these origins and contains all `bytes` at `pointer`. */
+/* Returns whether the range has one of the given origins and contains all `bytes` at `pointer`. */
 bool ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
                       unsigned origins);
-/* Returns the live range that has one of these origins and contains all `bytes` at `pointer`, or
- * NULL. `bytes` must not be 0. The caller must release the range. */
+/* Returns the range that contains all `bytes` at `pointer` and is not freed, or NULL if there is
+ * none. `bytes` must not be 0. The caller must release the range. */
 struct ferryi_range *ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer,
                                                   size_t bytes);
 struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t bytes,
@@ -80,20 +82,21 @@ ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_
                                       ferryi_device *location, void *stream);
 ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
                                     ferryi_device *location);
-/* value of uninitialised memory; not zero, so that code that expects zeros fails */
+/* Value of every byte of uninitialised memory. It is not zero, so that code that expects zeros
+ * fails. */
 #define FERRYI_EMULATED_GARBAGE 0xCD
-/* Frees the memory that is left when the device closes. */
+/* Frees the memory that is still allocated when the device closes. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 
 /* -- queues, streams and events (emulated_stream.c) -- */
 
-/* Decides which thread performs queued work, and when. */
+/* Decides which thread performs the queued work of emulated devices, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* whether the thread that performs a command also continues the queues that
+    bool hands_on; /* whether the thread that performs a command then continues the queues that
                       waited for it, so that a waiting queue blocks no thread */
     bool strict;  /* whether work fails if its memory was freed after the work was queued; otherwise
-                     the work still uses the memory */
+                     the work still uses that memory */
     bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
     /* Prepares to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
@@ -101,7 +104,7 @@ struct ferryi_emulated_scheduler {
     void (*end)(ferryi_emulated_queue *queue);
     /* Blocks until the queue has performed its commands up to `number`. */
     void (*wait)(ferryi_emulated_queue *queue, uint64_t number);
-    /* Called when a query finds that an event has not happened yet. `times` is the number of such
+    /* Called when a query finds that an event is not complete yet. `times` is the number of such
      * queries since the event's last record. */
     void (*asked)(ferryi_emulated_queue *queue, uint64_t number, unsigned times);
 };
@@ -113,7 +116,8 @@ struct ferryi_emulated_mark {
     _Atomic uint64_t reached_ns; /* 0 until the queue reaches the record */
 };
 
-/* The base of every command. The other members are private to emulated_command.c. */
+/* The base of every command that a queue performs. emulated_command.c embeds it in a larger struct,
+ * whose other members are private. */
 struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
     uint64_t queued_ns;            /* time of submission; set only if the link's speed is
@@ -129,8 +133,8 @@ FERRYI_MUTEX_CLASS(ferryi_link_mutex);
 
 struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
-    _Atomic unsigned holders; /* number of references held by its device, by events, and by waits of
-                                 other queues */
+    _Atomic unsigned holders; /* number of references, which are held by the queue's device, by
+                                 events, and by waits of other queues */
     _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
     struct ferryi_queue_mutex mutex;
     ferryi_cond given;   /* signalled when work is submitted or the queue is closed */
@@ -138,22 +142,22 @@ struct ferryi_emulated_queue {
     _Atomic bool parked; /* whether the first command waits for another queue, whose thread will
                             remove the command; changed under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
-        uint64_t awaited; /* lowest command number that a thread waits for; UINT64_MAX if no thread
-                             waits */
+        uint64_t awaited; /* the lowest command number for which a thread waits; UINT64_MAX if no
+                             thread waits */
         struct ferryi_emulated_command *first, *last;
         bool busy;                        /* whether a thread is performing the first command */
         bool closed;                      /* whether no more work will be submitted */
-        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this one; the
-                                             list holds a reference to each of them */
+        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this queue; the
+                                             list holds a reference to each parked queue */
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
     ferryi_emulated_queue *next_follower; /* next queue in the list of followers; guarded by the
                                              mutex of the queue that both follow */
-    uint64_t follows;  /* number of the command of the followed queue that this one waits for;
-                          constant while parked */
-    uint64_t ready_ns; /* the time at which the previous commands were done, not counting delays of
-                          wake-ups; used only by the busy thread */
+    uint64_t follows;     /* number of the command for which this parked queue waits; the command
+                             belongs to the followed queue. Constant while parked */
+    uint64_t ready_ns;    /* the time at which the previous commands were done, without delays of
+                             wake-ups; used only by the busy thread */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */
@@ -162,7 +166,8 @@ struct ferryi_emulated_queue {
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
-        ferryi_emulated_queue *queue; /* in a dead stream, an idle queue for reuse, or NULL */
+        /* in a dead stream: an idle queue that the next stream reuses, or NULL */
+        ferryi_emulated_queue *queue;
         bool alive;
         struct ferryi_emulated_stream *next; /* next dead stream; the most recently destroyed is
                                                 first */
@@ -184,7 +189,7 @@ struct ferryi_emulated {
 
     struct ferryi_link_mutex link_mutex;
     FERRYI_GUARDED_BY(ferryi_link_mutex)
-    uint64_t link_free_ns[2]; /* per direction: the time at which the link has carried all data
+    uint64_t link_free_ns[2]; /* for each direction: the time at which the link has carried all data
                                  submitted so far */
     uint64_t latency_ns, bytes_per_second;
 };
@@ -195,22 +200,22 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Performs the first command. There must be a command, and no thread may be busy. Releases the
- * mutex while it performs it. */
+/* Performs the queue's first command. There must be a command, and no thread may be busy. Unlocks
+ * the mutex while the command is performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* Handles a first command that only waits for another queue: parks this queue, or removes the
- * command if the wait is over. Releases the mutex in between. */
+/* Handles first commands that only wait for a different queue: parks this queue, or removes the
+ * command if the wait is over. Unlocks the mutex for a part of the call. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
-/* Blocks until commands up to `number` may have been performed; callers must check again. Releases
- * the mutex while it blocks. */
+/* Blocks until commands up to `number` may have been performed. The wait can end early, so the
+ * caller must check again. Unlocks the mutex while it blocks. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
-/* Appends a command to a stream's queue, which then owns the command. On failure the command is
- * freed. */
+/* Appends a command to a stream's queue. The queue then owns the command. On failure, the function
+ * frees the command. */
 ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
                                     struct ferryi_emulated_command *command);
-/* Stores a failure of work together with this thread's message. A call that waits for the queue
- * reports it later. */
+/* Stores the failure of queued work together with this thread's message. A later call that waits
+ * for the queue reports the failure. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
 ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);
@@ -229,7 +234,7 @@ ferry_status ferryi_emulated_event_query(ferryi_device *device, void *event, boo
 ferry_status ferryi_emulated_event_synchronize(ferryi_device *device, void *event);
 ferry_status ferryi_emulated_event_elapsed(ferryi_device *device, void *begin, void *end,
                                            double *out_seconds);
-/* Finishes the work of all queues and frees all streams, when the device closes. */
+/* Finishes the work of all queues and frees all streams. Called when the device closes. */
 void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 
 /* -- commands (emulated_command.c) -- */
@@ -246,7 +251,8 @@ struct ferryi_emulated_command *ferryi_emulated_command_mark(ferryi_emulated *em
 void ferryi_emulated_mark_release(struct ferryi_emulated_mark *mark);
 void ferryi_emulated_command_perform(struct ferryi_emulated_command *command,
                                      ferryi_emulated_queue *queue);
-/* Releases all references that the command holds. The caller then frees the command with free(). */
+/* Releases all references that the command holds. The caller must then free the command with
+ * free(). */
 void ferryi_emulated_command_let_go(struct ferryi_emulated_command *command);
 void ferryi_emulated_command_discard(struct ferryi_emulated_command *command);
 

@@ -9,14 +9,14 @@
 
 /*
  * The commands that a queue performs. A copy of any kind is a list of pieces. Each piece was
- * checked when it was queued, and holds references to the memory that it uses.
+ * checked when it was queued, and holds references to the ranges that it uses.
  */
 
 enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
 /* One copy of rows, and the ranges that contain its memory. Consecutive pieces in the same range
- * share one reference. */
+ * share one reference to the range. */
 struct piece {
     struct ferryi_copy_2d copy;
     struct ferryi_range *target, *source;
@@ -96,12 +96,13 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
 
 /* -- performing -- */
 
-/* Downloads of at least this size bypass the processor's caches. A real copy engine can only use a
- * small part of these caches. */
+/* Minimum size of a download that bypasses the processor's caches. A real copy engine can use only
+ * a small part of these caches, and the emulated device imitates that. */
 #define CACHED_DOWNLOAD ((size_t)1 << 20)
 
-/* Chooses the copy loop that leaves the processor's caches as a copy engine would. Writes to device
- * memory bypass the caches. Writes to host memory bypass the caches only if the copy is large. */
+/* Chooses the copy loop whose effect on the processor's caches is like that of a copy engine.
+ * Writes to device memory bypass the caches. Writes to host memory bypass them only if the copy is
+ * large. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
@@ -142,8 +143,8 @@ fill_pattern(const struct command *command)
 /*
  * Reserves the link for the command, and returns the time at which the link will have carried the
  * command's bytes. Each direction carries one command at a time. The command starts as soon as the
- * link is free, the previous work is done and the command is queued. The time at which this thread
- * woke up does not count, because a copy engine does not wait for a thread.
+ * link is free, the previous work is done and the command is queued. The time at which the calling
+ * thread woke up is ignored, because a real copy engine does not wait for a thread.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)
@@ -165,7 +166,7 @@ reserve_link(const struct command *command, uint64_t ready_ns)
     return end;
 }
 
-/* Copies the pieces from last to first, so that code that relies on their order fails. */
+/* Copies the pieces from last to first, so that code that relies on their order fails in tests. */
 static void
 perform_copies(const struct command *command, ferryi_emulated_queue *queue)
 {
@@ -225,7 +226,7 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
         command->call.run(command->call.user);
         break;
     case MARK:
-        /* A time measurement uses no time on the link, so the link is not reserved. */
+        /* Recording the time of an event moves no bytes, so it does not reserve the link. */
         atomic_store(&command->mark->reached_ns, ferryi_now_ns());
         return;
     }
@@ -267,8 +268,8 @@ ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void 
     return ferryi_emulated_submit(device, "host_call", stream, &command->head);
 }
 
-/* Computes the number of bytes from the start of the first row to the end of the last. Returns
- * false if it overflows or the pitch is too small. */
+/* Computes the number of bytes from the start of the first row to the end of the last row. Returns
+ * false if the number overflows or the pitch is less than the size of a row. */
 static bool
 span_bytes(size_t pitch, size_t row_bytes, size_t rows, size_t *out)
 {
@@ -290,9 +291,9 @@ fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char
 #define HOST_ORIGINS   (FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED)
 #define DEVICE_ORIGINS (FERRYI_RANGE_DEVICE | FERRYI_RANGE_MANAGED)
 
-/* Returns a reference to the range that contains the memory. `last` is the range of the previous
- * piece on the same side, or NULL. If `last` contains the memory, it is returned without a new
- * reference. */
+/* Returns a reference to the range that contains the memory. `last` is the range that the previous
+ * piece uses as its source or target, or NULL. If `last` contains the memory, returns `last`
+ * without taking a new reference. */
 static struct ferryi_range *
 hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes,
            bool on_host)
@@ -318,7 +319,7 @@ check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_devic
     return FERRY_OK;
 }
 
-/* Checks the memory of a piece and appends the piece. Skips a copy of zero bytes. */
+/* Checks the memory of a piece and appends the piece to the command. Skips a copy of zero bytes. */
 static ferry_status
 add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy)
 {
@@ -352,7 +353,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
         hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
     if (!piece->target)
         return fail_range(emulated, call, target_bytes, "target", copy->target, down);
-    command->piece_count++; /* from here on, freeing the command also releases the piece */
+    command->piece_count++; /* from now on, freeing the command also releases the piece */
     piece->source =
         hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
     if (!piece->source)

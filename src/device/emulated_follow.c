@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 /*
- * How queues progress: from one command to the next, and from one queue to those that wait for it.
- * A queue whose first command only waits for another queue is parked: it becomes a follower of that
- * queue. The thread that performs the awaited command then removes the wait. So a wait blocks no
- * thread, just as on a real device. A thread never holds the mutexes of two queues.
+ * How queues progress: from one command to the next, and from one queue to the queues that wait for
+ * it. A queue whose first command only waits for a different queue is parked: it becomes a follower
+ * of that queue. The thread that performs the awaited command then removes the wait. So a waiting
+ * queue blocks no thread, just as on a real device. A thread never holds the mutexes of two queues.
  */
 
-/* Removes and frees the first command, which has been performed. */
+/* Removes and frees the queue's first command, which has been performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 take_first_away(ferryi_emulated_queue *queue)
@@ -25,13 +25,13 @@ take_first_away(ferryi_emulated_queue *queue)
         queue->awaited = UINT64_MAX;
         ferryi_cond_broadcast(&queue->done);
     }
-    /* `performed` is stored last. A thread that reads the new value without the mutex then locks
-     * the mutex. */
+    /* `performed` is stored last, because a thread may read it without the mutex. A thread that
+     * sees the new value then locks the mutex to see the rest. */
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 
-/* Removes a follower whose wait is over from the list and returns it. Returns NULL if there is
- * none. */
+/* Removes one follower whose wait is over from the queue's list, and returns the follower. Returns
+ * NULL if no wait is over. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static ferryi_emulated_queue *
 take_follower(ferryi_emulated_queue *queue)
@@ -48,7 +48,8 @@ take_follower(ferryi_emulated_queue *queue)
 
 static void go_on(ferryi_emulated_queue *queue);
 
-/* Continues the queues whose wait for this queue is over. Releases the mutex in between. */
+/* Continues the queues whose wait for this queue is over. Unlocks the mutex while a queue
+ * continues. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 hand_on(ferryi_emulated_queue *queue)
@@ -62,7 +63,7 @@ hand_on(ferryi_emulated_queue *queue)
     }
 }
 
-/* Removes the first command of a parked queue: a wait that is over. */
+/* Removes the first command of a parked queue. The command is a wait that is over. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 unpark(ferryi_emulated_queue *queue)
@@ -73,7 +74,8 @@ unpark(ferryi_emulated_queue *queue)
     atomic_store_explicit(&queue->parked, false, memory_order_release);
 }
 
-/* Makes the queue a follower of `awaited`. Returns false if the queue need not wait any more. */
+/* Makes the queue a follower of `awaited`. Returns false if the awaited command has already been
+ * performed. */
 static bool
 follow(ferryi_emulated_queue *queue, ferryi_emulated_queue *awaited)
 {

@@ -11,14 +11,14 @@
 
 #define ALIGN 256
 
-/* The process's pinned, managed and registered memory, which every device may use. */
+/* The pinned, managed and registered host memory of the process, which every device may use. */
 static struct ferryi_ranges host_ranges = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part host_memory = {.mutex = FERRYI_SYSTEM_MUTEX(&host_ranges.mutex)};
 FERRYI_AT_FORK(host_memory)
 
 /* -- lists of ranges -- */
 
-/* Returns the index of the first range that starts after `pointer`. */
+/* Returns the index of the first range in the list that starts after `pointer`. */
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static size_t
 upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
@@ -59,7 +59,7 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
     return found;
 }
 
-/* Ensures that the list has space for one more item. Returns false if memory is short. */
+/* Ensures that the list of ranges has space for one more item. Returns false if memory is short. */
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static bool
 make_room(struct ferryi_ranges *ranges)
@@ -89,8 +89,8 @@ insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range
 
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 
-/* Adds the range to the list. Refuses it if it overlaps a range in the list, or if the allocated
- * bytes would exceed `limit`. */
+/* Adds the range to the list. Refuses a range that overlaps a range in the list or would raise the
+ * allocated bytes above `limit`. */
 static enum add_result
 add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
 {
@@ -131,9 +131,9 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
     atomic_store(&range->gone, true);
 }
 
-/* Removes the range that starts at `start` from the list and returns it, or NULL if there is none.
- * Sets *out_used to whether queued work uses the range. If `unused` is true, a used range is not
- * removed. */
+/* Removes the range that starts at `start` from the list and returns it. Returns NULL if no range
+ * was removed. Sets *out_used to whether queued work uses the range. If `unused` is true, a range
+ * that is in use is not removed. */
 static struct ferryi_range *
 remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin,
              bool unused, bool *out_used)
@@ -210,8 +210,9 @@ ranges_of(ferryi_emulated *emulated, enum ferryi_range_origin origin)
     return origin == FERRYI_RANGE_DEVICE ? &emulated->ranges : &host_ranges;
 }
 
-/* Returns the maximum number of bytes in a list: the device's memory, or half of the host's memory,
- * which is a common limit for locked memory. */
+/* Returns the maximum number of allocated bytes in a list of ranges. For a device's list, this is
+ * the size of the device's memory. For the host's list, it is half of the host's memory, which is a
+ * common limit on locked memory. */
 static size_t
 limit_of(const ferryi_emulated *emulated, enum ferryi_range_origin origin)
 {
@@ -293,13 +294,13 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
                            bytes, device->kind, device->properties.native, (int)kind);
     struct ferryi_ranges *ranges = ranges_of(emulated, origin);
     size_t limit = limit_of(emulated, origin), padded;
-    /* Allocations of at least one page are aligned to pages, as drivers align them. Direct file
-     * transfers need this. */
+    /* Allocations of at least one page are aligned to pages, just as drivers align them. Direct
+     * file transfers need this alignment. */
     size_t align = bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
     struct ferryi_range *range = NULL;
     char *memory = NULL;
-    /* Checked before the allocation, because the system might grant more than the limit.
-     * add_range() makes the final check. */
+    /* The limit is checked before the allocation, because the system might grant more memory. The
+     * authoritative check is in add_range(). */
     if (bytes > limit || used_bytes(ranges) > limit - bytes ||
         !ferryi_round_up(bytes, align, &padded))
         goto fail;

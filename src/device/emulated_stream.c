@@ -6,21 +6,22 @@
 
 FERRYI_MUTEX_CLASS(ferryi_emulated_event_mutex);
 
-/* An event: a queue, and the number of the queue's commands when the event was recorded. */
+/* An event: a queue, and the number of commands that were submitted to the queue when the event was
+ * recorded. */
 struct event {
     struct ferryi_emulated_event_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_emulated_event_mutex) struct {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
-        unsigned asked; /* number of queries since the last record that found that the event is not
-                           done */
+        /* number of queries since the last record that found the event incomplete */
+        unsigned asked;
         struct ferryi_emulated_mark *mark; /* for a timed event: the mark of its last record, with a
                                               reference; otherwise NULL */
     };
     bool timed; /* constant */
 };
 
-/* A point in a queue's order of commands, with a reference to the queue. */
+/* A point in a queue's order of commands, and a reference to the queue. */
 struct position {
     ferryi_emulated_queue *queue;
     uint64_t number;
@@ -178,8 +179,8 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device",
                            call, device->kind, device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
-    /* The stream holds a reference as well, so the release at the end of an earlier call cannot
-     * have freed the queue. */
+    /* The stream holds a reference to the queue as well. So the release at the end of an earlier
+     * call cannot have freed the queue. */
     ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
                                                  : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
@@ -219,7 +220,7 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
     return FERRY_OK;
 }
 
-/* Ends and releases closed queues that have no work left. */
+/* Ends and releases the closed queues that have no work left. */
 FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
 reap_queues(ferryi_emulated *emulated)
@@ -265,8 +266,8 @@ quarantine_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stre
     emulated->dead = stream;
 }
 
-/* Returns whether the stream has a queue. Only the thread that creates the stream may call this, so
- * no lock is needed. */
+/* Returns whether the stream has a queue. Only the thread that creates the stream may call this
+ * function, so it needs no lock. */
 static bool
 has_queue(const struct ferryi_emulated_stream *stream)
 {
@@ -313,8 +314,8 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
         return status;
     struct ferryi_emulated_stream *stream = handle;
     ferryi_mutex_lock(&emulated->mutex);
-    /* A queue that still has work finishes it after the stream is destroyed. An idle queue is kept
-     * with the handle, for the next stream that uses the handle. */
+    /* A queue that still has work finishes its work after the stream is destroyed. An idle queue
+     * stays with the handle and is used by the next stream that reuses the handle. */
     if (!queue_is_idle(queue)) {
         close_queue(queue);
         stream->queue = NULL;
@@ -349,8 +350,8 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
-/* Returns one point for each queue of the device: the number of commands submitted so far, with a
- * reference to the queue. Returns NULL and sets *out_count to 0 if memory is short. */
+/* Returns one point for each queue of the device: a reference to the queue, and the number of
+ * commands submitted so far. Returns NULL and sets *out_count to 0 if memory is short. */
 static struct position *
 all_positions(ferryi_emulated *emulated, size_t *out_count)
 {
@@ -449,8 +450,8 @@ ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
     return FERRY_OK;
 }
 
-/* Queues a command that stores the time at which the stream reaches it. The caller owns a reference
- * to `*out`. */
+/* Queues a command that stores the time at which the stream reaches the command. `*out` is the mark
+ * that receives the time; the caller owns a reference to it. */
 static ferry_status
 submit_mark(ferryi_device *device, void *stream, struct ferryi_emulated_mark **out)
 {
@@ -502,8 +503,8 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
     return FERRY_OK;
 }
 
-/* Returns the point that the event's last record marks, with a reference to the queue. If the event
- * was never recorded, the queue is NULL. */
+/* Returns the point at which the event was last recorded, with a reference to the queue. If the
+ * event was never recorded, the queue is NULL. */
 static struct position
 position_of_event(struct event *event)
 {
@@ -543,8 +544,8 @@ ferryi_emulated_event_synchronize(ferryi_device *device, void *handle)
     return status;
 }
 
-/* Returns the time at which the event was reached. Returns 0 if the event is not timed, was never
- * recorded, or is not done. */
+/* Returns the time at which a stream reached the event. Returns 0 if the event is not timed, was
+ * never recorded, or is not done. */
 static uint64_t
 event_reached_ns(struct event *event)
 {

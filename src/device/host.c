@@ -7,8 +7,8 @@
 
 /*
  * The host device: Ferry's device on machines without a GPU. Its memory is host memory, and its
- * streams are the calling threads. All work is done before the call that queues it returns, so
- * every event has already happened.
+ * work runs in the thread that calls. A call that queues work returns only after the work is done.
+ * So every event is complete as soon as it is recorded.
  */
 
 #define ALIGN 4096
@@ -20,7 +20,7 @@ struct host_device {
     char default_stream;       /* its address is the handle */
 };
 
-/* A header before each allocation. It stores the allocation's size for memory_info. */
+/* Precedes each allocation in memory. It stores the allocation's size for memory_info. */
 struct allocation {
     size_t bytes; /* including this header */
 };
@@ -72,8 +72,8 @@ host_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
         return ferryi_unsupported_ops.memory_alloc(device, kind, bytes, out);
     size_t total = device->properties.total_bytes, padded;
     struct allocation *allocation = NULL;
-    /* Allocations beyond the machine's memory are refused here, because many systems would grant
-     * them and later kill the program. */
+    /* Allocations larger than the machine's memory are refused here, because many systems would
+     * grant them and later kill the program. */
     if (bytes <= total && ferryi_add_size(bytes, ALIGN, &padded) &&
         ferryi_round_up(padded, ALIGN, &padded))
         allocation = aligned_alloc(ALIGN, padded);

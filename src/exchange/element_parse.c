@@ -7,9 +7,10 @@
 #include "src/exchange/exchange.h"
 
 /*
- * Parses the names of elements in other languages. For the buffer protocol, the rules are those of
- * NumPy's parser. The last mark ('@', '=', '<' ...) sets byte order and sizes. Only native sizes
- * are aligned. A struct that ends with native sizes is padded to its alignment.
+ * Parses texts that describe an element in other languages. A format of the buffer protocol is
+ * parsed by the rules of NumPy's parser. The last mark ('@', '=', '<' ...) sets byte order and
+ * sizes. Only items of native size are aligned. A struct whose last mark selects native sizes is
+ * padded to its alignment.
  */
 
 #define FIELDS_MAX      4096
@@ -27,8 +28,8 @@ refuse(ferry_status status, const char *language, const char *text, const char *
     return ferryi_fail(status, "parse the %s \"%.100s\": %s", language, text, why);
 }
 
-/* Reads digits at `*at` and advances `*at` past them. Returns false if there are none or the number
- * overflows. */
+/* Reads the digits of a number at `*at` and advances `*at` past them. Returns false if there are no
+ * digits or the number overflows. */
 static bool
 read_number(const char **at, size_t *out)
 {
@@ -43,7 +44,7 @@ read_number(const char **at, size_t *out)
     return true;
 }
 
-/* Makes an element that consists of bytes without further structure. */
+/* Makes an element of the given size whose bytes have no further structure. */
 static ferry_status
 make_opaque(size_t bytes, const ferry_element **out)
 {
@@ -64,7 +65,7 @@ make_opaque(size_t bytes, const ferry_element **out)
 
 struct parser {
     const char *text, *at;
-    char order;     /* the most recent mark, which sets byte order and sizes */
+    char order;     /* the last mark that was read, which sets byte order and sizes */
     unsigned depth; /* number of enclosing structs */
     ferry_field *fields;
     size_t count, capacity;
@@ -73,7 +74,8 @@ struct parser {
 
 /* One parsed item. */
 struct item {
-    ferry_kind kind; /* if this is FERRY_KIND_STRUCT, the item's fields start at `first_field` */
+    ferry_kind kind; /* if FERRY_KIND_STRUCT, the item is a nested struct whose fields start at
+                        `first_field` */
     uint32_t bits;
     size_t first_field;
     size_t bytes, align; /* of one element */
@@ -135,7 +137,8 @@ skip_marks(struct parser *p)
             p->order = *p->at;
 }
 
-/* Multiplies `count` by each extent of a shape such as "(2,3)". */
+/* Reads a shape such as "(2,3)" and multiplies `count` by each extent of the shape. Does nothing if
+ * there is no shape. */
 static ferry_status
 read_shape(struct parser *p, size_t *count)
 {
@@ -161,7 +164,8 @@ read_shape(struct parser *p, size_t *count)
     return FERRY_OK;
 }
 
-/* Finds the scalar type for a letter. Returns false if there is none. */
+/* Finds the scalar type for a letter of the buffer protocol. Returns false if there is no such
+ * type. */
 static bool
 find_letter(const struct parser *p, char letter, struct item *item)
 {
@@ -257,7 +261,8 @@ name_too_long(const struct parser *p)
     return unsupported(p, "the name of a field has more than 255 bytes");
 }
 
-/* Copies the name from ":name:". Sets it to NULL if there is no name. */
+/* Copies the name of a field from ":name:". Sets the name to NULL if the text contains none here.
+ */
 static ferry_status
 read_name(struct parser *p, char **out)
 {
@@ -306,8 +311,8 @@ add_field(struct parser *p, const struct item *item, size_t offset, char *name)
     return FERRY_OK;
 }
 
-/* Turns the fields of a nested struct, which starts at `offset`, into fields of the enclosing
- * struct. */
+/* Turns the fields of a nested struct into fields of the enclosing struct. The nested struct starts
+ * at `offset` in the enclosing struct, and its name becomes a prefix of the field names. */
 static ferry_status
 add_nested(struct parser *p, const struct item *item, size_t offset, const char *name)
 {
@@ -342,8 +347,8 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* Returns whether the item is a struct that makes up the whole format. The names of its fields are
- * then not prefixed. */
+/* Returns whether the item is a struct that is the whole format. The names of its fields then have
+ * no prefix. */
 static bool
 is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset,
          const char *name)
@@ -352,7 +357,8 @@ is_whole(const struct parser *p, const struct item *item, size_t number, size_t 
            item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
-/* Reads one item, which starts at offset extent->bytes, and adds its size to `extent`. */
+/* Reads one item, which starts at offset extent->bytes of its struct, and adds the item's size to
+ * `extent`. */
 static ferry_status
 read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_field)
 {
@@ -397,7 +403,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     return status;
 }
 
-/* Reads items up to the end of the text, or up to the '}' of the struct, which is not consumed. */
+/* Reads items up to the end of the text or up to the '}' that ends the struct. Does not consume the
+ * '}'. */
 static ferry_status
 read_items(struct parser *p, struct extent *out)
 {
@@ -415,8 +422,8 @@ read_items(struct parser *p, struct extent *out)
     return status;
 }
 
-/* Returns the largest alignment, at most that of a field, with which the offsets of all fields and
- * the size are consistent. */
+/* Returns the largest alignment that agrees with the offsets of all fields and with the size. The
+ * result does not exceed the largest alignment of a field. */
 static size_t
 align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
 {
@@ -448,7 +455,8 @@ check_names(const struct parser *p)
     return FERRY_OK;
 }
 
-/* Makes a struct element. Messages name it by its format, truncated if it is long. */
+/* Makes a struct element from the parsed fields. Messages use the format as its name, truncated if
+ * it is long. */
 static ferry_status
 make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
 {

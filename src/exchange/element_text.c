@@ -21,7 +21,7 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* Writes the names of elements in other languages. */
+/* Writes the descriptions of elements that other languages use. */
 
 size_t
 ferryi_scalar_align(ferry_kind kind, uint32_t bits)
@@ -75,8 +75,9 @@ ferry_element_scalar(ferry_kind kind, uint32_t bits)
 
 /* -- the buffer protocol ----------------------------------------------------------------------- */
 
-/* Returns the letter of a scalar, or NULL if there is none. With native sizes, 64 bits are written
- * as `l`, as in NumPy. Without native sizes, `l` has 32 bits. */
+/* Returns the buffer protocol's letter for a scalar, or NULL if there is no letter. With native
+ * sizes, 64-bit integers are written as `l`, as in NumPy. Without native sizes, `l` means 32 bits.
+ */
 static const char *
 buffer_letter(ferry_kind kind, uint32_t bits, bool native)
 {
@@ -99,8 +100,8 @@ buffer_letter(ferry_kind kind, uint32_t bits, bool native)
     return NULL;
 }
 
-/* Returns whether the layout is the one that a C compiler chooses for the struct. A reader that
- * aligns fields then inserts no further padding. */
+/* Returns whether the struct has the layout that a C compiler would choose. If so, a reader that
+ * aligns the fields inserts no further padding. */
 static bool
 is_naturally_aligned(const ferry_element *element)
 {
@@ -146,7 +147,7 @@ struct_text(const ferry_element *element, char *text, size_t bytes)
         append_padding(field->offset - end, text, bytes, &length);
         if (field->count > 1)
             ferryi_text_append(text, bytes, &length, "(%zu)", field->count);
-        /* The mark follows the shape, because NumPy does not accept it elsewhere. */
+        /* The mark of a field follows its shape, because NumPy accepts the mark nowhere else. */
         ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "",
                            buffer_letter(field->kind, field->bits, native));
         if (field->name && field->name[0])

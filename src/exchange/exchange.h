@@ -3,9 +3,9 @@
 #define FERRYI_EXCHANGE_H
 
 /*
- * Exchange of arrays with other libraries. This layer is on top of buffers and only calls them. An
- * import is a wrapped buffer whose owner is the producer's struct. The layer has no state and takes
- * no lock.
+ * Exchange of arrays with other libraries. This layer is on top of buffers and only calls their
+ * functions. An import is a wrapped buffer whose owner is the producer's struct. The layer has no
+ * state and takes no lock.
  */
 
 #include <ferry/exchange.h>
@@ -14,10 +14,12 @@
 #include "src/base/callback.h"
 #include "src/exchange/abi.h"
 
-/* More dimensions than NumPy and PyTorch support. Arrays with even more are refused. */
+/* Maximum number of dimensions of an exchanged array. NumPy and PyTorch support fewer dimensions.
+ */
 #define FERRYI_EXCHANGE_RANK_MAX 64
 
-/* Returns the alignment in bytes that a C compiler uses for a scalar of this kind and width. */
+/* Returns the alignment in bytes that a C compiler uses for a scalar of the given kind and width.
+ */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
 /* Memory of a producer, after it was checked. */
@@ -29,22 +31,22 @@ struct ferryi_import {
     bool read_only;
     void (*on_release)(void *memory, void *user);
     void *user;
-    void *event; /* native event that `ready_on` waits for, or NULL */
+    void *event; /* native event for which `ready_on` waits; NULL: none */
 };
 
-/* Wraps the imported memory as a buffer. `what` begins the messages. On failure the producer still
- * owns the memory, and on_release is not called. */
+/* Wraps the imported memory as a buffer. Error messages begin with `what`. On failure, the producer
+ * still owns the memory, and on_release is not called. */
 ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import,
                                 const ferry_import_options *options, const char *what,
                                 ferry_buffer **out);
 
 /*
- * Adds an owner to an open lease; the export takes this owner over. Fails if the lease is not open
- * or `out` is NULL. Also fails inside callbacks that allow only queries.
+ * Adds an owner to an open lease. The export takes over this owner. Fails if the lease is not open,
+ * if `out` is NULL, or inside a callback that allows only queries.
  */
 ferry_status ferryi_export_begin(ferry_lease *lease, const void *out, const char *what);
-/* Handles an export that failed with `status` and this thread's message: puts `what` in front of
- * the message and drops the owner. Returns `status`. */
+/* Handles an export that failed with `status` and this thread's message. Puts `what` in front of
+ * the message, and drops the owner that ferryi_export_begin() added. Returns `status`. */
 ferry_status ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what);
 
 #endif

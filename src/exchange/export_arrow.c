@@ -29,7 +29,8 @@ release_schema(struct ArrowSchema *self)
     free(self->private_data);
 }
 
-/* Waits until the bytes are ready for every stream, because the consumer's stream is not known. */
+/* Waits until the lease's bytes are ready for every stream, because the consumer's stream is not
+ * known. */
 static ferry_status
 wait_for_bytes(const ferry_lease *lease)
 {
@@ -40,7 +41,7 @@ wait_for_bytes(const ferry_lease *lease)
     return ferry_scope_wait(&scope);
 }
 
-/* Fills in the array, which takes over the owner that ferryi_export_begin() added. */
+/* Fills in the Arrow array. The array takes over the owner that ferryi_export_begin() added. */
 static ferry_status
 fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
 {

@@ -21,7 +21,7 @@ struct export
 struct dimensions {
     int rank;
     const int64_t *shape, *strides; /* NULL strides: packed */
-    int64_t count;                  /* extent of the only dimension, if there is no layout */
+    int64_t count;                  /* extent of the single dimension, if the lease has no layout */
     bool is_empty;
 };
 
@@ -55,7 +55,8 @@ past_the_end(size_t count)
                        "the layout reaches outside of the %zu elements of the lease", count);
 }
 
-/* Computes the strides in elements. Fails if an element is outside the lease. */
+/* Computes the strides of the tensor in elements. Fails if an element would lie outside the lease.
+ */
 static ferry_status
 find_strides(const struct dimensions *d, size_t count, int64_t *out)
 {
@@ -79,7 +80,7 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
                                                                      : past_the_end(count);
 }
 
-/* Exports a struct as an array of bytes, with one more dimension. */
+/* Exports an array of structs as an array of bytes with one more dimension. */
 static ferry_status
 add_bytes(const ferry_element *element, int rank, int64_t *shape, int64_t *strides)
 {
@@ -144,7 +145,7 @@ delete_legacy(struct DLManagedTensor *self)
     end(self->manager_ctx);
 }
 
-/* Creates the export, which takes over the owner that ferryi_export_begin() added. */
+/* Creates the tensor. The tensor takes over the owner that ferryi_export_begin() added. */
 static ferry_status
 export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, struct export **out)
 {

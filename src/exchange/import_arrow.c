@@ -20,8 +20,8 @@ check_schema(const struct ArrowSchema *schema, const ferry_element **out)
     return ferry_element_parse(FERRY_TEXT_ARROW, schema->format, out);
 }
 
-/* Checks an array of numbers. Its buffers must be a validity bitmap, which is absent if there are
- * no nulls, and the values. */
+/* Checks an Arrow array of numbers. It must have two buffers: a validity bitmap, which is absent if
+ * there are no nulls, and the values. */
 static ferry_status
 check_array(const struct ArrowArray *array)
 {
@@ -74,8 +74,8 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
     return FERRY_OK;
 }
 
-/* Reads the native event to which `sync_event` points. Host memory must already be ready, so it has
- * no event. */
+/* Reads the native event to which `sync_event` points. An array in host memory has no event,
+ * because its values must already be ready. */
 static ferry_status
 read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
@@ -117,7 +117,8 @@ ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array
         status = read_event(array, &import);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s", what);
-    /* The struct is moved, because the program may free its own before the buffer is destroyed. */
+    /* The producer's struct is moved here, because the program may free its struct before the
+     * buffer is destroyed. */
     struct ArrowArray *moved = malloc(sizeof(*moved));
     if (!moved)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory for %zu bytes", what,

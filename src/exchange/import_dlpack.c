@@ -2,7 +2,7 @@
 #include "src/exchange/exchange.h"
 
 /* Imports DLPack tensors as buffers. The values in the producer's struct are checked before they
- * are used. The memory to which they point cannot be checked. */
+ * are used. The memory to which the struct points cannot be checked. */
 
 static ferry_status
 find_element(const struct ferryi_dl_tensor *tensor, const ferry_element **out)
@@ -24,7 +24,7 @@ find_element(const struct ferryi_dl_tensor *tensor, const ferry_element **out)
     return FERRY_OK;
 }
 
-/* Computes the number of elements. Checks that there is a shape, and that it has at most
+/* Computes the number of elements of a tensor. Checks that the tensor has a shape with at most
  * FERRYI_EXCHANGE_RANK_MAX dimensions. */
 static ferry_status
 count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
@@ -57,8 +57,8 @@ count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
     return FERRY_OK;
 }
 
-/* Returns the dimension in the set `left` that has this stride, or -1 if there is none. The set
- * does not contain dimensions of one element, whose stride is irrelevant. */
+/* Returns a dimension in the set `left` that has this stride, or -1 if there is none. `left`
+ * contains no dimension of extent 1, because the stride of such a dimension is irrelevant. */
 static int32_t
 find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stride)
 {
@@ -68,8 +68,8 @@ find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stri
     return -1;
 }
 
-/* Checks that the elements are packed. In some order of the dimensions, each stride must equal the
- * product of the extents of the dimensions before it. The tensor must not be empty. */
+/* Checks that the elements are packed, without gaps. In some order of the dimensions, each stride
+ * must be the product of the extents of the dimensions before it. The tensor must not be empty. */
 static ferry_status
 check_packed(const struct ferryi_dl_tensor *tensor)
 {
@@ -136,7 +136,7 @@ ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersion
     if (!context || !tensor || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL",
                            what);
-    /* A different major version may have a different layout. */
+    /* A tensor of a different major version may have a different layout. */
     if (tensor->version.major != 1)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it is of version %u.%u, not 1", what,
                            (unsigned)tensor->version.major, (unsigned)tensor->version.minor);

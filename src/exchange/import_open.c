@@ -4,12 +4,12 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* The common part of all imports: wraps the memory of a struct that has been checked. */
+/* The part that all imports share: wraps the memory that a checked struct describes. */
 
 /*
- * Finds the place of the memory. `ready_on` is a stream of the context or NULL. Managed memory
- * belongs to every CUDA device, and its producers report device 0. For managed memory, the place of
- * `ready_on` is therefore used if there is one.
+ * Finds the place of the imported memory. `ready_on` is a stream of the context or NULL. Managed
+ * memory is accessible to every CUDA device, and its producers report device 0. So the place of
+ * `ready_on`, if there is one, is used for managed memory.
  */
 static ferry_status
 find_place(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on,
@@ -37,9 +37,9 @@ find_place(ferry_context *context, const struct ferryi_import *import, ferry_str
 }
 
 /*
- * If the memory is reported to be on an emulated device, checks that it belongs to the context's
- * emulated device. The device number alone proves nothing: it has no meaning outside its context,
- * and other libraries use the same device type for their own devices.
+ * Checks memory that is reported to be on an emulated device. The memory must belong to this
+ * context's emulated device. The device number proves nothing: it has no meaning outside a context,
+ * and other libraries use the same device type for their devices.
  */
 static ferry_status
 check_emulated(ferry_context *context, const struct ferryi_import *import, int place, size_t bytes)
@@ -52,8 +52,8 @@ check_emulated(ferry_context *context, const struct ferryi_import *import, int p
                        (int)import->device_type, (int)import->device_id, import->memory);
 }
 
-/* Orders the first use after the producer's work. Either the host waits for `ready_on`, or
- * `ready_on` waits for the event. */
+/* Orders the first use of the buffer after the producer's work. For host memory, the host waits for
+ * `ready_on`. For memory of a device, `ready_on` waits for the producer's event. */
 static ferry_status
 order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on, int place)
 {
@@ -61,8 +61,8 @@ order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on,
         return ferry_stream_synchronize(ready_on);
     if (!ready_on || !import->event)
         return FERRY_OK;
-    /* The event was recorded outside any capture. If this stream is being captured, waiting for the
-     * event would invalidate the capture, so this is refused. */
+    /* The event was recorded outside any capture. If `ready_on` is being captured, a wait for the
+     * event would invalidate the capture, so the import fails. */
     ferryi_timeline *timeline = ready_on->timeline;
     ferry_status status = ferryi_timeline_check_capture(timeline);
     return status == FERRY_OK

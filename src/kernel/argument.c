@@ -33,8 +33,8 @@ ferry_argument_with(ferry_argument argument, ferry_access access)
     return argument;
 }
 
-/* Makes an argument from a value. A value that is too large to be copied into the argument is
- * pointed to instead, and the launch reads it. The launch refuses a value of zero bytes. */
+/* Makes a kernel argument from a value. A value that is too large for the argument is not copied:
+ * the argument points to it, and the launch reads it. The launch refuses a value of zero bytes. */
 static ferry_argument
 make_value(const ferry_element *element, const void *value, size_t bytes, size_t align)
 {

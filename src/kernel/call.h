@@ -3,7 +3,7 @@
 #define FERRYI_CALL_H
 
 /* A launch as its host function sees it. The launch creates and owns this struct, which is valid
- * while the function runs. */
+ * until the host function returns. */
 
 #include <ferry/kernel.h>
 
@@ -23,12 +23,12 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* message of ferry_call_fail(), initially ""; has space for FERRYI_CALL_TEXT_BYTES
-                   bytes */
+    char *text; /* message set by ferry_call_fail(), "" before that; has space for
+                   FERRYI_CALL_TEXT_BYTES bytes */
 };
 
-/* Returns whether two elements are the same. At least one of them is interned, so comparing their
- * identities suffices. */
+/* Returns whether two elements are the same. At least one element is interned, so it suffices to
+ * compare their identities. */
 static inline bool
 ferryi_same_element(const ferry_element *a, const ferry_element *b)
 {

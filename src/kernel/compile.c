@@ -8,9 +8,9 @@
 #include "src/kernel/nvrtc.h"
 
 /*
- * Declarations of the built-in elements that CUDA C++ lacks, which are put before every source. The
- * 64-bit integers have the types of <cuda/std/cstdint>, so that a source may include that header or
- * declare them again.
+ * Declarations of the built-in elements that CUDA C++ lacks. They are put before every kernel
+ * source. The 64-bit integers have the types of <cuda/std/cstdint>, so that a source may include
+ * that header or repeat the declarations.
  */
 static const char builtin_declarations[] =
     "#ifndef FERRY_NO_CUDA_TYPES\n"
@@ -28,7 +28,7 @@ static const char builtin_declarations[] =
     "struct ferry_complex_double { double real, imaginary; };\n"
     "#endif\n";
 
-/* The architecture for which ferry_kernel_check() compiles by default. */
+/* The architecture for which ferry_kernel_check() compiles if the caller chooses none. */
 #define DEFAULT_ARCHITECTURE 75
 
 static ferry_status
@@ -98,8 +98,8 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     return FERRY_OK;
 }
 
-/* Returns the declaration that parameter `index` needs. Returns NULL if it needs none, or if an
- * earlier parameter needs the same one. */
+/* Returns the declaration that parameter `index` of a kernel needs. Returns NULL if the parameter
+ * needs no declaration, or if an earlier parameter has the same one. */
 static const char *
 new_declaration(const ferry_parameter *parameters, size_t index)
 {
@@ -118,7 +118,8 @@ ferry_status
 ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                         size_t parameter_count, char **out)
 {
-    /* Makes the compiler count lines from the beginning of the author's source. */
+    /* A #line directive, with which the compiler counts lines from the beginning of the author's
+     * source. */
     static const char first_line[] = "#line 1\n";
     size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + strlen(source);
     for (size_t i = 0; i < parameter_count; i++) {

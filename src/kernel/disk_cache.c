@@ -11,15 +11,15 @@
 
 #include "src/base/private_folder.h"
 
-/* Must be changed whenever the format of entries changes, so that no version finds entries that it
- * cannot read. */
+/* Identifies the format of cache entries. Change it whenever the format changes, so that no version
+ * of Ferry finds entries that it cannot read. */
 #define FORMAT          "FERRYKC1"
 
 #define IMAGE_BYTES_MAX ((size_t)64 << 20)
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
 enum { CACHE_ENTRIES_MAX = 4096 };
 
-/* The beginning of an entry. The code follows it. */
+/* The beginning of a cache entry, which the code follows. */
 struct header {
     char format[8];
     unsigned char key[FERRYI_SHA256_BYTES];
@@ -47,7 +47,7 @@ find_path(char path[PATH_MAX])
     if (!own) {
         base = folder_variable("XDG_CACHE_HOME");
         below = "/ferry";
-        /* The specification of XDG_CACHE_HOME requires that relative paths are ignored. */
+        /* The specification of XDG_CACHE_HOME requires that a relative path is ignored. */
         if (!base || *base != '/') {
             base = folder_variable("HOME");
             below = "/.cache/ferry";
@@ -85,7 +85,7 @@ make_name(const struct ferryi_disk_cache_key *key, char name[NAME_BYTES])
         snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
 }
 
-/* Returns whether a file is an entry, or a temporary file of an entry that was being written. */
+/* Returns whether a file in the cache is an entry or a temporary file of an unfinished entry. */
 static bool
 is_ours(const char *name)
 {
@@ -104,7 +104,7 @@ hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t si
     ferryi_sha256_end(&state, out);
 }
 
-/* Checks that the header matches the size of the file and the key. */
+/* Checks that the header of a cache entry matches the size of the file and the key. */
 static ferry_status
 check_header(const struct header *header, const struct ferryi_file *file,
              const struct ferryi_disk_cache_key *key)
@@ -188,8 +188,8 @@ tell(const struct ferryi_log *log, ferry_log_level level, const char *name, cons
     ferryi_log(log, level, "compile kernel \"%s\": %s: %s", name, what, ferry_last_error());
 }
 
-/* Reads an entry from an open folder. Removes the entry if it is damaged. If it cannot be read for
- * a different reason, it stays until the code is stored again. */
+/* Reads a cache entry from an open folder. Removes the entry if it is damaged. An entry that cannot
+ * be read for a different reason stays until its code is stored again. */
 static bool
 take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name,
            const struct ferryi_log *log, void **out_bytes, size_t *out_size)

@@ -5,13 +5,13 @@
 /*
  * A cache of compiled code on disk, so that a source is not compiled again in every process. An
  * entry is a file whose name is its key, a hash of everything that determines the code. The file
- * contains the key, the code, and a hash of both. The whole file is verified before any of it is
+ * contains the key, the code, and a hash of both. The whole file is verified before the code is
  * used.
  *
- * The folder is FERRY_CACHE_DIR (if that is empty, there is no cache), else ferry/ in
- * XDG_CACHE_HOME, else .cache/ferry/ in HOME. src/base/private_folder.h describes which folders are
- * refused. The functions log errors and do not fail, because an error of the cache only costs a
- * compilation.
+ * If FERRY_CACHE_DIR is set, it is the folder of the cache; if it is empty, there is no cache.
+ * Otherwise the folder is ferry/ in XDG_CACHE_HOME, or else .cache/ferry/ in HOME.
+ * src/base/private_folder.h describes which folders are refused. The functions log errors and do
+ * not fail, because an error of the cache only costs a compilation.
  *
  * The folder's permissions protect against code of other users. The hash does not, because other
  * users could compute it as well. The hash detects damaged and truncated entries, and code that was
@@ -25,16 +25,16 @@ struct ferryi_disk_cache_key {
     unsigned char bytes[FERRYI_SHA256_BYTES];
 };
 
-/* Begins the hash that becomes a key, and adds the format of entries to it. The caller adds pieces
- * and ends the hash. */
+/* Begins the hash that becomes the key of a cache entry, and adds the format of entries to the
+ * hash. The caller adds everything else that determines the code, and then ends the hash. */
 void ferryi_disk_cache_key_begin(struct ferryi_sha256 *state);
 
-/* Finds the code of a key. Returns false if there is no valid entry, and removes a damaged one. The
- * caller frees `*out_bytes`. A NUL follows the code. */
+/* Finds the code that is stored under a key. Returns false if there is no valid entry, and removes
+ * a damaged entry. The caller frees `*out_bytes`. A NUL follows the code. */
 bool ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name,
                             const struct ferryi_log *log, void **out_bytes, size_t *out_size);
-/* Stores a copy of the code. If the cache is then too large, removes the least recently used
- * entries. */
+/* Stores a copy of the code under a key. If the cache is then too large, removes the least recently
+ * used entries. */
 void ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name,
                             const struct ferryi_log *log, const void *bytes, size_t size);
 

@@ -11,30 +11,31 @@
 /*
  * A queued launch of a host function. It owns copies of everything that the function sees, so that
  * the kernel, the arguments and the handles may be destroyed before the function runs. Two parties
- * hold the launch: the launching thread until the writes are committed to the valid map, and the
- * device until the function has run. The last party to release it ends its uses (pending_calls.h).
- * A failure is therefore handled completely only after the commit.
+ * hold the launch. The launching thread holds it until the writes are committed to the valid map;
+ * the device holds it until the function has run. The party that releases it last ends its uses of
+ * buffers (pending_calls.h). So the handling of a failure is complete only after the commit.
  *
- * The launch holds no reference to buffers, streams or other launches: the last release of a buffer
- * or stream may need the driver, which a host function's thread may not call. Buffers are accessed
+ * The launch holds no reference to buffers, streams or other launches. The last release of a buffer
+ * or stream may need the driver, which a host function's thread must not call. Buffers are accessed
  * through their links (pending_calls.h), and the stream is looked up in the context's list.
  */
 
-/* Maximum bytes of a message that includes the name of the kernel. */
+/* Maximum number of bytes of a failure's message, including the name of the kernel. */
 #define FAILURE_BYTES (FERRYI_CALL_TEXT_BYTES + 256)
 #define INPUT_LOST    "its input was lost: "
 
 struct ferryi_host_call {
     atomic_int parties;
-    /* outlives the call, because the context waits for all its work before it ends */
+    /* the context outlives the call, because it waits for all its work before it ends */
     ferry_context *context;
     ferry_host_function *body;
     void *user;
-    ferry_stream *stream; /* only compared with live streams; neither it nor `timeline` is
-                             dereferenced unless it matches */
+    ferry_stream *stream; /* only compared with live streams; `stream` and `timeline` are
+                             dereferenced only if a live stream matches */
     ferryi_timeline *timeline;
     uint32_t generation;
-    bool is_apart; /* whether the function runs on a thread that the end of the context waits for */
+    /* whether the function runs on a thread for which the end of the context waits */
+    bool is_apart;
     struct ferryi_body_use *uses;
     size_t use_count;
     char *name; /* name of the kernel */
@@ -43,10 +44,10 @@ struct ferryi_host_call {
 
 /* -- making ------------------------------------------------------------------------------------ */
 
-/* Offsets of the parts of a call, which are in one block of memory. */
+/* Offsets of the parts of a queued call. All parts are in one block of memory. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets in the block; `values` is that of the first
-                                             value, and the others follow */
+    size_t arguments, uses, name, values; /* offsets in the block; `values` is the offset of the
+                                             first value, and the other values follow it */
     size_t align, bytes;
 };
 
@@ -106,8 +107,8 @@ copy_arguments(const struct ferryi_launch_request *plan, char *block, const stru
             }
             continue;
         }
-        /* If the parameter accepts any struct, the host function still sees the element of the
-         * argument. */
+        /* A parameter that accepts any struct has no element. The host function then sees the
+         * element of the argument. */
         if (!arguments[i].element && argument->element) {
             ferry_status status = ferryi_element_intern(argument->element, &arguments[i].element);
             if (status != FERRY_OK)
@@ -174,8 +175,8 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_ho
 
 /* -- the device's part ------------------------------------------------------------------------- */
 
-/* Checks whether an input was lost because of an earlier failure. The message names only the first
- * kernel whose input was lost, so that it does not grow from launch to launch. */
+/* Checks whether an earlier failure has made the value of an input invalid. The message names only
+ * the first kernel whose input was lost, so that it does not grow from launch to launch. */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
@@ -195,8 +196,8 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
     return FERRY_OK;
 }
 
-/* Calls the host function. If the function fails without a message, the message contains the status
- * as a number, because the function may return a value that is not a status of Ferry. */
+/* Calls the host function of a kernel. The function may fail without a message and may return a
+ * value that is not a status of Ferry. The message then contains the returned number. */
 static ferry_status
 call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
 {

@@ -105,8 +105,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* Sets `*out` to the source's code for a device, and compiles the source if needed. For `refused`,
- * see struct ferryi_nvrtc_source. */
+/* Sets `*out` to the source's code for a device. Compiles the source if this code does not exist
+ * yet. struct ferryi_nvrtc_source explains `refused`. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
@@ -152,8 +152,8 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
     free(code);
 }
 
-/* Compiles the source and loads the code. If the driver refuses the code, tries an NVRTC of a
- * different release. */
+/* Compiles the source and loads the code on the device. If the driver refuses the code, compiles
+ * again with an NVRTC of a different release. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
@@ -227,8 +227,8 @@ ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code
     return status;
 }
 
-/* Compiles for every device that runs code. Loads the code only at the first such device. Errors
- * are thus reported when the kernel is created. */
+/* Compiles the kernel for every device that runs code, so that errors are reported when the kernel
+ * is created. Loads the code only on the first such device. */
 static ferry_status
 prepare_code(ferry_kernel *kernel)
 {
@@ -262,14 +262,14 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    /* Release order, because a thread that reads the sync point must also see the timeline that has
-     * this number. */
+    /* The sync point is stored with release order. So a thread that reads the sync point also sees
+     * the timeline that has this number. */
     atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
                           memory_order_release);
 }
 
-/* Returns whether all launches of the code have finished. Does not block, and does not query a
- * stream that is being captured. */
+/* Returns whether all launches of the code have finished. Does not block, and queries no stream
+ * that is being captured. Returns false if the answer is unknown. */
 static bool
 is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
 {
@@ -334,8 +334,8 @@ is_all_idle(ferry_kernel *kernel)
     return true;
 }
 
-/* Removes the dead kernels of a context from the list and returns them, linked by `next`. Unless
- * `work_is_over`, removes only kernels whose launches have all finished. */
+/* Removes the dead kernels of a context from the list and returns them, linked by `next`. If
+ * `work_is_over` is false, removes only kernels whose launches have all finished. */
 static ferry_kernel *
 take_dead(ferry_context *context, bool work_is_over)
 {
@@ -356,8 +356,8 @@ take_dead(ferry_context *context, bool work_is_over)
 static void
 free_dead(ferry_context *context, bool work_is_over)
 {
-    ferryi_mutex_is_needless(&list_mutex); /* the removed kernels are linked by `next`, too, but not
-                                              in the list any more */
+    ferryi_mutex_is_needless(&list_mutex); /* the removed kernels are no longer in the list, so
+                                              reading their `next` needs no lock */
     for (ferry_kernel *kernel = take_dead(context, work_is_over), *next; kernel; kernel = next) {
         next = kernel->next;
         unload(kernel);
@@ -436,7 +436,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
                    gone->name);
         return;
     }
-    /* The context's shell is retained here, because free_dead() might free the kernel. */
+    /* The context's shell is retained here, because free_dead() may free the kernel and, with it,
+     * the kernel's reference to the shell. */
     ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;

@@ -3,13 +3,14 @@
 #define FERRYI_KERNEL_H
 
 /*
- * A kernel: a copy of a source description, and the loaded module of each place where its code
+ * A kernel: a copy of its source description, and one loaded module for each place where its code
  * runs.
  *
  * A handle has no reference count: its owner launches and destroys it. Queued launches may still
- * run the code of a destroyed kernel, so such a kernel stays in the list, marked dead. Later
- * creates and destroys of kernels unload its code once all its launches have finished; the end of
- * the context unloads it in any case. Launches of host functions own copies of all that they need.
+ * run the code of a destroyed kernel, so such a kernel stays in the list, marked dead. Its code is
+ * unloaded when a kernel is created or destroyed after all its launches have finished. The end of
+ * the context unloads the code in any case. Launches of host functions own copies of all that they
+ * need.
  *
  * Locks: a kernel's mutex is held while the kernel compiles and loads at a place. While the mutex
  * of the list of kernels is held, only device functions are called.
@@ -24,16 +25,17 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether it was launched on a timeline without sync points, so
-                                    that it is unloaded only when the context ends */
-    _Atomic uint64_t uses[FERRYI_TIMELINES]; /* sync point of the last launch on each timeline */
+    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without sync points.
+                                    It is then unloaded only when the context ends */
+    /* by number of the timeline: sync point of the last launch */
+    _Atomic uint64_t uses[FERRYI_TIMELINES];
 };
 
 /* A source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: compiled by the second NVRTC, because the driver refused the code of the
-                         first */
+    unsigned refused; /* 1: compiled by the second choice of NVRTC, because the driver refused the
+                         code of the first choice */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;
@@ -67,36 +69,37 @@ struct ferry_kernel {
 enum ferryi_kernel_body { FERRYI_BODY_NONE, FERRYI_BODY_CODE, FERRYI_BODY_HOST };
 enum ferryi_kernel_body ferryi_kernel_body_at(const ferry_kernel *kernel, int place);
 
-/* Sets `*out` to the loaded code at a place. The first call for a place compiles and loads the
- * code. */
+/* Sets `*out` to the kernel's loaded code at a place. The first call for a place compiles and loads
+ * the code. */
 ferry_status ferryi_kernel_code_at(ferry_kernel *kernel, int place,
                                    struct ferryi_kernel_code **out);
-/* Records that the code was launched on the timeline. */
+/* Records that the code was launched on the timeline. The code is not unloaded before that launch
+ * has finished. */
 void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline);
 
 /* Unloads the code of the context's kernels when the context ends. All work of the context must be
- * done, and its devices must still be open. The handles stay valid but can no longer be launched.
- */
+ * done, and its devices must still be open. The handles stay valid, but their kernels can no longer
+ * be launched. */
 void ferryi_kernels_close(ferry_context *context);
 
 /* -- compile.c --------------------------------------------------------------------------------- */
 
-/* Checks a description for the public functions. `what` begins the message. */
+/* Checks a kernel's description for the public functions. Error messages begin with `what`. */
 ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what);
 /* Copies the parameters and interns their elements; the caller frees the copies. Sets *out to NULL
  * if there are no parameters. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
                                            ferry_parameter **out);
-/* Makes a text that consists of the declarations of all structs in the signature, without
- * duplicates, followed by the source. The caller frees the text. */
+/* Makes a text from the declarations of all structs in the signature, without duplicates, followed
+ * by the source. The caller frees the text. */
 ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                                      size_t parameter_count, char **out);
 
 /* -- signature.c ------------------------------------------------------------------------------- */
 
 /*
- * Compares the declared parameters with those of loaded code, because a launch reads as many
- * arguments as the code has parameters. Accepts the code if the driver does not report its
+ * Compares the declared parameters with the parameters of loaded code, because a launch reads as
+ * many arguments as the code has parameters. Accepts the code if the driver does not report its
  * parameters.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (the numbers of parameters differ);
  * FERRY_ERROR_WRONG_TYPE (the sizes of a parameter differ); a failure of the device.

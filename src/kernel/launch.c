@@ -32,8 +32,8 @@ wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
-/* For checked runs. Fails if a value is a pointer from a host scope, and the launch is on a device
- * that cannot access the host's memory. */
+/* In checked runs, fails if an argument's value is a pointer from a host scope and the device of
+ * the launch cannot access the host's memory. */
 static ferry_status
 refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
@@ -187,8 +187,9 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
     return status;
 }
 
-/* Closes the accesses of the launch. A failure of a commit is only logged, because the launch was
- * accepted. The launch's work has then already been waited for. */
+/* Closes the accesses of a launch that was accepted. If a commit fails, the failure is only logged,
+ * because the driver has already accepted the launch. The launch's work has then already been
+ * waited for. */
 static void
 close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 {
@@ -200,8 +201,8 @@ close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
     }
 }
 
-/* Cancels the open accesses of a failed launch. Prefixes this thread's message, which states why
- * the launch failed, with the kernel's name. Returns `status`. */
+/* Cancels the open accesses of a failed launch. Puts the kernel's name in front of this thread's
+ * message, which states why the launch failed. Returns `status`. */
 static ferry_status
 refuse(const struct ferryi_launch_request *plan, ferry_status status)
 {
@@ -212,8 +213,8 @@ refuse(const struct ferryi_launch_request *plan, ferry_status status)
     return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
 }
 
-/* Queues the code or the host function, and commits the accesses, which must be open. If queueing
- * fails, cancels the accesses. */
+/* Queues the code or the host function of a launch, and commits its accesses, which must be open.
+ * If queueing fails, cancels the accesses. */
 static ferry_status
 queue_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
 {

@@ -3,8 +3,8 @@
 #define FERRYI_LAUNCH_H
 
 /*
- * One launch: its checked arguments and the accesses that they need. It is on the launching
- * thread's stack. Data that a host function needs later is copied (host_call.c).
+ * One launch: its checked arguments and the accesses that they need. The struct lives on the
+ * launching thread's stack. Data that a host function needs later is copied (host_call.c).
  */
 
 #include "src/buffer/access.h"
@@ -18,8 +18,8 @@ struct ferryi_launch_request {
     ferry_grid grid;           /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
     size_t count; /* number of arguments, which equals the number of the kernel's parameters */
-    /* Arrays of `count` elements each. index[i] is the position in `wanted` of the range of
-     * argument i. It is SIZE_MAX for values and empty arrays. */
+    /* Arrays of `count` elements each. index[i] is the position in `wanted` of the access of
+     * argument i. It is SIZE_MAX if argument i is a value or an empty array. */
     struct ferryi_access *wanted, *merged;
     size_t *index, *group;
     size_t wanted_count, merged_count;
@@ -35,15 +35,16 @@ const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t
 
 struct ferryi_host_call;
 
-/* Makes a call with copies of everything that the host function needs. */
+/* Makes a call with copies of everything that the host function of the launch needs. */
 ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
                                    struct ferryi_host_call **out);
-/* Queues the call on the plan's timeline. If this fails, frees the call. */
+/* Queues the host function's call on the launch's timeline. On failure, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
-/* Must be called before the launch's writes are committed. */
+/* Marks the writes of a queued call as committed, so that they replace earlier writes. Must be
+ * called just before the launch's writes are committed to the valid map. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
-/* Must be called after the launch's writes were committed. If the call fails later, these writes
- * are marked as lost. */
+/* Ends the launching thread's part of a queued call. Must be called after the launch's writes were
+ * committed. If the call fails later, these writes are marked as lost. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 
 #endif

@@ -8,8 +8,8 @@
 #include "src/base/fork.h"
 #include "src/kernel/disk_cache.h"
 
-/* Declarations of NVRTC, because the library is built without the CUDA Toolkit. NVRTC has all
- * functions below since release 11.2. */
+/* Declarations of NVRTC, because the library is built without the CUDA Toolkit. All functions below
+ * exist since NVRTC 11.2. */
 typedef int nvrtc_result;
 typedef struct nvrtc_program_data *nvrtc_program;
 
@@ -33,13 +33,14 @@ typedef struct nvrtc_program_data *nvrtc_program;
     X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                              \
     X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
 
-/* A loaded library. Libraries are never closed. */
+/* A loaded NVRTC library. Ferry never closes such a library. */
 struct nvrtc {
-    char *name; /* the name by which it was opened; a library may be opened by several names */
+    char *name; /* the name by which the library was opened; several names may open the same library
+                 */
     void *library;
     int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* identifies the library's file, because an update may leave the version
-                         unchanged */
+    uint64_t mark[3]; /* identifies the library's file, because an update of the file may keep the
+                         version */
     int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
@@ -138,8 +139,8 @@ fail:
     return status;
 }
 
-/* Returns the library with a name. The first call loads the library; if loading fails, the next
- * call tries again. */
+/* Returns the NVRTC library with a name. The first call for a name loads the library. After a
+ * failed load, the next call tries again. */
 static ferry_status
 get_nvrtc(const char *name, struct nvrtc **out)
 {
@@ -178,7 +179,7 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* Returns whether PTX for a known architecture runs on a device of a newer architecture. CUDA 13
+/* Returns whether PTX for a given architecture runs on a device of a newer architecture. CUDA 13
  * renamed 10.1 to 11.0, so PTX for 10.1 does not run on any other architecture. */
 static bool
 is_portable(int known, int architecture)
@@ -186,9 +187,9 @@ is_portable(int known, int architecture)
     return known < architecture && known != 101;
 }
 
-/* Writes the option for the architecture. If NVRTC can make a cubin for it, this is `sm_`.
- * Otherwise it is `compute_` with the newest older architecture that NVRTC supports. Writes "" if
- * the program's options already choose the architecture. */
+/* Writes the NVRTC option for the architecture. The option is `sm_` if NVRTC can make a cubin for
+ * the architecture. Otherwise it is `compute_` with the newest older architecture that NVRTC
+ * supports. Writes "" if the program's options already choose the architecture. */
 static ferry_status
 choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text,
                     size_t text_bytes)
@@ -214,14 +215,14 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 
 /* -- which library ----------------------------------------------------------------------------- */
 
-/* The range of major releases that are searched. All releases of one major version share a library
- * name. */
+/* The range of NVRTC's major releases that are searched. All minor releases of one major release
+ * share a library name. */
 #define OLDEST_MAJOR 11
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
 
-/* Writes library name number `index`, in the order in which the names are tried for a driver.
- * Returns false if there are no more names. */
+/* Writes the library name number `index`, in the order in which Ferry tries NVRTC's names for a
+ * driver. Returns false if there are no more names. */
 static bool
 usual_name(int driver_version, int index, char name[NAME_BYTES])
 {
@@ -239,8 +240,8 @@ usual_name(int driver_version, int index, char name[NAME_BYTES])
     return true;
 }
 
-/* Chooses the library that compiles the source, and the option for its architecture. If no library
- * can be used, the message is that of the first library that could be loaded. */
+/* Chooses the NVRTC library that compiles the source, and the option for its architecture. If no
+ * library can be used, the message is about the first library that could be loaded. */
 static ferry_status
 choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char *architecture,
              size_t architecture_bytes)
@@ -279,7 +280,7 @@ choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char 
 
 /* -- the log ----------------------------------------------------------------------------------- */
 
-/* Returns the compiler's log, or NULL if the log is empty. The caller frees it. */
+/* Returns the compiler's log, or NULL if the log is empty. The caller frees the text. */
 static char *
 program_log(const struct nvrtc *nvrtc, nvrtc_program program)
 {
@@ -297,8 +298,8 @@ program_log(const struct nvrtc *nvrtc, nvrtc_program program)
     return text;
 }
 
-/* Logs the compiler's log line by line, because an error message contains only the beginning of a
- * long log. */
+/* Passes the compiler's log to the context's log line by line, because an error message contains
+ * only the beginning of a long log. */
 static void
 write_log(const struct ferryi_log *log, const char *name, const char *text)
 {
@@ -338,7 +339,7 @@ call_failed(const struct nvrtc *nvrtc, const char *name, const char *call, nvrtc
                        nvrtc->nvrtcGetErrorString(result));
 }
 
-/* Sets `*out` to the cubin if NVRTC made one, otherwise to the PTX. */
+/* Sets `*out` to the cubin if NVRTC made a cubin, otherwise to the PTX. */
 static ferry_status
 take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name,
            struct ferryi_nvrtc_image *out)
@@ -408,8 +409,8 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
 
 /* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Returns whether a text contains the word, read as a compiler reads it: a backslash at the end of
- * a line joins the line with the next one. */
+/* Returns whether a text contains a word. Reads the text as a compiler does: a backslash at the end
+ * of a line joins that line with the next line. */
 static bool
 has_word(const char *text, const char *word)
 {
@@ -428,11 +429,10 @@ has_word(const char *text, const char *word)
 }
 
 /*
- * Returns whether the description alone determines the code, so that the code may be cached.
- * Directives that read files are found by searching the whole text for their names; a name in a
- * comment only prevents caching. Options that read or write files are those for headers,
- * precompiled headers and time traces. Options for debuggers and profilers put the working folder
- * into the code.
+ * Returns whether the description alone determines the code, so that the code may be cached. Finds
+ * directives that read files by searching the whole text for their names; a name in a comment only
+ * prevents caching. Options that read or write files are those for headers, precompiled headers and
+ * time traces. Options for debuggers and profilers put the working folder into the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
@@ -467,7 +467,8 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
-    /* The name is part of the key, because the code contains it as a file name for messages. */
+    /* The name is part of the key, because the code contains the name as the file name in messages.
+     */
     add_text(&state, source->name);
     add_text(&state, source->text);
     ferryi_sha256_end(&state, key.bytes);

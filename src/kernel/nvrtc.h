@@ -8,9 +8,9 @@
  * has a source, NVRTC is never loaded.
  *
  * Several releases may be installed. A driver loads code of its release and of older releases, but
- * new releases of NVRTC do not support old devices. So the driver's release is tried first, then
- * older ones from new to old, then newer ones. A release that does not support the device is
- * skipped.
+ * new releases of NVRTC do not support old devices. So the NVRTC of the driver's release is tried
+ * first. Older releases follow, from new to old, and then newer releases. A release that does not
+ * support the device is skipped.
  */
 
 #include "src/base/base.h"
@@ -22,8 +22,9 @@ struct ferryi_nvrtc_source {
     size_t option_count;
     int architecture;   /* 10 * major + minor */
     int driver_version; /* 1000 * major + 10 * minor; 0 if no driver will load the code */
-    unsigned refused;   /* 1: the driver refused the code of the first NVRTC; use the second */
-    bool portable; /* whether to make PTX even if NVRTC can make a cubin for the architecture */
+    unsigned refused; /* 1: the driver refused the code of the first choice of NVRTC, so the second
+                         is used */
+    bool portable;    /* whether to make PTX even if NVRTC can make a cubin for the architecture */
     bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored
                   there after a compilation */
 };
@@ -35,10 +36,10 @@ struct ferryi_nvrtc_image {
 };
 
 /*
- * Compiles for an architecture. If the architecture is newer than this NVRTC supports, makes PTX,
- * which the driver translates. The compiler's warnings are written to `log`, unless the code is
- * found in the cache. Code that depends on other files, through an include or an option, is never
- * cached.
+ * Compiles a source for an architecture. If the architecture is newer than all that this NVRTC
+ * supports, makes PTX, which the driver translates. Writes the compiler's warnings to `log`, unless
+ * the code is found in the cache. Code that depends on other files, through an include or an
+ * option, is never cached.
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line
  * by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, or none that makes code for the architecture);
  * FERRY_ERROR_OUT_OF_MEMORY.

@@ -3,10 +3,11 @@
 
 #include "src/kernel/kernel.h"
 
-/* Maximum number of parameters for which a kernel allocates no memory here. */
+/* Maximum number of parameters for which checking a kernel's code allocates no memory. */
 #define FEW_PARAMETERS 32
 
-/* Returns the number of bytes that the code must expect for the parameter; 0: any number. */
+/* Returns the number of bytes that the code must expect for the parameter. Returns 0 if any number
+ * is right. */
 static size_t
 bytes_of(const ferry_parameter *parameter)
 {
@@ -15,8 +16,8 @@ bytes_of(const ferry_parameter *parameter)
     return parameter->element ? parameter->element->bytes : 0;
 }
 
-/* Describes the parameter for a message, for example as "an array of float". Returns the first
- * part, and sets `*out_element` to the name of the element. */
+/* Describes a parameter for a message, for example as "an array of float". Returns the part before
+ * the element's name, and sets `*out_element` to that name. */
 static const char *
 describe(const ferry_parameter *parameter, const char **out_element)
 {
@@ -25,8 +26,8 @@ describe(const ferry_parameter *parameter, const char **out_element)
     return parameter->access != 0 ? "an array of " : "";
 }
 
-/* Compares the declared parameters with the `count` parameters of the code that are known. `count`
- * exceeds the number of declared parameters by at most one. */
+/* Compares the declared parameters of a kernel with the parameters that the driver reported.
+ * `count` is the number of reported parameters. It exceeds the declared number by at most one. */
 static ferry_status
 compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
 {

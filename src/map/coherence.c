@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/map/coherence.h"
 
-/* Returns the lowest place of the set that is not below `first`, or FERRYI_PLACES_MAX if there is
+/* Returns the lowest place of the set that is at least `first`, or FERRYI_PLACES_MAX if there is
  * none. */
 /*@
   requires 0 <= first < FERRYI_PLACES_MAX;
@@ -45,7 +45,7 @@ ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, fer
     return device < FERRYI_PLACES_MAX ? device : FERRYI_ZERO;
 }
 
-/* Results of find_source() that are not a source. NOT_NEEDED: the place already has the bytes.
+/* Results of find_source() that do not identify a source. NOT_NEEDED: the place already has the bytes.
  * NOWHERE: the bytes are lost. */
 #define NOT_NEEDED (-2)
 #define NOWHERE    (-3)
@@ -66,8 +66,8 @@ find_source(ferryi_places places, int place, ferryi_places same, ferryi_places r
     return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, same, reachable);
 }
 
-/* Appends a move to `moves`, which already has `made` moves. If the new move continues the last
- * one, the function extends the last move instead. Returns the number of moves. */
+/* Appends a move to `moves`, which already contains `made` moves. If the new move continues the
+ * last move, extends the last move instead. Returns the new number of moves. */
 /*@
   requires begin < end && \valid(moves + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(moves + (made - 1)) && moves[made - 1].end <= begin;
@@ -150,7 +150,8 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     /* Lost bytes stay lost unless the change writes or discards them. */
     if (places & FERRYI_LOST)
         return places;
-    /* Bytes that were never written still count as never written after a read. */
+    /* A read marks bytes that were never written with FERRYI_ZEROS, so they still count as never
+     * written. */
     if (change == FERRYI_CHANGE_READ)
         return places == 0 ? FERRYI_ZEROS | bit : places | bit;
     if (places == bit)
@@ -158,9 +159,9 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     return places == (FERRYI_ZEROS | bit) ? 0 : places & ~bit;
 }
 
-/* Appends the segment [begin, end) to `out`, which already has `made` segments. The range must not
- * be empty. If the last segment has the same set, the function extends the last segment instead.
- * Returns the number of segments. */
+/* Appends the segment [begin, end), which must not be empty, to the `made` segments of `out`. If
+ * the last segment has the same set, extends the last segment instead. Returns the new number of
+ * segments. */
 /*@
   requires begin < end && \valid(out + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(out + (made - 1)) && out[made - 1].end == begin;

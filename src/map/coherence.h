@@ -3,22 +3,25 @@
 #define FERRYI_COHERENCE_H
 
 /*
- * Coherence: which bytes must be moved before an access, and which places hold them after it. The
- * functions are pure: they allocate nothing, lock nothing, and use only the caller's arrays.
+ * Coherence: the functions compute which bytes must be moved before an access, and which places
+ * hold the bytes after the access. The functions are pure: they allocate nothing, lock nothing, and
+ * use only the caller's arrays.
  *
  * A map partitions the bytes [0, bytes) of a buffer into segments, which are sorted and not empty.
- * Each segment has the set of places that hold its current value: bit p for place p. The empty set
- * means that the bytes were never written: they read as zero. FERRYI_ZEROS is always combined with
- * places. It means that the bytes were never written, and that these places were filled with zeros
- * for a reader. FERRYI_LOST is never combined with anything. It means that every place that held
- * the value has lost it. Neighbouring segments with equal sets are merged.
+ * Each segment has the set of places that hold its current value: bit p represents place p. The
+ * empty set means that the bytes were never written, so they read as zero.
+ *
+ * FERRYI_ZEROS occurs only together with places. It means that the bytes were never written, and
+ * that these places were filled with zeros for a reader. FERRYI_LOST occurs only alone. It means
+ * that every place that held the value has lost it. Neighbouring segments with equal sets are
+ * merged.
  *
  * Functions work on a window: consecutive segments of the map that cover at least the range of the
  * access. Only the first and the last of these segments may extend beyond the range or lie next to
  * it. Callers include the segments that touch the range from outside, so that neighbours can be
  * merged.
  *
- * The comments that begin with an @ are contracts in ACSL. The command ./dev prove proves them; see
+ * Comments that begin with an @ are contracts in ACSL. The command ./dev prove proves them. See
  * docs/reliability.md.
  */
 
@@ -48,8 +51,8 @@ struct ferryi_move {
 
 #define FERRYI_ZERO (-1)
 
-/* Effect of a commit on the set of each byte in the range. The values 1 to 3 equal those of
- * ferry_access. */
+/* Effect of a commit on the set of places of each byte in the range. The values 1 to 3 equal those
+ * of ferry_access. */
 enum ferryi_change {
     FERRYI_CHANGE_READ = 1,      /* adds the place to the set; lost bytes stay lost; bytes never written still count as never written */
     FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
@@ -60,14 +63,14 @@ enum ferryi_change {
 };
 
 /*@
-  // The places of a set. Place 16 stands for lost: a set that has it has nothing else. Place 17 stands for zeros that
-  // no one wrote: a set that has it has a place besides.
+  // The places of a set. Place 16 is FERRYI_LOST: a set that contains it contains nothing else. Place 17 is
+  // FERRYI_ZEROS: a set that contains it also contains a place.
   predicate has(integer places, integer place) = (places & (1 << place)) != 0;
   predicate is_set(integer places) =
     has(places, 16) ? places == FERRYI_LOST :
       places != FERRYI_ZEROS && \forall integer p; 18 <= p < 32 ==> !has(places, p);
 
-  // What a set becomes. The contract of ferryi_coherence_change() says what that means for each place.
+  // The set after a change. The contract of ferryi_coherence_change() states the effect on each place.
   logic integer bit(integer place) = (ferryi_places)((ferryi_places)1 << place);
   logic integer changed(integer places, integer place, integer change) =
     change == FERRYI_CHANGE_DISCARD ? 0 :
@@ -78,7 +81,7 @@ enum ferryi_change {
     places == (FERRYI_ZEROS | bit(place)) ? 0 :
     places & (ferryi_places)~(ferryi_places)bit(place);
 
-  // Segments that follow each other without a gap; sorted(), because induction is none of the provers' strengths.
+  // Segments that follow each other without a gap. sorted() is needed because the provers are weak at induction.
   predicate sorted{L}(struct ferryi_segment *s, integer count) =
     (\forall integer i; 0 <= i < count ==> s[i].begin < s[i].end) &&
     (\forall integer i, j; 0 <= i < j < count ==> s[i].end <= s[j].begin);
@@ -94,19 +97,20 @@ enum ferryi_change {
   logic integer begin_of{L}(struct ferryi_segment *s, integer i) = s[i].begin;
   logic integer end_of{L}(struct ferryi_segment *s, integer i) = s[i].end;
 
-  // Some byte lies in both ranges; in all three.
+  // meet: some byte lies in both ranges. meet3: some byte lies in all three ranges.
   predicate meet(integer a, integer a_end, integer b, integer b_end) =
     a < a_end && a < b_end && b < a_end && b < b_end;
   predicate meet3(integer a, integer a_end, integer b, integer b_end, integer c, integer c_end) =
     meet(a, a_end, b, b_end) && meet(a, a_end, c, c_end) && meet(b, b_end, c, c_end);
 
-  // The place lacks the segment's bytes, and some place has them; the source is where they may come from.
+  // lacks: the place lacks the segment's bytes, and they are not lost. source_of: the source can provide the bytes.
   predicate lacks{L}(struct ferryi_segment *s, integer place) = !has(s->places, place) && !has(s->places, 16);
   predicate source_of(integer places, integer source) =
     source == FERRYI_ZERO ? has(places, 17) || \forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) :
     0 <= source < FERRYI_PLACES_MAX && has(places, source);
 
-  // Every move (N) brings what is lacking from where it is; all that is lacking is in a move; and whether some is lost.
+  // all_given: each move (N) brings missing bytes from a source that has them. all_brought: each missing byte is in a
+  // move. some_lost, none_lost: whether bytes of the range are lost.
   predicate all_given{W, N}(struct ferryi_segment *s, integer count, struct ferryi_move *moves, integer made,
                             integer place) =
     \forall integer i, j; 0 <= i < count && 0 <= j < made &&
@@ -123,7 +127,7 @@ enum ferryi_change {
   predicate none_lost{W}(struct ferryi_segment *s, integer count, integer begin, integer end) =
     \forall integer i; 0 <= i < count && meet(s[i].begin, s[i].end, begin, end) ==> !has(s[i].places, 16);
 
-  // What a segment of the window (W) and a new one (N) share has the set that the change on [begin, end) makes.
+  // The bytes that a segment of the window (W) shares with a new segment (N) have the set after the change.
   predicate follows{W, N}(struct ferryi_segment *old, struct ferryi_segment *new, integer place, integer change,
                           integer begin, integer end) =
     \let b = \at(old->begin, W); \let e = \at(old->end, W); \let was = \at(old->places, W);
@@ -140,15 +144,16 @@ enum ferryi_change {
 */
 
 /*
- * Computes the moves that make [begin, end) readable at `place`, in ascending order, and writes
- * them to `moves`. Adjacent moves from the same source are joined, so there are at most `count`
- * moves. `moves` must have room for `count` moves. Bytes that `place` already holds are not moved.
+ * Computes the moves that make [begin, end) readable at `place`, and writes them to `moves` in
+ * ascending order. Adjacent moves from the same source are joined. `moves` must have room for
+ * `count` moves, which is the maximum. Bytes that `place` already holds are not moved.
  *
- * `same` is the set of places that share the memory of `place`. A valid place of this set is
- * preferred to all others, because a move from it copies nothing. `reachable` is the set of places
- * from which `place` can copy directly. The other sources are, in order of preference: the lowest
- * valid reachable device (if `place` is the host: the lowest valid device), the host, the lowest
- * other valid device.
+ * `same` is the set of places that share the memory of `place`. A place of `same` that holds the
+ * bytes is preferred to all other sources, because a move from it copies nothing. `reachable` is
+ * the set of places from which `place` can copy directly. If no place of `same` holds the bytes,
+ * the source is the first in this list that holds them:
+ * - if `place` is not the host: the lowest reachable device, then the host
+ * - the lowest device
  *
  * Segments that were never written become zero fills, unless a place of `same` was already filled
  * with zeros. Lost segments produce no move. `*out_lost` is set to whether a segment in the range
@@ -175,8 +180,9 @@ enum ferryi_change {
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Returns the source of the bytes for `place`, which must not be in the set. The preferences are
- * those of ferryi_coherence_plan(). Returns FERRYI_ZERO if zeros must be filled in. */
+/* Returns the source from which `place` receives the bytes. `place` must not be in the set. The
+ * preferences are those of ferryi_coherence_plan(). Returns FERRYI_ZERO if the bytes must be filled
+ * with zeros. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
@@ -186,10 +192,10 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
   ensures same: (\exists integer p; 0 <= p < FERRYI_PLACES_MAX && has(places, p) && has(same, p)) ==>
     0 <= \result && has(same, \result) &&
     \forall integer p; 0 <= p < \result ==> !has(places, p) || !has(same, p);
-  // Without one: zeros that no place has are made anew.
+  // If there is none, bytes that were never written are filled with zeros.
   ensures zeros: has(places, 17) ==>
     (\forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(same, p)) ==> \result == FERRYI_ZERO;
-  // Else the lowest reachable device, else the host, else the lowest device; for the host the lowest device.
+  // Otherwise the lowest reachable device, then the host, then the lowest device. For the host: the lowest device.
   ensures direct: place != 0 && !has(places, 17) ==>
     (\forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) || !has(same, p)) ==>
     (\exists integer p; 1 <= p < FERRYI_PLACES_MAX && has(places, p) && has(reachable, p)) ==>
@@ -204,9 +210,9 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
 int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
- * Computes the window after a change on [begin, end), with neighbours merged. Writes it to `out`,
- * which must have room for count + 2 segments and must not overlap `window`. Bytes of the window
- * outside the range keep their sets.
+ * Computes the window after a change on [begin, end), and merges neighbours with equal sets. Writes
+ * the new window to `out`, which must have room for count + 2 segments and must not overlap
+ * `window`. Bytes outside the range keep their sets.
  * @return the number of segments, at most count + 2
  */
 /*@
@@ -253,7 +259,7 @@ size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count
 */
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
 
-/* Whether the bytes were written and at least one place holds their value. */
+/* Returns whether the bytes were written and at least one place holds their value. */
 /*@
   assigns \nothing;
   exits \false;
@@ -265,7 +271,7 @@ ferryi_places_written(ferryi_places places)
     return (places & FERRYI_EVERY_PLACE) != 0 && !(places & FERRYI_ZEROS);
 }
 
-/* Whether `move` continues `last`: it copies the next bytes from the same source. */
+/* Returns whether `move` continues `last`: it copies the next bytes from the same source. */
 /*@
   requires \valid_read(last) && \valid_read(move);
   assigns \nothing;

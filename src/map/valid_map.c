@@ -13,8 +13,8 @@ set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
     chunk->count = count;
 }
 
-/* Takes a spare chunk and empties it. The caller's promise guarantees that a spare chunk exists,
- * and that the index has room for it. */
+/* Takes a spare chunk into use and empties it. An earlier promise guarantees that a spare chunk
+ * exists, and that the index has room for it. */
 static struct ferryi_map_chunk *
 take_promised(ferryi_valid_map *map)
 {
@@ -33,7 +33,8 @@ remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t fi
     set_count(map, chunk, chunk->count - count);
 }
 
-/* Moves the upper half of chunks[at] into a new chunk, which is inserted behind it. */
+/* Moves the upper half of the segments in chunks[at] to a new chunk, which is inserted after
+ * chunks[at]. */
 static void
 split(ferryi_valid_map *map, size_t at)
 {
@@ -52,9 +53,9 @@ split(ferryi_valid_map *map, size_t at)
     map->room->chunk_count++;
 }
 
-/* Merges the two segments at the border of two neighbouring chunks if their sets are equal. Moves
- * all segments of `right` into `left` if both chunks together are at most half full. May leave
- * `right` empty. */
+/* Merges the two segments at the border of two neighbouring chunks if their sets are equal. If both
+ * chunks together are at most half full, moves all segments of `right` into `left`. `right` may be
+ * empty afterwards. */
 static void
 join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chunk *right)
 {
@@ -72,7 +73,8 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
     }
 }
 
-/* If only one segment is left, stores its set in map->whole and makes its chunk a spare chunk. */
+/* If the map has only one segment left, stores the segment's set in map->whole and makes its chunk
+ * a spare chunk. */
 static void
 collapse(ferryi_valid_map *map)
 {
@@ -85,7 +87,7 @@ collapse(ferryi_valid_map *map)
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
-/* Returns the index of the first segment of the chunk that ends after `at`. */
+/* Returns the index of the chunk's first segment that ends after `at`. */
 static size_t
 find_segment(const struct ferryi_map_chunk *chunk, size_t at)
 {
@@ -176,8 +178,8 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
     }
 }
 
-/* Appends a move, or extends the last move by it. Returns false if `moves` has no room for another
- * move. */
+/* Appends a move, or extends the last move if the new one continues it. Returns false if a move
+ * must be appended but `moves` has no room. */
 static bool
 add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
 {
@@ -251,7 +253,7 @@ change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_
     map->room->chunk_count = 1;
 }
 
-/* Changes the part of the range that lies in the chunk. The window consists of the chunk's segments
+/* Changes the part of the range that lies in the chunk. The window contains the chunk's segments
  * that overlap this part or are adjacent to it. */
 static void
 change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
@@ -281,10 +283,10 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 }
 
 /*
- * Walks over the chunks, starting at chunks[first]. Changes the part of the range that lies in each
- * chunk, and joins each chunk with its predecessor. The walk ends after the first chunk behind the
- * range whose number of segments the join did not change. Chunks that became empty are removed from
- * the index. Returns the index after the last chunk that was visited and kept.
+ * Walks over the chunks from chunks[first]. Changes the part of the range that lies in each chunk,
+ * and joins each chunk with its predecessor. The walk ends after the first chunk that lies behind
+ * the range and whose number of segments did not change. Removes chunks that became empty from the
+ * index. Returns the index after the last chunk that was visited and kept.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -350,7 +352,7 @@ ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_chan
 
 /* -- resizing ---------------------------------------------------------------------------------- */
 
-/* Shortens a map that has chunks to `bytes` bytes, which must not be 0. */
+/* Shortens a map with chunks to `bytes` bytes. `bytes` must not be 0. */
 static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
@@ -366,7 +368,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
-    /* The last chunk may now have few segments, so it may have to be joined. */
+    /* The last chunk may now have few segments. If so, it must be joined with its predecessor. */
     if (keep > 1) {
         join(map, map->room->chunks[keep - 2], chunk);
         if (chunk->count == 0) {
@@ -377,7 +379,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     collapse(map);
 }
 
-/* Appends bytes that were never written to a map that has chunks. */
+/* Lengthens a map with chunks by bytes that were never written. */
 static void
 grow(ferryi_valid_map *map, size_t bytes)
 {
@@ -408,8 +410,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
         grow(map, bytes);
     }
     map->bytes = bytes;
-    /* With a single segment, the new bytes have taken over the set of the old ones, so their set is
-     * emptied. */
+    /* If the map has a single segment, the new bytes have received the set of the old bytes. So the
+     * set of the new bytes is emptied. */
     if (map->room->chunk_count == 0 && bytes > old)
         change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
     map->reserved--;
@@ -417,8 +419,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
 /* -- lifetime ---------------------------------------------------------------------------------- */
 
-/* Returns the room without chunks that all maps share before their first promise. The shared room
- * is never written, because a map gets a separate room before its first chunk. */
+/* Returns the room without chunks that all maps share before their first promise. No map writes
+ * this room, because a map receives a separate room before its first chunk. */
 static struct ferryi_map_room *
 no_room(void)
 {

@@ -5,14 +5,16 @@
 /*
  * The container of a buffer's segments: a sorted sequence in chunks. Inserting n segments takes
  * time proportional to n log n. A map with a single segment uses no memory besides this struct. The
- * owner's lock protects the map. Functions that change a map neither allocate nor free memory, so
- * they may run under a spin lock and cannot fail. The exceptions are the functions on supplies,
- * ferryi_valid_map_reuse() and ferryi_valid_map_clear(), which are called without the lock.
+ * owner's lock protects the map.
  *
- * Memory circulates as follows. The owner makes a supply without the lock, and `promise` moves it
- * into the map under the lock. Changes take spare chunks into use, and make the chunks that they
- * empty spare. `take_excess` moves spare chunks into a supply, and `supply_free` frees them without
- * the lock.
+ * Functions that change a map neither allocate nor free memory. So they may run under a spin lock
+ * and cannot fail. The exceptions are the functions on supplies, ferryi_valid_map_reuse() and
+ * ferryi_valid_map_clear(), which are called without the lock.
+ *
+ * Memory circulates as follows. The owner allocates a supply without the lock. `promise` moves the
+ * supply into the map under the lock. A change takes spare chunks into use, and makes each chunk
+ * that it empties a spare chunk. `take_excess` moves spare chunks into a supply. `supply_free`
+ * frees the supply without the lock.
  */
 
 #include "src/base/base.h"
@@ -20,14 +22,15 @@
 
 struct ferryi_map_chunk;
 
-/* The lock of the map's owner, which is a store (buffer/store.h). */
+/* The lock that protects a map. It is the spin lock of the store that owns the map
+ * (buffer/store.h). */
 FERRYI_LOCK_CLASS(ferryi_store_spin);
 
-/* The chunks of a map, and the spare chunks for promised changes. All maps share one room without
- * chunks before their first promise. */
+/* The chunks of a map, and the spare chunks for promised changes. Before their first promise, all
+ * maps share one room without chunks. */
 struct ferryi_map_room {
-    size_t segment_count; /* at least 1: a map of 0 bytes has one segment of 0 bytes with the empty
-                             set */
+    size_t segment_count; /* number of segments, at least 1: a map of 0 bytes has one segment of 0
+                             bytes, whose set is empty */
     size_t chunk_count;   /* 0 while the map has only one segment */
     struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
     size_t spare_count;
@@ -37,19 +40,20 @@ struct ferryi_map_room {
 
 typedef struct ferryi_valid_map {
     size_t bytes;
-    /* the set of all bytes while the map has only one segment; otherwise empty */
+    /* the set of all bytes if the map has only one segment; otherwise empty */
     ferryi_places whole;
     uint32_t reserved;            /* number of changes for which room is promised */
     struct ferryi_map_room *room; /* not NULL after the initialisation */
 } ferryi_valid_map;
 
-/* Initialises a map with one segment that has the given set, or the empty set if `bytes` is 0. */
+/* Initialises a map with one segment, which has the given set. If `bytes` is 0, the segment's set
+ * is empty. */
 void ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places);
 /* Resets a map for a different buffer: one segment with the empty set. Keeps the map's room if the
- * room is small. Must be called without the lock, like ferryi_valid_map_clear(). */
+ * room is small. Must be called without the lock and while no other thread uses the map. */
 void ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes);
-/* Frees all memory of the map. Must be called without the lock, when no other thread uses the map.
- * Does nothing for a zeroed map. */
+/* Frees all memory of the map. Must be called without the lock and while no other thread uses the
+ * map. Does nothing for a zeroed map. */
 void ferryi_valid_map_clear(ferryi_valid_map *map);
 
 /*
@@ -79,14 +83,14 @@ struct ferryi_map_supply {
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_promise(ferryi_valid_map *map, uint32_t count,
                               struct ferryi_map_supply *supply);
-/* Computes what a supply must contain so that the map can make `count` more promises. Both results
- * are 0 if a zeroed supply is enough. */
+/* Computes how much a supply must contain so that the map can make `count` more promises. Both
+ * results are 0 if a zeroed supply is enough. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
                            size_t *out_index_capacity);
 /*
- * Allocates until the supply contains at least the given chunks and index capacity. What the supply
- * already contains counts towards them.
+ * Allocates memory until the supply contains the given number of chunks and the given index
+ * capacity. Memory that the supply already contains counts towards both numbers.
  * @return FERRY_OK, FERRY_ERROR_OUT_OF_MEMORY (supply_free frees what was allocated)
  */
 ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks,
@@ -97,30 +101,33 @@ void ferryi_map_supply_free(struct ferryi_map_supply *supply);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_unpromise(ferryi_valid_map *map, uint32_t count);
 
-/* Moves spare chunks that no promise needs into a supply, which the caller frees. Keeps the chunks
- * for one more promise. Spare chunks accumulate when segments merge and when promises are released.
- */
+/* Moves spare chunks that no promise needs into a supply, which the caller frees. Keeps enough
+ * chunks for one more promise. Spare chunks accumulate when segments merge and when promises are
+ * released. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
-/* Whether ferryi_valid_map_take_excess() would take enough chunks to be worth the call. This check
- * is cheap enough for every close. */
+/* Returns whether ferryi_valid_map_take_excess() would take enough chunks to be worth the call. The
+ * check is cheap enough for every close. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
 
-/* Applies a change to [begin, end) and uses one promise; see ferryi_coherence_commit(). The range
- * must not be empty and must lie in the map. */
+/* Applies a change to [begin, end), as ferryi_coherence_commit() describes, and uses one promise.
+ * The range must not be empty and must lie in the map. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change,
                              size_t begin, size_t end);
-/* Applies a change to the whole map. This uses no promise. Does nothing if the map has 0 bytes. */
+/* Applies a change to the whole map without using a promise. Does nothing if the map has 0 bytes.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change);
 
 /*
- * Plans the moves that make bytes of the range readable at `place`; see ferryi_coherence_plan().
- * Planning starts at `begin` and stops at `end`, or earlier if `moves`, which has room for `room`
- * moves, is full. `*out_next` is the end of the planned part. `*out_lost` is set to whether bytes
- * of the planned part [begin, *out_next) are lost. Adjacent moves are joined over the whole planned
- * part. So each additional call for the same range makes at most one additional move.
+ * Plans the moves that make the bytes of the range readable at `place`, as ferryi_coherence_plan()
+ * describes. Planning starts at `begin`. It stops at `end`, or earlier if `moves` is full. `moves`
+ * has room for `room` moves. `*out_next` is the end of the planned part.
+ *
+ * `*out_lost` is set to whether bytes of the planned part [begin, *out_next) are lost. Adjacent
+ * moves of the planned part are joined. So each additional call for the same range returns at most
+ * one additional move.
  * @return the number of moves
  */
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -129,16 +136,17 @@ size_t ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begi
                              size_t room, size_t *out_next, bool *out_lost);
 
 /* Returns the segment that contains byte `at`, which must be less than `bytes`. To visit all
- * segments, call it again with the end of the returned segment. */
+ * segments, call the function again with the end of the returned segment. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_segment ferryi_valid_map_at(const ferryi_valid_map *map, size_t at);
 
-/* Whether every byte of the range has `place` in its set. True for an empty range. */
+/* Returns whether `place` is in the set of every byte of the range. Returns true for an empty
+ * range. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, size_t end);
 
-/* A faster ferryi_valid_map_holds() for the hit path. It only recognizes maps with one segment: if
- * it returns false, ferryi_valid_map_holds() may still return true. */
+/* A faster ferryi_valid_map_holds() for the hit path. It returns true only for maps with one
+ * segment. If it returns false, ferryi_valid_map_holds() may still return true. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
@@ -146,13 +154,15 @@ ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
     return map->whole & FERRYI_PLACE_BIT(place);
 }
 
-/* Changes the number of bytes, and uses one promise. New bytes have the empty set. */
+/* Changes the number of bytes, and uses one promise. The set of new bytes is empty. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
 
-/* Checks the invariants, for tests and checked builds. Segments are sorted, gapless and merged.
- * Counts are right. Any two neighbouring chunks together hold more than HALF segments
- * (valid_map_chunk.h). The map has the room for its promises. */
+/* Checks the invariants of a map, for tests and checked builds:
+ * - The segments are sorted, gapless and merged.
+ * - The counts are right.
+ * - Any two neighbouring chunks together contain more than HALF segments (valid_map_chunk.h).
+ * - The map has the room for its promises. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_check(const ferryi_valid_map *map);
 
 #endif

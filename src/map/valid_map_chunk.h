@@ -3,13 +3,13 @@
 #define FERRYI_VALID_MAP_CHUNK_H
 
 /*
- * The chunks of a valid map, shared by valid_map.c and valid_map_room.c.
+ * The chunks of a valid map. valid_map.c and valid_map_room.c share this header.
  *
- * Between calls, a chunk holds at most FULL segments. During a change it may hold two more, because
- * a change cuts at most two segments. Such a chunk is then split into halves, and a spare chunk
- * receives one half. So each change takes at most two spare chunks.
+ * Between calls, a chunk contains at most FULL segments. During a change it may contain two more,
+ * because a change divides at most two segments. Such a chunk is then split into halves, and a
+ * spare chunk receives one half. So each change takes at most two spare chunks.
  *
- * Two neighbouring chunks together always hold more than HALF segments. So a map never has more
+ * Two neighbouring chunks together always contain more than HALF segments. So a map never has more
  * chunks than ferryi_chunks_of() returns.
  */
 
@@ -32,7 +32,7 @@ ferryi_map_has_room(const ferryi_valid_map *map)
     return map->room != &ferryi_map_no_room;
 }
 
-/* Returns an upper bound on the number of chunks of a map with this number of segments. */
+/* Returns an upper bound on the number of chunks of a map with the given number of segments. */
 static inline size_t
 ferryi_chunks_of(size_t segments)
 {

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The room for promised changes, and the check of a map's invariants. */
+/* This file implements the room for promised changes, and the check of a map's invariants. */
 
 const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
 
-/* Number of spare chunks that are kept beyond those that the promises need. It equals the largest
- * number that one promise can need. So a buffer that is written alternately at different places
- * does not allocate each time, and a released promise can be made again without an allocation. */
+/* Number of spare chunks that a map keeps in addition to those that its promises need. It equals
+ * the largest number that one promise can need. So a buffer that is written alternately at
+ * different places does not allocate each time. A released promise can also be made again without
+ * an allocation. */
 #define KEPT_SPARE 2
 /* Minimum number of unneeded chunks for which a call of ferryi_valid_map_take_excess() is worth its
  * cost. */
@@ -20,8 +21,8 @@ const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
 /* -- room -------------------------------------------------------------------------------------- */
 
 /* Returns the maximum number of spare chunks that the promised changes may take. Each change takes
- * at most two chunks and adds at most two segments. All changes together take no more chunks than
- * the map can have after them. */
+ * at most two chunks and adds at most two segments. All changes together take at most as many
+ * chunks as the map can have after them. */
 static size_t
 chunks_needed(const ferryi_valid_map *map, size_t promises)
 {
@@ -43,8 +44,8 @@ ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_c
                               : 0;
 }
 
-/* Replaces the map's room by the larger room of the supply. The old room is stored in the supply,
- * so that it is freed without the lock. */
+/* Replaces the map's room by the larger room of the supply. The supply receives the old room, so
+ * that it is freed without the lock. */
 static void
 exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
 {
@@ -57,8 +58,8 @@ exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->room = fresh;
 }
 
-/* Whether the map already has the room for `count` more promises. This is the case for most hits.
- */
+/* Returns whether the map already has the room for `count` more promises. This is the case in most
+ * hits. */
 static inline bool
 has_room_for(const ferryi_valid_map *map, uint32_t count)
 {
@@ -203,8 +204,8 @@ is_possible(ferryi_places places)
     return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
 }
 
-/* Whether the segments cover [0, bytes) without a gap, none is empty, all have valid sets, and no
- * two neighbours have equal sets. */
+/* Returns whether the segments cover [0, bytes) without a gap, none is empty, all have valid sets,
+ * and no two neighbours have equal sets. */
 static bool
 check_segments(const ferryi_valid_map *map)
 {

@@ -2,33 +2,34 @@
 #ifndef FERRYI_EVENT_H
 #define FERRYI_EVENT_H
 
-/* The public event: a sync point on a stream, or the end of a job on a helper thread. */
+/* The public event: it represents a sync point on a stream, or the end of a job on a worker thread.
+ */
 
 #include "src/stream/stream.h"
 
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references;  /* one reference for the user, and one for the job while the job runs */
+    atomic_int references;  /* one reference for the user, and one for the job until the job ends */
     ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
     FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* whether the job has ended; not used for events that are sync points */
+    bool done; /* whether the job has ended; not used in events that are sync points */
     atomic_bool cancelled;
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
     atomic_bool heard; /* whether the failure was reported to a caller */
-    bool is_hint; /* whether the job is a prefetch; if a prefetch runs out of memory, the failure is
-                     logged as information instead of an error */
+    bool is_hint; /* whether the job is a prefetch; a prefetch that runs out of memory is logged as
+                     information, not as an error */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;
     struct ferryi_event_time {
         ferryi_device *device; /* NULL if the event is not timed */
         int place;
-        void *native;              /* the device's timed event; NULL once the context has ended */
+        void *native;              /* the device's timed event; NULL after the context has ended */
         ferry_event *next, **link; /* links in the context's list */
     } time;                        /* only for recorded events; see event_time.h */
 };

@@ -10,7 +10,7 @@
  * A context has two counts: owners and references. The program adds and drops owners. When it drops
  * the last owner, the context ends. The memory of this struct, the shell, is kept as long as there
  * are references. All owners together have one reference, and each store has one. So a buffer that
- * outlives ferry_context_destroy() refers to a closed shell instead of freed memory.
+ * outlives its context refers to a closed shell instead of freed memory.
  */
 
 #include <ferry/context.h>
@@ -31,7 +31,7 @@ FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
 FERRYI_MUTEX_CLASS(
-    ferryi_event_times_mutex); /* locked after all other locks except those of the device */
+    ferryi_event_times_mutex); /* locked after all other locks except the locks of devices */
 
 struct ferry_context {
     /* Lifetime. */
@@ -39,22 +39,22 @@ struct ferry_context {
                               one for each store */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the context has begun to end; callbacks that run meanwhile see a
-                            closed context */
+    atomic_bool closing; /* whether the context has begun to end; callbacks that run during the end
+                            see a closed context */
     bool shared;         /* whether ferry_context_shared() has returned the context */
     bool inherited; /* whether a parent process created the context before a fork; `closed` is then
-                       set too */
+                       set as well */
     /* links in the list of open contexts in src/buffer/after_fork.c */
     ferry_context *next_living, **living;
     void (*disown)(
-        ferry_context **context); /* called by ferryi_shell_disown(); set by src/context.c */
+        ferry_context **context); /* called by ferryi_shell_disown(); src/context.c sets it */
 
     /* Options. */
-    bool debug; /* whether this is a checked run (src/debug); constant */
+    bool debug; /* whether this context is in a checked run (src/debug); constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* number of transfers of a host replica after which it is page-locked;
-                         SIZE_MAX: never */
+    size_t pin_after; /* number of transfers after which a host replica is page-locked; SIZE_MAX:
+                         never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
@@ -74,14 +74,15 @@ struct ferry_context {
                                      the context is traced */
 
     /* Pools: src/buffer/place_pool.c. */
-    char *allocation_log; /* prefix for the file names of the pools' logs; NULL: no logs */
+    char *allocation_log; /* first part of the names of the pools' log files; NULL: no logs */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    struct ferryi_place_backend *backends; /* by place and kind; NULL before the first pool */
+    /* by place and kind of memory; NULL until the first pool is created */
+    struct ferryi_place_backend *backends;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    struct ferryi_place_own_pool *own_pools; /* pools that use backends supplied by the program */
+    struct ferryi_place_own_pool *own_pools; /* the pools that use backends of the program */
 
     /* Streams and events. */
     struct ferryi_streams_mutex stream_mutex;
@@ -93,31 +94,32 @@ struct ferry_context {
     struct ferry_event *event_times; /* the list of timed events; see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not
-                                 completely freed */
-    /* locked only while a buffer is created or destroyed, or buffers are listed */
+    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not freed
+                                 completely */
+    /* locked only while a buffer is created, destroyed or listed */
     struct ferryi_stores_mutex store_mutex;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
-        struct ferryi_store *hand; /* the store that eviction visits next; NULL: the oldest store */
+        /* the store that eviction visits next; NULL: the oldest store comes next */
+        struct ferryi_store *hand;
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* highest id of a claim on any freed store; new stores continue from it,
-                             so that ids are never reused */
+        uint64_t last_id; /* highest id of a claim on any store that was freed; new stores continue
+                             from it, so that ids are never reused */
     };
-    /* Locks for crowded stores. The address of a store selects its lock. These locks have no lock
-     * class, because a bit of the store's word records whether its lock is held. */
+    /* Locks for crowded stores. The address of a store selects one of these locks. They have no
+     * lock class, because a bit of the store's word records whether the lock is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Locked by threads that wait until a claim on some store is removed: src/buffer/store_lock.c.
+    /* Locked by threads that wait until a claim is removed from a store: src/buffer/store_lock.c.
      */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
 
-    /* Helper threads that run asynchronous calls. Each is started when it is first needed:
-     * src/buffer/worker.c. */
+    /* The workers: threads that run asynchronous calls. A worker is started when it is first
+     * needed: src/buffer/worker.c. */
     struct ferryi_workers_mutex worker_mutex;
     FERRYI_GUARDED_BY(ferryi_workers_mutex)
     struct ferryi_worker *workers[FERRYI_WAYS];
@@ -126,15 +128,16 @@ struct ferry_context {
 void ferryi_shell_retain(ferry_context *context);
 void ferryi_shell_release(ferry_context *context);
 
-/* Adds an owner. Returns false if the context has no owner left, because it has begun to end. */
+/* Adds an owner to the context. Returns false if the context has no owner left, because it has
+ * begun to end. */
 bool ferryi_shell_try_own(ferry_context *context);
-/* Whether the context has only one owner left and this thread may be inside a callback of the
- * context. Such a callback must not drop the last owner. */
+/* Returns whether the context has only one owner left while this thread may be inside a callback of
+ * the context. Such a callback must not drop the last owner. */
 bool ferryi_shell_is_last_refused(const ferry_context *context);
 
 /*
- * Drops an owner like ferry_context_destroy(), but a separate thread ends the context, so the call
- * does not block. If that thread cannot be started, the call blocks.
+ * Drops an owner like ferry_context_destroy(), but does not block, because a separate thread ends
+ * the context. If that thread cannot be started, the call ends the context itself and blocks.
  */
 static inline void
 ferryi_shell_disown(ferry_context **context)
@@ -144,24 +147,24 @@ ferryi_shell_disown(ferry_context **context)
 
 /* Fails with INVALID_STATE if the context was destroyed or belongs to a different process. */
 ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
-/* Checks like ferryi_shell_check_alive(). In addition, fails in a callback that must not make such
- * calls. */
+/* Makes the checks of ferryi_shell_check_alive(). In addition, fails inside a callback in which
+ * such calls are not allowed. */
 ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
-/* Checks like ferryi_shell_check_open(). In addition, fails with INVALID_ARGUMENT if the context
- * has no such place. */
+/* Makes the checks of ferryi_shell_check_open(). In addition, fails with INVALID_ARGUMENT if the
+ * context has no such place. */
 ferry_status ferryi_shell_check_place(const ferry_context *context, int place, const char *what);
-/* Returns the reason why the context is closed, as the end of a message. */
+/* Returns the reason why the context is closed, in words that end a message. */
 const char *ferryi_shell_why_closed(const ferry_context *context);
 
-/* Returns the call site of the current public call in a checked run. Returns `unchecked` in other
- * runs. */
+/* Returns the call site of the current public call if the context is in a checked run, and
+ * `unchecked` otherwise. */
 static inline ferryi_site
 ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
 {
     return context->debug ? ferryi_site_here() : unchecked;
 }
 
-/* Adds an entry to the trace: this thread waited from `begun_ns` until now. */
+/* Adds an entry to the trace, which states that this thread waited from `begun_ns` until now. */
 void ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
 
 #endif

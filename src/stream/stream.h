@@ -4,7 +4,7 @@
 
 /*
  * The public stream: a reference-counted handle to a timeline. The context lists its streams, so
- * wrapping the same native handle twice returns the same stream.
+ * wrapping a native handle twice returns the same stream.
  */
 
 #include <ferry/stream.h>
@@ -17,21 +17,21 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* equal to `context` if the timeline is plain, otherwise NULL; so
-                                     the hit path checks only this member */
-    bool borrowed; /* whether this is a default stream, which lives as long as the context */
+    ferry_context *plain_context; /* the same as `context` if the timeline is plain, otherwise NULL;
+                                     so the hit path checks only this member */
+    bool borrowed; /* whether this is a default stream, which exists as long as the context */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
         ferry_stream *next, *prev;
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
-        ferry_status failure; /* first failure of asynchronous work on the stream that was not yet
-                                 returned to a caller */
+        ferry_status failure; /* first failure of asynchronous work on the stream that no call has
+                                 returned yet */
         char *failure_text;
     };
-    ferry_context *former; /* in a checked run, the context of a stream that was destroyed;
-                              `context` is then NULL */
+    ferry_context *former; /* in a checked run, the context to which a destroyed stream belonged;
+                              its `context` is NULL */
 };
 
 static inline ferryi_timeline *
@@ -46,29 +46,29 @@ ferryi_stream_context(const ferry_stream *stream)
     return stream->context;
 }
 
-/* The first function adds an owner. The second drops one; dropping the last owner destroys the
- * stream. */
+/* ferryi_stream_retain() adds an owner. ferryi_stream_release() drops one; when the last owner is
+ * dropped, the stream is destroyed. */
 void ferryi_stream_retain(ferry_stream *stream);
 void ferryi_stream_release(ferry_stream *stream);
 
-/* Fails if the stream is NULL, if its context was destroyed, or in a callback that must not make
- * such calls. */
+/* Fails if the stream is NULL, if its context was destroyed, or inside a callback in which such
+ * calls are not allowed. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
 
-/* Returns the failure for a stream that cannot be used: INVALID_STATE if it was destroyed,
- * otherwise WRONG_CONTEXT, because it belongs to a different context. */
+/* Fails with the reason why a stream cannot be used. Returns INVALID_STATE if the stream was
+ * destroyed, and otherwise WRONG_CONTEXT, because it belongs to a different context. */
 ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
-/* Stores the failure of asynchronous work, with a copy of `text`. Does nothing if an earlier
- * failure is still stored. Any thread may call it. */
+/* Stores a failure of asynchronous work in the stream, with a copy of `text`. Does nothing if an
+ * earlier failure is still stored. Any thread may call it. */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
 /* Returns the stored failure and clears it. */
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);
 
 /*
- * Sets `*out` to the timeline of a stream argument. NULL means the default stream if the context
- * has exactly one device, and is an error otherwise. Fails if the context was destroyed, or if the
- * stream belongs to a different context.
+ * Sets `*out` to the timeline of a stream argument. NULL means the default stream of the context's
+ * only device, and is an error if the context has no device or several. Fails if the context was
+ * destroyed, or if the stream belongs to a different context.
  */
 ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream,
                                          const char *what, ferryi_timeline **out);

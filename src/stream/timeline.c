@@ -98,8 +98,8 @@ newest_event(ferryi_timeline *timeline)
     return newest;
 }
 
-/* Whether the timeline's number may be reused: the timeline is retired, and its closing event is
- * complete. */
+/* Returns whether the number of a timeline may be reused. It may be reused if the timeline is
+ * retired and its closing event is complete. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_timeline *timeline)
@@ -122,8 +122,8 @@ is_free(ferryi_order *order, ferryi_timeline *timeline)
     return true;
 }
 
-/* Returns the lowest number that was never used. Returns 0 if fewer than `wanted` such numbers are
- * left. */
+/* Returns the lowest number that no timeline has used. Returns 0 if fewer than `wanted` unused
+ * numbers are left. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
 find_new_number(const ferryi_order *order, int wanted)
@@ -139,10 +139,10 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * Returns a number that the device used before and that may be reused, or else one that was never
- * used. Returns 0 if there is none. A number stays with its device, because other threads may be
- * about to wait for its last event. If the timeline is not internal, the function leaves enough
- * unused numbers for the internal timelines that are opened later.
+ * Returns a number of this device that may be reused, or else an unused number. Returns 0 if there
+ * is none. A number stays with its device, because other threads may be about to wait for its last
+ * event. If the timeline is not internal, enough unused numbers are left for the internal timelines
+ * that are opened later.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -156,7 +156,7 @@ find_number(ferryi_order *order, const ferryi_device *device, bool internal)
     return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
 }
 
-/* Creates a timeline and adds it to the order, which frees the timeline at its end. */
+/* Creates a timeline and adds it to the order. The timeline is freed when the order is cleared. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
@@ -184,7 +184,7 @@ timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned num
     return timeline;
 }
 
-/* Returns a retired timeline of the device that has no number, or NULL. */
+/* Returns a retired timeline of the device that has no number, or NULL if there is none. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per_thread)
@@ -196,8 +196,8 @@ find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per
     return timeline;
 }
 
-/* Returns a timeline that is not in use, or a new one. Returns NULL if memory runs out. For an
- * internal timeline, it also returns NULL if no number is free. */
+/* Returns a retired timeline that can be reused, or a new timeline. Returns NULL if memory runs
+ * out. For an internal timeline, also returns NULL if no number is available. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread)
@@ -210,8 +210,8 @@ find_timeline(ferryi_order *order, ferryi_device *device, int place, bool intern
     return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
 }
 
-/* Marks the device's timeline of unknown streams as ordered after this new timeline, because a sync
- * point of unknown streams covers all work of the device. */
+/* Marks the device's timeline of unknown streams as ordered after this new timeline. A sync point
+ * of unknown streams covers all work of the device. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -221,7 +221,7 @@ order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
         atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
 }
 
-/* Initialises a timeline. Other threads may still be reading the timeline if it is reused. */
+/* Initialises a new or reused timeline. Other threads may still be reading a reused timeline. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
@@ -234,9 +234,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     /* Never 0, which marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* Skips one event number, so that it separates the sync points before the reuse from those
-     * after it. A timeline that waited for the closing event is ordered only after the sync points
-     * before the reuse. */
+    /* Skips one event number, so that this number separates the sync points before the reuse from
+     * those after it. A timeline that has waited for the closing event is ordered only after the
+     * sync points before the reuse. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
@@ -275,8 +275,8 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     return FERRY_OK;
 }
 
-/* Creates the timeline for unknown streams. It has no native stream, and a number that was never
- * used before. */
+/* Creates the timeline of the unknown streams of a place. It has no native stream. Its number is
+ * one that no timeline has used before. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 unknown_new(ferryi_order *order, ferryi_device *device, int place)
@@ -316,8 +316,8 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
     return FERRY_OK;
 }
 
-/* Copies `seen` of the timeline. Must be called before the driver records an event: the event then
- * certainly covers all work that the copied values name. */
+/* Copies the array `seen` of the timeline. Must be called before the driver records an event, so
+ * that the event covers all work that the copied values name. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {
@@ -332,8 +332,8 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* Records an event in the next slot of the ring. The tick is raised before the driver call, so the
- * event does not count as covering a use that is noted during the call. */
+/* Records an event in the next slot of the timeline's ring. The tick is raised before the driver
+ * call, so the event does not count as covering a use that is noted during the call. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
@@ -357,8 +357,8 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* Waits for the stream after recording an event or joining the stream has failed. All work queued
- * so far is complete afterwards. */
+/* Waits for the timeline's stream after an event could not be recorded or the stream could not be
+ * joined. All work that was queued before is then complete. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
@@ -392,8 +392,7 @@ ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
 }
 
 /* Makes the join timeline wait for the work that is queued on an unnumbered timeline. Does nothing
- * if the timeline has been retired since it had the given generation, because its work was joined
- * when it was retired. */
+ * if the timeline no longer has the given generation: its work was joined when it was retired. */
 static ferry_status
 note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t generation)
 {
@@ -426,15 +425,15 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     if (*out)
         return true;
     ferryi_timeline *fresh, *none = NULL;
-    /* Streams with a number from the upper half have no timeline of uploads, so that enough numbers
+    /* A stream whose number is in the upper half has no timeline of uploads, so that enough numbers
      * are left for streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)
         return false;
-    /* The caller checks the stream for capture. The timeline of uploads has the same stream and
-     * must not be checked again, so it is marked as internal: internal timelines are never checked.
-     */
+    /* The caller checks whether the stream is being captured. The timeline of uploads has the same
+     * stream, which must not be checked again. So it is marked as internal: internal timelines are
+     * never checked. */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;
@@ -457,8 +456,8 @@ ferryi_timeline_record_upload(ferryi_timeline *uploads)
                    ferry_last_error());
 }
 
-/* Retires the timeline of uploads. It needs no closing event, because an event was recorded for
- * each upload. */
+/* Retires the timeline of uploads. It has no closing event, because an event was recorded for each
+ * upload. */
 static void
 retire_uploads(ferryi_timeline *timeline)
 {
@@ -475,8 +474,8 @@ void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     retire_uploads(timeline);
-    /* Scopes may still be open on a timeline without a number. Their work is joined now, because
-     * the native stream will not exist later. */
+    /* Scopes may still be open on a timeline without a number. Its work is joined now, because the
+     * native stream will no longer exist when the scopes close. */
     if (!ferryi_timeline_is_numbered(timeline) && join_queued(timeline) != FERRY_OK)
         settle(timeline, "close a stream");
     ferryi_mutex_lock(&timeline->mutex);
@@ -517,7 +516,7 @@ ferryi_timeline_check_own(ferryi_timeline *timeline)
     return status;
 }
 
-/* Returns the oldest event in the ring that covers `tick`, or NULL. */
+/* Returns the oldest event in the timeline's ring that covers `tick`, or NULL if there is none. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static struct ferryi_timeline_event *
 find_event(ferryi_timeline *timeline, uint64_t tick)
@@ -531,9 +530,9 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
     return found;
 }
 
-/* Copies the oldest event that covers `tick` to `out`. If there is none, records an event first.
- * For a retired timeline, copies its closing event instead. Must be called without the timeline's
- * mutex. */
+/* Sets `*out` to the oldest event of the timeline that covers `tick`. If there is none, records an
+ * event first; for a retired timeline, uses the closing event instead. Must be called without the
+ * timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
 {
@@ -548,8 +547,8 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* The closing event also covers uses that were noted while it was being recorded, because no
-     * work was queued after it. */
+    /* No work was queued after the closing event. So this event covers even uses that were noted
+     * while it was being recorded. */
     if (found && found->number <= tick)
         out->number = tick + 1;
     ferryi_mutex_unlock(&timeline->mutex);
@@ -566,7 +565,7 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
 
 /* Waits for a sync point of unknown streams by synchronizing the device. The tick is raised before
  * the synchronization, so that only earlier sync points count as covered. The result is stored, so
- * that other threads need not wait for these sync points again. */
+ * that other threads need not synchronize again for these sync points. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -577,8 +576,8 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-/* Records that a wait for the event has ended. `values` is `seen` of the timeline that waited, or
- * `done` of the order if the host waited. */
+/* Records that a timeline or the host is now ordered after the event. `values` is `seen` of the
+ * timeline that waits, or `done` of the order if the host has waited. */
 static void
 note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
           const struct ferryi_timeline_event *event)
@@ -591,7 +590,7 @@ static ferry_status
 wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
 {
     ferryi_timeline *behind = timeline_of(order, point);
-    /* Streams that Ferry does not know cannot be made to wait, so the host waits instead. */
+    /* Ferry cannot make unknown streams wait, so the host waits instead. */
     if (timeline && timeline->is_unknown)
         timeline = NULL;
     ferry_status status = timeline ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
@@ -662,7 +661,7 @@ ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
         note_seen(order->done, timeline, &event);
 }
 
-/* The tick is raised before the synchronization, as before an event is recorded. So only sync
+/* The tick is raised before the synchronization, just as before an event is recorded. So only sync
  * points before the synchronization count as covered. */
 ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)
@@ -678,7 +677,7 @@ ferryi_timeline_synchronize(ferryi_timeline *timeline)
     return status;
 }
 
-/* Does the work of ferryi_timeline_join() for a timeline without a number. */
+/* Implements ferryi_timeline_join() for a timeline without a number. */
 static ferry_status
 join_use(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation, ferryi_timeline **out)
 {

@@ -6,26 +6,26 @@
  * Timelines: the order of device work, known without querying the driver.
  *
  * A timeline represents a stream in the order. It has a number from 1 to 62 and a tick, which
- * counts the events recorded on it. For every other timeline it stores, in `seen`, the newest event
- * that it is ordered after. A use of memory is stored as a sync point: the timeline's number, and
- * its tick at the time of the use. Event number n of a timeline covers every sync point with tick <
- * n. The tick is raised before the driver call that records the event. So a sync point that is
- * taken during this call is covered only by the next event.
+ * counts the events recorded on it. Its array `seen` stores, for every other timeline, the newest
+ * event after which this timeline is ordered. A use of memory is stored as a sync point: the
+ * timeline's number, and its tick at the time of the use. Event number n of a timeline covers every
+ * sync point with tick < n. The tick is raised before the driver call that records the event. So a
+ * sync point that is taken during this call is covered only by the next event.
  *
  *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
  *
- * takes a few loads, and the hit path needs nothing else. If the result is false, an event is
- * recorded or reused, and waited for once. Then `seen` is raised to the number of this event if a
- * stream waited, or `done` if the host waited. The values for the timelines that the event's
- * timeline had seen are raised too.
+ * This test takes a few loads, and the hit path needs nothing else. If the result is false, the
+ * stream or the host waits once for an event, which is recorded if no recorded event covers the
+ * sync point. Then `seen` is raised to the number of this event if a stream waits, or `done` if the
+ * host waited. The events that the event's timeline had seen are entered as well.
  *
  * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, whose
  * handle means a different stream in each thread. Their uses are joined into the join timeline of
  * their place: an event is recorded on the stream at once, and the join timeline waits for this
- * event. So ordering them always takes driver calls. The host does not wait instead, because
- * closing a scope must not block. Per-thread streams do not have one number for each thread,
- * because only the thread itself can record an event on its stream, and there may be more threads
- * than numbers.
+ * event. So ordering these uses always takes driver calls. The host does not wait instead, because
+ * closing a scope must not block. The per-thread stream does not have one number for each thread,
+ * because only the thread itself can record an event on its stream. In addition, there may be more
+ * threads than numbers.
  *
  * All streams of a place that Ferry does not know share one timeline, which is created when it is
  * first needed. It has no native stream and no events. A sync point on it is complete when a later
@@ -49,11 +49,11 @@
 #include "src/base/interleave.h"
 #include "src/device/device.h"
 
-#define FERRYI_TIMELINES       63 /* numbers are 1 to 62; 0 means the host, or no timeline */
+#define FERRYI_TIMELINES       63 /* a number is 1 to 62; 0 means the host, or no timeline */
 #define FERRYI_TIMELINE_EVENTS 16
 
-/* A use on a timeline: the timeline's number in the low 8 bits, and its tick at the time of the use
- * in the other bits. 0 means that no use is pending. */
+/* A use of memory on a timeline. The low 8 bits are the timeline's number, and the other bits are
+ * its tick at the time of the use. 0 means that no use is pending. */
 typedef uint64_t ferryi_sync_point;
 
 static inline ferryi_sync_point
@@ -78,10 +78,10 @@ typedef struct ferryi_order ferryi_order;
 typedef struct ferryi_timeline ferryi_timeline;
 
 struct ferryi_timeline_event {
-    void *event;     /* the driver's event; created at the first use of the slot */
+    void *event;     /* the driver's event; created when the slot is first used */
     uint64_t number; /* 0: the event was never recorded */
-    /* `seen` of the timeline when the event was recorded; a stream that waits for the event is
-     * ordered after these events too */
+    /* copy of the timeline's `seen` at the time of the record; a stream that waits for this event
+     * is ordered after all these events as well */
     uint64_t seen[FERRYI_TIMELINES];
 };
 
@@ -91,17 +91,18 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    /* 1 + the tick at the last use that was noted; 0: no use was noted yet */
+    /* 1 + the tick at the last use that was noted; 0 if no use was noted yet */
     _Atomic uint64_t used;
-    uint64_t bit;    /* the bit that represents the number in sets of timelines; 0: no number */
+    uint64_t bit; /* the bit that represents the timeline in sets of timelines; 0: the timeline has
+                     no number */
     unsigned number; /* 0: uses are joined */
     int place;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
     _Atomic uint32_t generation; /* increased each time the timeline is reused */
     /* equal to `generation` until the timeline is retired; then 0 */
     _Atomic uint32_t live_generation;
-    /* indexed by the number of another timeline: the newest event of that timeline which this one
-     * comes after */
+    /* by number of the other timeline: that timeline's newest event after which this timeline is
+     * ordered */
     _Atomic uint64_t seen[FERRYI_TIMELINES];
     ferryi_order *order;
     ferryi_device *device;
@@ -109,14 +110,16 @@ struct ferryi_timeline {
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
     bool is_plain;   /* whether the timeline is numbered and `by_thread` is false */
-    bool by_thread;  /* whether uses by different threads are not ordered with each other: on the
-                        per-thread stream, and on devices that run work in the calling thread */
-    atomic_bool internal; /* whether this is a timeline of the engine or a join timeline */
+    bool by_thread;  /* whether uses by different threads are not ordered with each other. This is
+                        true for the per-thread stream, and for devices that run work in the calling
+                        thread */
+    atomic_bool internal; /* whether capture checks are skipped. This is true for timelines of the
+                             engine, of joins, of uploads and of unknown streams */
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
-    /* the timeline of the uploads on a stream of the program; see ferryi_timeline_of_uploads().
-     * NULL: not created yet */
+    /* the timeline of the uploads on this stream, which belongs to the program; see
+     * ferryi_timeline_of_uploads(). NULL: not created yet */
     _Atomic(ferryi_timeline *) uploads;
     ferryi_timeline *next_unnumbered;   /* next timeline in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
@@ -127,8 +130,8 @@ struct ferryi_timeline {
 };
 
 struct ferryi_order {
-    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number: the timeline's newest event that is known
-                                                to be complete */
+    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number of the timeline: its newest event that is
+                                                known to be complete */
     ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
     /* by place; created when first needed */
     _Atomic(ferryi_timeline *) joins[FERRYI_DEVICES_MAX + 1];
@@ -139,57 +142,57 @@ struct ferryi_order {
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     ferryi_timeline *unnumbered; /* list of the timelines without a number */
     struct ferryi_order_mutex mutex;
-    /* held while a join timeline is opened, so that each place has only one */
+    /* held while a join timeline is opened, so that no place has two */
     struct ferryi_join_mutex join_mutex;
     FERRYI_GUARDED_BY(ferryi_order_mutex)
-    int internal_reserve; /* numbers reserved for internal timelines that are not opened yet; each
-                             device needs three of them */
+    int internal_reserve; /* how many unused numbers are reserved for internal timelines, of which
+                             each device opens three */
     const struct ferryi_log *log;
 };
 
 ferry_status ferryi_order_init(ferryi_order *order, const struct ferryi_log *log);
-/* Destroys all timelines with their events, and the streams that they own. The devices must still
- * be open and idle. */
+/* Destroys all timelines of the order with their events, and the streams that the timelines own.
+ * The devices must still be open and idle. */
 void ferryi_order_clear(ferryi_order *order);
 
-/* Opens a timeline for a native stream. If `native` is NULL, the call creates a stream, which is
- * destroyed when the timeline is retired. */
+/* Opens a timeline for a native stream. If `native` is NULL, creates a stream, which is destroyed
+ * when the timeline is retired. */
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   void *native, bool internal, ferryi_timeline **out);
 /*
- * Returns the timeline of all streams at the place that Ferry does not know. Makes no driver call.
- * Fails with OUT_OF_MEMORY if no number is left; the caller must then wait for the device instead.
+ * Returns the timeline that all unknown streams at the place share. Makes no driver call. Fails
+ * with OUT_OF_MEMORY if no number is left; the caller must then wait for the device instead.
  */
 ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place,
                                         ferryi_timeline **out);
-/* Returns the join timeline of the place, and creates it if it does not exist yet. Uses of
- * unnumbered streams, and of sets of timelines, are joined into it. */
+/* Returns the join timeline of the place, and creates it if it does not exist yet. It waits for the
+ * uses of unnumbered streams and of sets of timelines, so that one sync point covers them. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
 /*
- * Returns the timeline of the uploads that Ferry queues on a stream of the program. The timeline of
- * that stream must have a number. The timeline of uploads has the same native stream, but a
- * different number and different events. So a wait for an upload does not wait for work that was
- * queued on the stream later. The caller must call ferryi_timeline_record_upload() after each sync
- * point on it. Returns false if too few numbers are left or memory runs out.
+ * Returns the timeline of the uploads that Ferry queues on a program's stream. The timeline of that
+ * stream must have a number. The timeline of uploads has the same native stream, but a different
+ * number and different events. So a wait for an upload does not include work that was queued on the
+ * stream later. The caller must call ferryi_timeline_record_upload() after each sync point on the
+ * timeline of uploads. Returns false if too few numbers are left or memory runs out.
  */
 bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
-/* Records an event for an upload on the timeline of uploads. If the driver cannot record the event,
- * the call waits for the upload. */
+/* Records an event for an upload on the timeline of uploads. If recording fails, waits for the
+ * upload instead. */
 void ferryi_timeline_record_upload(ferryi_timeline *uploads);
-/* Records the closing event. If the timeline has no number, joins its work instead. Afterwards the
- * timeline can be reused; see above. Failures are logged. */
+/* Retires the timeline of a stream that is destroyed, so that it can be reused later. Records the
+ * closing event, or joins the work of a timeline without a number. Failures are logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
 
-/* Fails with UNSUPPORTED if the stream is being captured. Ferry's internal streams are not checked,
- * because a program cannot capture them. */
+/* Fails with UNSUPPORTED if the timeline's stream is being captured. Ferry's internal streams are
+ * not checked, because a program cannot capture them. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
-/* Does the same as ferryi_timeline_check_capture(), for the stream that was passed to the public
+/* Makes the check of ferryi_timeline_check_capture() for the stream that was passed to the public
  * call. While the thread has a hold (base/hold.h), the driver is queried only once. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
 
-/* If the event that covers the sync point was already recorded and is complete, raises `done` of
- * the order to that event. Never records an event. */
+/* Raises `done` of the order if an event that covers the sync point was already recorded and is
+ * complete. Never records an event. */
 void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 
 /* Waits until all work that was queued on the timeline before this call is complete. */
@@ -197,25 +200,26 @@ ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
  * Returns the numbered timeline on which a use is noted. The use was queued on `timeline` before
- * this call, while the timeline had the given generation. `opened_by` is the thread that queued it.
+ * this call, while the timeline had the given generation. `opened_by` is the thread that queued the
+ * use.
  *
  * For a numbered timeline, the result is the same timeline, and the call makes no driver call. For
- * other timelines, the call records an event, makes the join timeline wait for it, and returns the
- * join timeline. `*out` is NULL if the use is complete, because the number was reused since or
- * because the call waited for the use. The call waits for the device if the work is on the per-
- * thread stream of a different thread. It waits for the stream if the driver fails.
+ * other timelines, the call records an event, makes the join timeline wait for the event, and
+ * returns the join timeline. `*out` is NULL if the use is complete, because the timeline was reused
+ * or because this call has waited for the use. The call waits for the whole device if the use is on
+ * the per-thread stream of a different thread. It waits for the stream if the driver fails.
  * @return FERRY_OK; FERRY_ERROR_UNSUPPORTED (the stream is being captured, so nothing was noted);
  * the driver's failure
  */
 ferry_status ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by,
                                   uint32_t generation, ferryi_timeline **out);
-/* Does the same as ferryi_timeline_join() for the present generation, but returns a sync point of
- * the use, or 0 if the use is complete. */
+/* Notes a use like ferryi_timeline_join(), for the present generation of the timeline. Returns a
+ * sync point of the use, or 0 if the use is complete. */
 ferry_status ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by,
                                   ferryi_sync_point *out);
 /* Returns a sync point of a use that was queued on a numbered timeline while it had the given
- * generation. If the timeline was retired since, its closing event covers the use. If it was reused
- * since, the use is complete and the result is 0. */
+ * generation. If the timeline was retired meanwhile, its closing event covers the use. If the
+ * timeline was reused meanwhile, the use is complete and the result is 0. */
 ferryi_sync_point ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation);
 
 static inline bool
@@ -231,7 +235,7 @@ ferryi_timeline_is_retired(const ferryi_timeline *timeline)
 }
 
 /* Returns a sync point of a use that was queued before this call. The timeline must be numbered and
- * not retired. */
+ * must not be retired. */
 static inline ferryi_sync_point
 ferryi_timeline_sync_point(ferryi_timeline *timeline)
 {
@@ -247,8 +251,8 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* Whether a use was noted on the timeline since its last event. If so, ferryi_timeline_sync_point()
- * changes nothing. */
+/* Returns whether a use was noted on the timeline since its last event. If so,
+ * ferryi_timeline_sync_point() changes nothing. */
 static inline bool
 ferryi_timeline_is_noted(const ferryi_timeline *timeline)
 {
@@ -256,7 +260,7 @@ ferryi_timeline_is_noted(const ferryi_timeline *timeline)
     return atomic_load_explicit(&timeline->used, memory_order_relaxed) > tick;
 }
 
-/* Whether the work that the sync point represents is known to be complete. */
+/* Returns whether the work that the sync point represents is known to be complete. */
 static inline bool
 ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
 {
@@ -264,7 +268,8 @@ ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
                                               memory_order_acquire) > ferryi_sync_point_tick(point);
 }
 
-/* Whether only the host can wait for the sync point, by synchronizing the whole device. */
+/* Returns whether the sync point is one of unknown streams. Only the host can wait for such a sync
+ * point, by synchronizing the whole device. */
 static inline bool
 ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
 {
@@ -273,7 +278,8 @@ ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
                      1);
 }
 
-/* Whether the sync point is on this numbered timeline, or this timeline is ordered after it. */
+/* Returns whether the sync point is on this numbered timeline, or this timeline is ordered after
+ * the sync point. */
 static inline bool
 ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point point)
 {
@@ -283,8 +289,8 @@ ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point poin
            timeline->number == number;
 }
 
-/* Whether later work of `timeline` is known to be ordered after the sync point. If `timeline` is
- * NULL, later work of the host is meant. Does not query the driver. */
+/* Returns whether later work of `timeline` is known to be ordered after the sync point. If
+ * `timeline` is NULL, returns this for later work of the host. Does not query the driver. */
 static inline bool
 ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              ferryi_sync_point point)
@@ -296,15 +302,15 @@ ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *t
            ferryi_sync_point_is_done(order, point);
 }
 
-/* Makes later work of `timeline` wait for the sync point. If `timeline` is NULL, the host waits,
- * and the call blocks. Makes no driver call if the order is already known. */
+/* Makes later work of `timeline` wait for the sync point. If `timeline` is NULL, blocks until the
+ * sync point is complete. Makes no driver call if the order is already known. */
 ferry_status ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline,
                                     ferryi_sync_point point);
 
 /* These functions handle a set of timelines (timeline_set.c): bit n represents all uses of timeline
- * n that were noted so far. The first returns whether later work of `timeline` is known to be
- * ordered after these uses. The second makes later work of `timeline` wait for them. If `timeline`
- * is NULL, the host is meant. */
+ * n that were noted so far. ferryi_timelines_are_ordered() returns whether later work of `timeline`
+ * is known to be ordered after these uses. ferryi_timelines_wait() makes later work of `timeline`
+ * wait for these uses. If `timeline` is NULL, both are about the host. */
 bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                                   uint64_t set);
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
@@ -314,19 +320,19 @@ ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timelin
  * if unknown streams were used. No other thread may use the order during the call. */
 ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
 
-/* Returns one sync point that covers `point` and the set. Returns 0 if all their uses are complete.
- * If several uses are pending, a join timeline waits for all of them. If joining fails, the host
- * waits instead. If that fails too, because the device is lost, the call logs the failure and
- * returns 0. */
+/* Returns one sync point that covers `point` and the uses of the set. Returns 0 if all their uses
+ * are complete. If several uses are pending, a join timeline waits for all of them. If joining
+ * fails, the host waits instead. If that wait fails as well, because the device is lost, logs the
+ * failure and returns 0. */
 ferryi_sync_point ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point,
                                           uint64_t set);
 
-/* Records an event now, unless an event already covers all uses so far. Returns UNSUPPORTED if the
- * stream is being captured. */
+/* Records an event on a numbered timeline now, unless an event already covers all uses so far.
+ * Returns UNSUPPORTED if the stream is being captured. */
 ferry_status ferryi_timeline_flush(ferryi_timeline *timeline);
-/* Returns whether the sync point is complete. Queries the driver if this is not known, and does not
- * block. If the sync point is complete, raises `done` of the order to the event that covers it.
- * Also returns false if the driver cannot answer, for example for unknown streams. */
+/* Returns whether the sync point is complete, without blocking. Queries the driver if the answer is
+ * not known. If the sync point is complete, raises `done` of the order to the event that covers it.
+ * Returns false if the driver cannot answer, for example for unknown streams. */
 bool ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/stream/timeline.h"
 
-/* Sets of timelines: functions that query, wait for and join their uses. */
+/* Sets of timelines: functions that query the uses of a set, wait for them, and join them. */
 
-/* Returns the sync point of a timeline's last noted use, or 0 if there is none. */
+/* Returns the sync point of a timeline's last noted use, or 0 if no use was noted. */
 static ferryi_sync_point
 last_use(const ferryi_order *order, unsigned number)
 {
@@ -34,15 +34,15 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
     return FERRY_OK;
 }
 
-/* Waits on the host for the timeline's work. If the program created the stream, waits only for the
- * uses that Ferry noted, because the program may have destroyed the stream since. */
+/* Blocks until the timeline's work is complete. If the program created the stream, waits only for
+ * the uses that Ferry noted, because the program may have destroyed the stream since. */
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {
     if (timeline->is_unknown || ferryi_timeline_is_retired(timeline))
         return ferryi_sync_point_wait(order, NULL, last_use(order, timeline->number));
     if (ferryi_timeline_check_capture(timeline) != FERRY_OK)
-        return FERRY_OK; /* captured work does not run, so there is nothing to wait for */
+        return FERRY_OK; /* captured work does not run now, so there is nothing to wait for */
     bool is_default = timeline->native == timeline->device->default_stream;
     return timeline->owned || is_default
                ? ferryi_timeline_synchronize(timeline)
@@ -85,7 +85,7 @@ wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
 }
 
 /* Returns a new sync point of the unknown streams, which covers all work of their device. If the
- * set has uses on other devices, the host waits for these first. */
+ * set contains uses on other devices, the host waits for these uses first. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {

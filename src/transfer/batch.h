@@ -5,7 +5,7 @@
 /*
  * Copies many independent pieces between the memories of two places as one transfer. Pieces of
  * pageable memory are packed into chunks of the staging ring, and each chunk is one submission.
- * Pieces that are adjacent on both sides are submitted as one.
+ * Pieces that are adjacent on both sides are copied as one.
  *
  * Pieces between two devices are copied directly if the target can access the source's memory.
  * Otherwise they go through the target's ring: the source device packs them into chunks, and the
@@ -18,29 +18,29 @@ struct ferryi_piece {
     void *target;
     const void *source;
     size_t bytes; /* more than 0 */
-    /* the allocations that contain the two sides, or NULL for the caller's pageable memory;
-     * adjacent pieces are joined only if they lie in the same allocations */
+    /* the allocations that contain the two sides, or NULL if a side is the caller's pageable
+     * memory. Adjacent pieces are joined only if they lie in the same allocations */
     const void *target_owner, *source_owner;
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
-    bool pinned; /* whether one side is host memory that the copy engine may access directly */
-    bool zeros;  /* whether the target is filled with zeros instead of being copied from a source */
-    bool between; /* whether the target is intermediate memory; no progress is then reported for the
-                     piece */
+    bool pinned;  /* whether one side is host memory that the copy engine may access directly */
+    bool zeros;   /* whether the target is filled with zeros, so that the piece has no source */
+    bool between; /* whether the target is intermediate memory, so that the piece does not count as
+                     progress of the job */
 };
 
 /* How the pieces are arranged in memory. */
 enum ferryi_layout {
     FERRYI_LAYOUT_ANY,
     FERRYI_LAYOUT_ROWS /* the pieces are mostly rows of a rectangle, so two-dimensional copies are
-                          preferred to batched ones */
+                          tried before batched copies */
 };
 
 /*
  * Copies `count` pieces, of which there must be at least one. The pieces must be disjoint and
  * independent. They must all have the same places, `pinned` and `zeros`. `timeline` must meet the
- * conditions of ferryi_engine_copy(). Statistics and traces count the pieces as one transfer. With
- * `zeros` they count each piece as a transfer. job->done is increased by the bytes of each piece,
+ * conditions of ferryi_engine_copy(). Statistics and traces count the pieces as one transfer, or
+ * each piece as one transfer if `zeros` is set. job->done is increased by the bytes of each piece,
  * in the order of the pieces.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,

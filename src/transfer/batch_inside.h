@@ -23,9 +23,9 @@ struct ferryi_batch {
     ferry_direction direction;
     struct ferryi_copy *entries;
     size_t room, entry_count;
-    const void *last_owner; /* the allocation that contains the memory of the last entry that is not
-                               in the chunk */
-    /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in a different
+    const void *last_owner; /* the allocation that contains the last entry's memory on the side that
+                               is not a chunk */
+    /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in a separate
      * chunk; NULL if there is no table */
     struct ferryi_scatter_entry *table;
     size_t table_at;   /* offset of the table in a chunk; the chunk's size if there is no table */
@@ -33,22 +33,23 @@ struct ferryi_batch {
 };
 
 /* Appends an entry to the current submission. If the copy continues the last entry on both sides,
- * in memory of the same owner, extends that entry instead. */
+ * in memory with the same owner, extends the last entry instead. */
 void ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
                       const void *owner);
 /* Submits the entries in one device call if the device supports that, and otherwise one by one.
- * Sets `*out_bytes` to the number of bytes that were queued, even after a failure. */
+ * Sets `*out_bytes` to the number of bytes that were queued, even if the call fails. */
 ferry_status ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes);
 
-/* Returns how many bytes of the piece at `at` go into the current submission. The submission holds
- * `whole` bytes, of which `room` are still unused. Returns 0 if the rest of the piece should start
- * the next submission, because it fits there completely. */
+/* Returns how many bytes of the piece at `at` go into the current submission. A submission holds
+ * `whole` bytes, of which `room` are still unused. Returns 0 if the rest of the piece does not fit
+ * here but fits completely into the next submission. */
 size_t ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room,
                          size_t whole);
 void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at, size_t bytes);
 
 /* Copies the pieces, starting at the cursor, through chunks of the ring. The copy is between the
- * host and a device, or from the device of the run's second timeline to a different device. */
+ * host and a device, or between two devices. Between devices, the run's second timeline belongs to
+ * the source device. */
 ferry_status ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring);
 
 #endif

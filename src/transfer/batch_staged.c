@@ -2,14 +2,14 @@
 #include "src/transfer/batch_inside.h"
 #include "src/transfer/flow.h"
 
-/* Copies pieces through chunks of a staging ring: packs the pieces into chunks, and unpacks them on
- * the other side. */
+/* Copies the pieces of a batch through chunks of a staging ring: packs the pieces into chunks, and
+ * unpacks the chunks on the other side. */
 
-/* Maximum number of chunks from a device that are in flight. */
+/* Maximum number of chunks with data from a device that are in flight at the same time. */
 #define DEPTH 2
 
-/* Chooses how many bytes of pieces a chunk holds. Reserves space behind them for the scatter
- * kernel's table, unless the table would take half of the chunk or more. */
+/* Chooses how many bytes of pieces a chunk holds. Reserves space behind these bytes for the scatter
+ * kernel's table. Omits the table if it would take at least half of the chunk. */
 static void
 plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
 {
@@ -42,8 +42,8 @@ table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
                : NULL;
 }
 
-/* Sets the entries to the next copies between a chunk and the device. For an upload, packs the
- * bytes into the chunk as well. Sets `chunk->bytes`. */
+/* Fills the batch's entries with the next copies between a chunk and the device. For an upload,
+ * packs the bytes into the chunk as well. Sets `chunk->bytes`. */
 static void
 pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -81,7 +81,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Submits the entries that fill_from_host() has set. */
+/* Submits the entries that fill_from_host() has prepared. */
 static ferry_status
 drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -128,8 +128,8 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Sets the entries to copies from a chunk to the pieces. The first copied byte is the chunk's byte
- * `*done`. Increases `*done` by the bytes of the entries. */
+/* Fills the batch's entries with copies from a chunk to the pieces, starting at byte `*done` of the
+ * chunk. Increases `*done` by the bytes of the entries. */
 static void
 unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
        size_t *done)
@@ -145,7 +145,8 @@ unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi
     }
 }
 
-/* Queues the copies from a chunk to the target device. The source device has packed the chunk. */
+/* Queues the copies from a chunk to the target device. The source device has packed the chunk
+ * before. */
 static ferry_status
 drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

@@ -4,7 +4,7 @@
 
 /*
  * The transfer engine copies bytes between memories of places. It does not depend on buffers, valid
- * maps or range locks.
+ * maps or claims.
  *
  * The engine opens two timelines for each device, so that both directions overlap. `in` is for work
  * that writes to the device: uploads, peer copies, copies within the device, and fills. `out` is
@@ -17,9 +17,9 @@
  * chunks of long transfers (helpers.h). The ring and the copy loop are chosen by size and processor
  * family (staging.c). The calling thread makes copies from host to host.
  *
- * Ordinary memory that was page-locked after its allocation (pins.h) is accessed directly too, but
- * a transfer of it returns only when no device uses the memory any more. The same is true of long
- * pieces of pageable memory if the device's copy engine walks the host's page tables
+ * Memory that was page-locked after its allocation (pins.h) is accessed directly as well. But a
+ * transfer of such memory returns only when no device uses the memory any more. The same is true of
+ * long pieces of pageable memory if the device's copy engine walks the host's page tables
  * (FERRYI_DEVICE_TAKES_PAGEABLE). If such a device refuses a piece, the piece is staged. No other
  * pageable memory is passed to an asynchronous driver call.
  *
@@ -48,31 +48,31 @@ struct ferryi_memory {
     bool pinned;
 };
 
-/* The caller's description of a call's transfers, for traces, progress reports and cancellation,
- * and their progress. One job serves all transfers of a call. */
+/* The caller's description of a call's transfers, and their progress. The engine uses it for
+ * traces, progress reports and cancellation. All transfers of a call share one job. */
 struct ferryi_transfer_job {
     const char *buffer; /* the buffer's name or "" */
     const char *reason;
-    struct ferryi_traffic *traffic;      /* counters of the buffer, to which the job's transfers are
-                                            added (traffic.h); or NULL */
+    struct ferryi_traffic *traffic; /* the counters of the buffer to which the job's transfers are
+                                       added (traffic.h); or NULL */
     const ferry_copy_options *options;   /* or NULL */
     const atomic_bool *cancelled;        /* or NULL */
-    atomic_size_t *arrived;              /* a copy of `done` that other threads may read; or NULL */
-    bool foreign_source, foreign_target; /* whether that side is the caller's memory; traces then
-                                            report place -1 for it */
-    bool moves;    /* whether source and target are replicas of the same buffer */
-    uint32_t id;   /* id of the buffer; 0: several buffers, or the buffer has no id */
-    size_t offset; /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
-    size_t total;  /* number of bytes that all transfers of the job together write to their targets;
-                      0: the job has only one transfer */
-    size_t done;   /* number of bytes of `total` that were submitted (uploads) or have arrived
-                      (downloads) */
-    size_t reported; /* value of `done` when the engine last called keep_going; used only by the
+    atomic_size_t *arrived;              /* a copy of `done` for other threads; or NULL */
+    bool foreign_source, foreign_target; /* whether that side is the caller's memory, for which
+                                            traces report place -1 */
+    bool moves;      /* whether source and target are replicas of the same buffer */
+    uint32_t id;     /* id of the buffer; 0: there are several buffers, or the buffer has no id */
+    size_t offset;   /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
+    size_t total;    /* number of bytes that all transfers of the job together write; 0: the job has
+                        only one transfer */
+    size_t done;     /* number of bytes of `total` that were submitted (uploads) or have arrived
+                        (downloads) */
+    size_t reported; /* value of `done` at the engine's last call of keep_going; used only by the
                         engine */
 };
 
-/* A conversion on the host, which is applied chunk by chunk. `run` converts `count` elements. If
- * `run` fails, the transfer stops. */
+/* A conversion that the host applies chunk by chunk. `run` converts `count` elements. If `run`
+ * fails, the transfer stops. */
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
     size_t source_bytes, target_bytes; /* size of one element */
@@ -92,33 +92,34 @@ struct ferryi_engine_config {
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;
-    /* size and number of the chunks of a ring; 0: the engine chooses */
+    /* size of a ring's chunks, and their number; 0: the engine chooses */
     size_t chunk_bytes, chunk_count;
     enum ferryi_staging_loop copy;
     unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the
                          engine chooses */
-    size_t pinned_bytes_limit; /* limit on the bytes of the pinned pool plus the bytes of Ferry's
-                                  memory that was page-locked after its allocation */
+    size_t pinned_bytes_limit; /* limit on the sum of two sizes: the pinned pool, and Ferry's memory
+                                  that was page-locked after its allocation */
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
-    bool trace_sites;         /* whether traces include the call site in the program */
+    bool trace_sites;         /* whether traces include the program's call sites */
     ferryi_trace *file_trace; /* or NULL */
 };
 
 ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);
 void ferryi_engine_destroy(ferryi_engine **engine);
 
-/* Returns the timeline that a transfer between these places should use: for downloads `out` of the
- * source device, otherwise `in` of the target device. Returns NULL if both places are the host. */
+/* Returns the timeline that a transfer between these places should use. This is `out` of the source
+ * device for a download, and otherwise `in` of the target device. Returns NULL if both places are
+ * the host. */
 ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place,
                                     ferryi_timeline **out);
 
 /*
  * Copies `bytes` bytes. `timeline` belongs to the target's place, or for a download to the source's
- * place. It is NULL if both are the host. Source and target must not overlap, except on the host,
- * where the copy works like memmove(). Copies between devices that cannot access each other go
- * through the target's staging ring.
+ * place. It is NULL if both places are the host. Source and target must not overlap, except on the
+ * host, where the copy works like memmove(). Copies between devices that cannot access each other
+ * go through the target's staging ring.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (keep_going or the flag of the job requested it; the
  * message says how many bytes arrived), or the device's status
  */
@@ -128,8 +129,8 @@ ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory targ
 
 /* Copies like ferryi_engine_copy(), but the host converts the `count` elements between source and
  * target. At least one side must be the host. Statistics count the bytes that cross the link: those
- * of the target, or for a download those of the source. The job counts the target's bytes. Returns
- * UNSUPPORTED if one element is larger than a staging chunk. */
+ * of the source for a download, otherwise those of the target. The job counts the target's bytes.
+ * Returns UNSUPPORTED if one element is larger than a staging chunk. */
 ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
                                             struct ferryi_memory source, size_t count,
                                             const struct ferryi_transform *transform,
@@ -138,21 +139,25 @@ ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi
 
 /* Fills `bytes` bytes, a multiple of `element_bytes`, with copies of the pattern. A device fills
  * patterns of 1, 2 and 4 bytes in one call. For other patterns, the host writes the first copies.
- * Copies within the device then double the filled part until the memory is full. */
+ * The device then copies the filled part behind itself, which doubles it, until the memory is full.
+ */
 ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes,
                                 const void *pattern, size_t element_bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /*
- * These functions are for jobs whose caller copies the bytes part by part. The first returns the
- * maximum number of bytes in the next part. The second reports that `bytes` more bytes are done.
- * @return the second: FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many bytes arrived)
+ * Functions for jobs whose caller copies the bytes part by part. ferryi_engine_part() returns the
+ * maximum number of bytes in the next part. ferryi_engine_reported() reports that `bytes` more
+ * bytes are done.
+ * @return ferryi_engine_reported(): FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many
+ * bytes arrived)
  */
 size_t ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_transfer_job *job);
 ferry_status ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job,
                                     size_t bytes);
 
-/* Returns the set of places from which `target_place` can copy directly, one bit for each place. */
+/* Returns the set of places from which `target_place` can copy directly, with one bit for each
+ * place. */
 uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);
 
 /* Returns the ranges of host memory that were page-locked after their allocation. */
@@ -160,22 +165,22 @@ struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
 /* Statistics of staged transfers, which are not part of the public statistics. */
 struct ferryi_staging_stats {
-    uint64_t staging_chunks; /* number of chunks that carried bytes. Single copies, batches, rows,
-                                files, conversions, copies between devices and the first bytes of
-                                fills use chunks. For a transfer that failed or was cancelled, only
-                                the chunks that arrived are counted */
+    uint64_t staging_chunks; /* number of chunks that carried bytes. Chunks are used by single
+                                copies, batches, rows, files, conversions, copies between devices
+                                and the first bytes of fills. For a transfer that failed or was
+                                cancelled, only the chunks that arrived are counted */
     uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers take
                                 part only in single copies */
-    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks; files and
-                              conversions are not counted, because they read and write the chunks
-                              directly */
+    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks. Bytes of
+                              files and conversions are not counted, because they are read from and
+                              written to the chunks directly */
 };
 
-/* Reads all statistics except those that the devices count. */
+/* Reads all statistics of transfers except those that the devices count. */
 void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out);
 void ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *out);
-/* Sets all counters to zero. Any thread may call it. The result is exact only if no transfer is
- * running. */
+/* Sets all counters of the engine to zero. Any thread may call it. The counters are exact
+ * afterwards only if no transfer is running meanwhile. */
 void ferryi_engine_reset_stats(ferryi_engine *engine);
 
 #endif

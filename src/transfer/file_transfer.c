@@ -5,13 +5,13 @@
 
 #include "src/transfer/flow.h"
 
-/* Number of bytes in one read or write of host memory. One read or write takes a few milliseconds,
- * so a cancel takes effect soon. Smaller parts would make direct reads from disks slow. */
+/* Number of bytes in one read or write of host memory. Such a call takes a few milliseconds, so a
+ * cancel takes effect soon. Smaller parts would make direct reads from disks slow. */
 #define HOST_PART ((size_t)8 << 20)
 #define ZEROS     ((size_t)64 << 10)
 
-/* Maximum number of chunks that a load or a store holds at once. A higher number could leave no
- * chunk for a concurrent load or store. */
+/* Maximum number of chunks that one load or store of a file holds at once. A higher number could
+ * leave no chunk for a concurrent load or store. */
 #define LOAD_CHUNKS  1
 #define STORE_CHUNKS 2
 
@@ -42,8 +42,8 @@ make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_r
     return passing;
 }
 
-/* Returns the number of bytes in the part that begins at byte `begin`. Each part except the last
- * one ends at a file offset where direct I/O may begin. */
+/* Returns the number of bytes in the part of the file transfer that begins at byte `begin`. Each
+ * part except the last ends at a file offset at which direct I/O may begin. */
 static size_t
 next_part(const struct passing *passing, size_t begin, size_t largest)
 {

@@ -18,8 +18,8 @@ struct ferryi_file_range {
     uint64_t offset;
 };
 
-/* Copies from a file to memory, like ferryi_engine_copy() between memories. Fails with IO if the
- * file cannot be read. job->done is the number of bytes that arrived. */
+/* Copies from a file to memory, just as ferryi_engine_copy() copies between memories. Fails with IO
+ * if the file cannot be read. job->done is the number of bytes that arrived. */
 ferry_status ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
                                 struct ferryi_file_range source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);

@@ -4,8 +4,8 @@
 
 #include "src/transfer/run.h"
 
-/* Number of bytes that the host writes before the device begins to double them. They fit into the
- * first-level cache. */
+/* Number of bytes that the host writes before the device begins to double the filled part. They fit
+ * into the first-level cache. */
 #define SEED_BYTES 4096
 
 struct pattern {
@@ -13,8 +13,8 @@ struct pattern {
     size_t count; /* number of bytes */
 };
 
-/* If repeating the pattern's first 1, 2 or 4 bytes gives the pattern, returns the shortest such
- * beginning. Otherwise returns the whole pattern. */
+/* Returns the shortest pattern that gives the same fill. If repeating the first 1, 2 or 4 bytes of
+ * the pattern gives the pattern, returns these bytes. Otherwise returns the whole pattern. */
 static struct pattern
 reduce(const void *bytes, size_t count)
 {
@@ -64,7 +64,7 @@ fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Fills with one fill call of the device. The pattern must have 1, 2 or 4 bytes. */
+/* Fills the memory with one fill call of the device. The pattern must have 1, 2 or 4 bytes. */
 static ferry_status
 fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
 {
@@ -92,15 +92,15 @@ fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Uploads the first elements through the ring. The upload counts as a part of the fill, not as a
- * separate transfer. */
+/* Uploads the first elements of a fill through the ring. The upload counts as a part of the fill,
+ * not as a separate transfer. */
 static ferry_status
 write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
     struct ferryi_transfer_job job = {
-        .cancelled = run->job->cancelled}; /* the fill reports the progress, not this upload */
+        .cancelled = run->job->cancelled}; /* the fill reports the progress, not the upload */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;
@@ -117,8 +117,9 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Uploads the first elements. Then the device repeatedly copies all filled bytes to the place
- * behind them, so that each copy doubles the filled part. */
+/* Fills the memory with a pattern that the device cannot fill. Uploads the first elements. The
+ * device then copies all filled bytes to the memory behind them, again and again, so that each copy
+ * doubles the filled part. */
 static ferry_status
 fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
 {

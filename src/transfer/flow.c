@@ -3,9 +3,10 @@
 
 /* -- device memory as source and sink ---------------------------------------------------------- */
 
-/* If the chunk holds the whole transfer, there is no other chunk to fill, so the host waits now: a
- * wait without an event costs fewer driver calls. Otherwise the event is recorded now, so that a
- * wait for this chunk does not include later chunks. */
+/* Marks the downloads into a chunk. If the chunk holds the whole transfer, no other chunk can be
+ * filled meanwhile, so the host waits now: a wait without an event costs fewer driver calls.
+ * Otherwise an event is recorded now, so that a wait for this chunk does not include later chunks.
+ */
 ferry_status
 ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -52,9 +53,9 @@ held(const struct ferryi_flow *flow)
     return flow->filling.count + flow->draining.count;
 }
 
-/* Begins to fill one more chunk. Sets `*out_none` if no chunk can be filled: all bytes are on their
- * way, the flow holds its maximum number of chunks, or other transfers hold the remaining chunks.
- */
+/* Begins to fill one more chunk. Sets `*out_none` if no chunk can be filled now. The reason is that
+ * all bytes are in chunks already, that the flow holds its maximum number of chunks, or that other
+ * transfers hold the remaining chunks. */
 static ferry_status
 fill_next(struct ferryi_flow *flow, bool *out_none)
 {
@@ -73,8 +74,8 @@ fill_next(struct ferryi_flow *flow, bool *out_none)
     return status;
 }
 
-/* Waits for the copy that the chunk's task makes, and counts it. Does nothing if the chunk has no
- * task. */
+/* Waits until the chunk's task has made its copy, and counts the copied bytes. Does nothing if the
+ * chunk has no task. */
 static void
 finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -99,7 +100,7 @@ count(struct ferryi_flow *flow, size_t bytes)
     ferryi_run_arrived(flow->run, bytes);
 }
 
-/* Waits until the oldest chunk is filled, then begins to drain it. */
+/* Waits until the oldest chunk of the flow is filled, and then begins to drain it. */
 static ferry_status
 drain_next(struct ferryi_flow *flow)
 {
@@ -117,7 +118,7 @@ drain_next(struct ferryi_flow *flow)
     return status;
 }
 
-/* Waits until the oldest chunk is drained, then returns it to the ring. */
+/* Waits until the oldest chunk of the flow is drained, and then returns it to the ring. */
 static ferry_status
 finish_next(struct ferryi_flow *flow)
 {
@@ -130,7 +131,7 @@ finish_next(struct ferryi_flow *flow)
 }
 
 /* Returns all chunks of a chain to the ring after a failure. Each chunk records the queued work
- * that still uses it, so the next user waits for that work. */
+ * that still uses it, so the next transfer that takes the chunk waits for that work. */
 static void
 give_all(struct ferryi_flow *flow, struct ferryi_chain *chain)
 {

@@ -8,14 +8,14 @@
  * memory or a device's memory (staged.c), for pieces of memory (batch_staged.c), or for a file
  * (file_transfer.c).
  *
- * These functions may return before a chunk is filled or drained. Either they queue a copy on a
- * device and record the copy as a use of the chunk, or they submit the chunk's task to the helpers.
- * The flow waits for both before it drains the chunk. After draining, it waits only for the task.
- * The flow may return a chunk that a device still reads, because the next transfer that takes the
- * chunk waits for the device.
+ * These functions may return before a chunk is filled or drained. Such a function either queues a
+ * copy on a device and records this use of the chunk, or submits the chunk's task to the helpers.
+ * Before the flow drains a chunk, it waits for the recorded use and for the task. After draining,
+ * it waits only for the task. So the flow may return a chunk that a device still reads. The next
+ * transfer that takes the chunk waits for the device.
  *
- * The flow counts chunks and bytes, reports progress, and checks for a cancel after each chunk.
- * After a failure it returns all chunks.
+ * The flow counts chunks and bytes, reports progress, and checks after each chunk whether the
+ * transfer was cancelled. After a failure, it returns all chunks.
  */
 
 #include "src/transfer/run.h"
@@ -23,11 +23,11 @@
 struct ferryi_flow;
 
 /* Begins to fill the chunk with bytes of the transfer, starting at byte `flow->filled`. Sets
- * `chunk->bytes`. */
+ * `chunk->bytes` to their number. */
 typedef ferry_status ferryi_flow_fill(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Begins to drain the chunk. Its first byte is byte `flow->drained` of the transfer. Sets
- * `chunk->bytes` to the number of bytes that leave the chunk. After a failure this number may be
- * smaller or 0. */
+/* Begins to drain the chunk, whose first byte is byte `flow->drained` of the transfer. Sets
+ * `chunk->bytes` to the number of bytes that leave the chunk. After a failure, the number may be
+ * smaller than the chunk's content, or 0. */
 typedef ferry_status ferryi_flow_drain(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 
 struct ferryi_flow {
@@ -47,14 +47,14 @@ struct ferryi_flow {
     struct ferryi_chain filling, draining;
 };
 
-/* Runs the flow, from byte `run->done` to the end of the transfer. */
+/* Runs the flow from byte `run->done` of the transfer to its end. */
 ferry_status ferryi_flow_run(struct ferryi_flow *flow);
 
 /* Queues the download of `chunk->bytes` bytes into the chunk. They begin at byte `flow->filled` of
  * `flow->source`, which is memory of the source's device. */
 ferry_status ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Records the downloads into the chunk that were queued on the timeline of the source device. If
- * the chunk holds the whole transfer, also waits for them. */
+/* Records a use of the chunk: the downloads into it that were queued on the timeline of the source
+ * device. If the chunk holds the whole transfer, waits for these downloads instead. */
 ferry_status ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 /* Queues the upload of the chunk to `flow->target`, which is memory of the target's device. */
 ferryi_flow_drain ferryi_flow_send;

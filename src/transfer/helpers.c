@@ -17,8 +17,8 @@ ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near)
     ferryi_cond_init(&helpers->done);
 }
 
-/* Whether this process is a child of the process that started the threads. The child has no helpers
- * and must not lock the mutex, because a helper may have held it during the fork. */
+/* Returns whether this process is a child of the process that started the threads. The child has no
+ * helpers and must not lock the mutex, because a helper may have held it during the fork. */
 static bool
 is_lost(struct ferryi_helpers *helpers)
 {
@@ -26,7 +26,7 @@ is_lost(struct ferryi_helpers *helpers)
     return process != 0 && process != ferryi_process_id();
 }
 
-/* Joins all threads. No thread may be started meanwhile. */
+/* Joins all helper threads. No thread may be started meanwhile. */
 static void
 join_threads(const struct ferryi_helpers *helpers)
 {
@@ -53,8 +53,8 @@ ferryi_helpers_clear(struct ferryi_helpers *helpers)
 
 /* -- working ----------------------------------------------------------------------------------- */
 
-/* Removes and returns the first task that prefers this helper. If there is none, removes and
- * returns the first task. The list must not be empty. */
+/* Removes and returns the first task in the list that prefers this helper. If there is no such
+ * task, removes and returns the first task. The list must not be empty. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static struct ferryi_task *
 take_task(struct ferryi_helpers *helpers, unsigned helper)
@@ -72,7 +72,7 @@ take_task(struct ferryi_helpers *helpers, unsigned helper)
     return task;
 }
 
-/* Removes a task from the list and makes its copy. The mutex is unlocked during the copy. */
+/* Removes a task from the list and makes the task's copy. The mutex is unlocked during the copy. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 do_one(struct ferryi_helpers *helpers, unsigned helper)
@@ -87,7 +87,8 @@ do_one(struct ferryi_helpers *helpers, unsigned helper)
     atomic_store_explicit(&task->done, true, memory_order_release);
 }
 
-/* Waits until a task is queued or the helpers are stopped. The mutex is unlocked meanwhile. */
+/* Waits until a task is queued or the helpers are stopped. The mutex is unlocked during the wait.
+ */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_task(struct ferryi_helpers *helpers)
@@ -138,7 +139,8 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
                ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
                                    helpers) == FERRY_OK)
             helpers->count++;
-        /* If the system starts fewer threads, the transfer uses those and does not fail. */
+        /* If the system starts fewer threads than wanted, the transfer uses these and does not
+         * fail. */
         if (helpers->count < wanted)
             ferryi_last_error_restore(&before);
     }
@@ -169,7 +171,7 @@ ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, 
     ferryi_mutex_unlock(&helpers->mutex);
 }
 
-/* Waits for a task that a helper is executing. The mutex is unlocked meanwhile. */
+/* Waits until a helper has executed a task. The mutex is unlocked during the wait. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_helper(struct ferryi_helpers *helpers, struct ferryi_task *task)

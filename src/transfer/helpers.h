@@ -5,7 +5,7 @@
 /*
  * The helpers are threads of the engine that copy between pageable memory and staging chunks. They
  * and the caller of a transfer work on several chunks at once, and they continue while the caller
- * waits for the device. They only copy memory, so they make no driver call and no callback, and
+ * waits for the device. They only copy memory: they make no driver call and no callback, and they
  * cannot fail.
  *
  * The threads start at the first large transfer and end with the engine. If there are no threads,
@@ -26,18 +26,18 @@
 #define FERRYI_HELPERS_MOST 15
 
 #define FERRYI_HELPERS_NONE 0
-/* number of every thread that submits tasks; helpers have higher numbers */
+/* the number of every thread that submits tasks; helpers have higher numbers */
 #define FERRYI_HELPERS_SUBMITTER 1
 
-/* One copy. The submitter owns the task and both memories, and must keep them until the task has
- * finished. */
+/* One copy for the helpers. The submitter owns the task and both memories, and must keep them until
+ * the task is finished. */
 struct ferryi_task {
     enum ferryi_copy_loop loop;
     void *target;
     const void *source;
     size_t bytes;
     bool given;       /* whether the task was queued for the helpers; used only by the helpers */
-    atomic_bool done; /* whether the copy was made; used only by the helpers */
+    atomic_bool done; /* whether the copy has been made; used only by the helpers */
     unsigned helper;  /* before the copy: the thread that should make the copy, because its caches
                          may hold the memory; after the copy: the thread that made it.
                          FERRYI_HELPERS_* or a helper's number */
@@ -49,38 +49,38 @@ FERRYI_MUTEX_CLASS(ferryi_helpers_mutex);
 struct ferryi_helpers {
     struct ferryi_helpers_mutex mutex;
     ferryi_cond given, done;
-    _Atomic uint64_t shared;  /* number of tasks that were ever queued */
-    _Atomic uint64_t process; /* the process that started the threads; 0: they were not started */
+    _Atomic uint64_t shared; /* number of tasks that were ever queued */
+    /* id of the process that started the threads; 0: no threads were started */
+    _Atomic uint64_t process;
     cpu_set_t near; /* the processors that are near the devices; valid if `bound` is set */
-    bool bound; /* whether new threads run only on `near`, as far as the program's affinity allows
-                   that */
+    bool bound; /* whether new threads run only on `near`, if the program's affinity allows this */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* queued tasks */
-        unsigned idle, waiting; /* number of sleeping helpers; number of sleeping threads that wait
-                                   for a task */
+        unsigned idle, waiting; /* number of helpers that sleep; number of threads that sleep while
+                                   they wait for a task */
         unsigned wanted;        /* number of threads to start */
         unsigned count;         /* number of running threads */
-        unsigned numbered;      /* number of threads that have received their number */
+        unsigned numbered;      /* number of threads to which a number has been assigned */
         bool stopping;
         ferryi_thread threads[FERRYI_HELPERS_MOST];
     };
 };
 
-/* `near` is the set of processors on which the threads run if it has at least one processor for
- * each thread. NULL means all processors. */
+/* Initialises the helpers. If the set `near` has at least one processor for each thread, the
+ * threads run only on these processors. NULL means all processors. */
 void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
-/* Ends the threads. All tasks must have been finished. */
+/* Ends the helper threads. All tasks must be finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
 
-/* Starts `wanted` threads if no threads were started yet.
+/* Starts `wanted` helper threads, unless threads were started before.
  * @return number of helper threads in this process; fewer than `wanted` if the system refuses to
  * start more */
 unsigned ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted);
 
-/* Submits a task. With `shared`, the task is queued and any thread may make the copy. Otherwise the
- * copy is made before the function returns. */
+/* Submits a task. If `shared` is true, the task is queued and any thread may make the copy.
+ * Otherwise the copy is made before the function returns. */
 void ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, bool shared);
-/* Waits until the task is done. Makes copies of queued tasks while it waits. */
+/* Waits until the task is done. Meanwhile the calling thread executes queued tasks. */
 void ferryi_helpers_finish(struct ferryi_helpers *helpers, struct ferryi_task *task);
 
 #endif

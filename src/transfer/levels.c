@@ -22,7 +22,8 @@ by_begin(const void *a, const void *b)
 /* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
  * than all the rest --- */
 
-/* Minimum length of a list that is sorted digit by digit. Shorter lists are sorted by comparing. */
+/* Minimum length of a list that is sorted by digits of its key. Shorter lists are sorted by
+ * comparing. */
 #define DIGITS_FROM 64
 #define DIGITS      256
 
@@ -32,7 +33,8 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* Sorts the uses by one digit of the key. This is a stable counting sort. */
+/* Sorts the uses by one digit of the key with a counting sort, which keeps the order of equal
+ * digits. */
 static void
 sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
               struct ferryi_use *out)
@@ -42,13 +44,13 @@ sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsign
         ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* ends[digit] is the index for the next use with this digit. At first it is where the uses with
-     * this digit begin, and finally where they end. */
+    /* ends[digit] is the index of the next use with this digit. It starts at the first index of the
+     * digit's uses and finally is the index after the last. */
     for (size_t i = 0; i < count; i++)
         out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
 }
 
-/* Sorts by the key. `spare` must have room for `count` uses. */
+/* Sorts the uses by the key. `spare` must have room for `count` uses. */
 static void
 sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
 {
@@ -102,7 +104,7 @@ ferryi_levels_sort(struct ferryi_use *uses, size_t count)
     free(spare);
 }
 
-/* Whether no use that writes overlaps any other use. */
+/* Returns whether no use that writes overlaps any other use. */
 static bool
 are_independent(const struct ferryi_use *uses, size_t count)
 {
@@ -129,9 +131,9 @@ struct point {
 };
 
 struct node {
-    /* highest value noted for all bytes of the node: [0] for reads, [1] for writes */
+    /* highest value that was noted for all bytes of the node: [0] for reads, [1] for writes */
     uint32_t all[2];
-    uint32_t most[2]; /* highest value noted for the node or any node below it */
+    uint32_t most[2]; /* highest value that was noted for the node or any node below it */
 };
 
 struct tree {
@@ -181,7 +183,7 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest value noted for the leaf or any node above it. */
+/* Returns the highest value that was noted for the leaf or any node above it. */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {
@@ -191,8 +193,8 @@ highest_above(const struct tree *tree, size_t leaf, bool writes)
     return highest;
 }
 
-/* Returns the highest value noted for any of the leaves [left, right), for writes if `writes` is
- * set and otherwise for reads. The value is 1 + the level of the copy. */
+/* Returns the highest value that was noted for any leaf in [left, right). The value is 1 + the
+ * level of a copy. It is for writes if `writes` is true, otherwise for reads. */
 static uint32_t
 find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
 {
@@ -231,7 +233,7 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
 }
 
 /* Groups the uses by copy, in the order of the copies. The uses of a copy are the elements of
- * *out_by_copy from index[copy] up to, but not including, index[copy + 1]. */
+ * *out_by_copy from index[copy] to index[copy + 1] - 1. */
 static ferry_status
 index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
            const struct ferryi_use ***out_by_copy, size_t **out_index)

@@ -3,10 +3,10 @@
 #define FERRYI_LEVELS_H
 
 /*
- * Divides a list of copies into levels. No copy reads or writes bytes that a different copy of its
- * level writes. So the copies of a level may be made in any order or concurrently. Making the
- * levels in order has the same result as making the copies in order. The functions have no side
- * effects except temporary allocations.
+ * Divides a list of copies into levels. No copy reads or writes bytes that a different copy of the
+ * same level writes. So the copies of a level may be made in any order or concurrently. If the
+ * levels are made in order, the result is the same as if the copies were made in the order of the
+ * list. The functions allocate temporary memory and have no other side effects.
  */
 
 #include "src/base/base.h"
@@ -22,8 +22,8 @@ struct ferryi_use {
 
 /*
  * Sets `levels[copy]` to the lowest possible level of each copy; levels start at 0. Sorts `uses` by
- * space and begin. No copy may write bytes that it reads itself. The time is proportional to n log
- * n, or to n if the uses are sorted and do not overlap.
+ * space and begin. A copy must not write bytes that it also reads. The time is proportional to n
+ * log n, or to n if the uses are sorted and do not overlap.
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
                                size_t copy_count, uint32_t *out_count);

@@ -20,8 +20,8 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Pieces are counted from the page boundary before the range, so each piece except the first begins
- * at a page boundary. So no page belongs to two pieces. */
+/* Pieces are counted from the page boundary at or before the range's start, so each piece except
+ * the first begins at a page boundary. So no page belongs to two pieces. */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {
@@ -31,8 +31,8 @@ ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, co
     return ferryi_min_size(pins->piece_bytes - in_piece, left);
 }
 
-/* Unregisters the pieces before offset `end`. A failed call leaves its piece registered, so it is
- * repeated once. */
+/* Unregisters the pieces before offset `end` of a range. A failed call leaves its piece registered,
+ * so the call is repeated once. */
 static ferry_status
 unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
 {
@@ -80,7 +80,7 @@ count_of(const struct ferryi_pins *pins)
     return atomic_load_explicit(&pins->count, memory_order_relaxed);
 }
 
-/* Returns the index of the first range that starts after `pointer`. */
+/* Returns the index of the first range in the list that starts after `pointer`. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static size_t
 upper_bound(const struct ferryi_pins *pins, const char *pointer)
@@ -121,7 +121,7 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Inserts a range into the list. Transfers cannot take a hold on the range before `settled` is set.
+/* Inserts a range into the list. Transfers can take holds on the range only after `settled` is set.
  */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
@@ -158,8 +158,8 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 
 /* -- registering ------------------------------------------------------------------------------- */
 
-/* Registers a range. The messages of the failures CONFLICT and OUT_OF_MEMORY do not name the
- * operation, so the caller must add its name. */
+/* Registers a range. The messages of CONFLICT and OUT_OF_MEMORY do not name the operation, so the
+ * caller must add its name. */
 static ferry_status
 add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
 {
@@ -235,8 +235,8 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
 
 /* -- what the driver refused ------------------------------------------------------------------- */
 
-/* Remembers that the driver refused a range. A refusal because of a conflict or a lack of memory is
- * not remembered, because it may be temporary. */
+/* Remembers that the driver has refused to register a range. A refusal because of a conflict or a
+ * lack of memory is not remembered, because it may be temporary. */
 static void
 note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_status status)
 {
@@ -249,7 +249,7 @@ note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_s
     atomic_store(&pins->refused, true);
 }
 
-/* Returns the first refusal that overlaps the memory, or NULL. */
+/* Returns the first remembered refusal that overlaps the memory, or NULL if there is none. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin_refusal *
 find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -263,8 +263,8 @@ find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
     return NULL;
 }
 
-/* Forgets the refusals of memory that is about to be freed, because the driver may accept other
- * memory at these addresses later. */
+/* Forgets the refusals of memory that is about to be freed. The driver may later accept different
+ * memory at the same addresses. */
 static void
 forget_refusals(struct ferryi_pins *pins, const void *memory, size_t bytes)
 {
@@ -318,9 +318,9 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
     }
 }
 
-/* Returns the first of Ferry's ranges that begins in the memory, after clearing its `settled`.
+/* Clears `settled` of the first of Ferry's ranges that begins in the memory, and returns the range.
  * Returns NULL if there is none. Waits until no transfer holds the range; the mutex is unlocked
- * meanwhile. */
+ * during the wait. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -355,8 +355,8 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* If the limit is exceeded, returns one of Ferry's ranges that no transfer holds, after clearing
- * its `settled`. Returns NULL if the limit is not exceeded, or if every range is held. */
+/* If the limit is exceeded, clears `settled` of one of Ferry's ranges that no transfer holds, and
+ * returns the range. Returns NULL if the limit is not exceeded, or if every range is held. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)

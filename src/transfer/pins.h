@@ -3,14 +3,15 @@
 #define FERRYI_PINS_H
 
 /*
- * Ranges of ordinary host memory that the engine has page-locked: memory that the program
- * registered, and Ferry's host replicas that were transferred often. A range is registered piece by
- * piece, because one huge call would block every other user of the driver. Each piece is faulted in
- * before it is registered. One driver call must not copy across the end of a piece.
+ * Ranges of ordinary host memory that the engine has page-locked. The memory belongs to the
+ * program, which has registered it, or to Ferry's host replicas that were transferred often. A
+ * range is registered piece by piece, because one huge call would block every other user of the
+ * driver. Each piece is faulted in before it is registered. One driver call must not copy across
+ * the end of a piece.
  *
- * A copy from or to such a range takes a hold on it until the device has finished the copy. Ferry's
- * ranges share a limit with the pinned pool, which has precedence. If the pool needs the memory
- * that the ranges take of the limit, ranges that are not held are unregistered.
+ * A copy from or to such a range takes a hold on the range until the device has finished the copy.
+ * Ferry's ranges share a limit with the pinned pool, which has precedence. If the pool needs more
+ * of the limit than the ranges leave, ranges that are not held are unregistered.
  *
  * A mutex guards the sorted list. No driver call is made while the mutex is locked. A range that is
  * being registered or unregistered is in the list, but no transfer can take a hold on it.
@@ -28,12 +29,12 @@ struct ferryi_pin {
     size_t bytes;
     bool own; /* whether the memory is Ferry's; such a range may be unregistered at any time */
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
-        bool settled; /* whether the range is registered and not being unregistered */
+        bool settled; /* whether the range is registered, and not about to be unregistered */
         unsigned holders;
     };
 };
 
-/* Maximum number of refused ranges that are remembered; the most recent ones are kept. */
+/* Maximum number of refused ranges that are remembered. The oldest ones are forgotten first. */
 #define FERRYI_PIN_REFUSALS 16
 
 struct ferryi_pin_refusal {
@@ -51,53 +52,54 @@ struct ferryi_pins {
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
         struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
-        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and in the pinned pool;
-                                         the sum is limited */
-        /* Ferry's ranges that the driver refused. They are not tried again until their memory is
-         * freed. */
+        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and number of bytes in
+                                         the pinned pool; their sum is limited */
+        /* Ferry's ranges that the driver has refused to register. Registration is not tried again
+         * until the memory is freed. */
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
         size_t next_refusal;
     };
     atomic_bool refused;  /* whether the driver has ever refused a range */
-    _Atomic size_t count; /* number of items; it changes only under the mutex */
-    /* number of Ferry's ranges that were registered since the statistics were reset */
+    _Atomic size_t count; /* number of items; changed only under the mutex */
+    /* number of Ferry's ranges that were registered since the last reset of the statistics */
     _Atomic uint64_t turned;
 };
 
 void ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
                       size_t piece_bytes, const struct ferryi_log *log);
-/* Unregisters all ranges. No transfer may hold one. */
+/* Unregisters all ranges. No transfer may hold a range. */
 void ferryi_pins_clear(struct ferryi_pins *pins);
 
-/* Registers memory of the program.
+/* Page-locks memory of the program by registering it with the driver.
  * @return FERRY_OK; UNSUPPORTED; CONFLICT (part of the memory is already registered);
  * OUT_OF_MEMORY; the device's status */
 ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Unregisters memory of the program.
+/* Unregisters memory that the program registered with ferryi_pins_add().
  * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts at `memory`); BUSY (the range
  * is held); the device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
-/* Registers memory of Ferry if the limit allows it. Returns whether the memory is registered now,
- * which includes memory that already was. Failures set no error message. */
+/* Registers memory of Ferry if the limit allows it. Returns whether the memory is now registered.
+ * The result is true if the memory was registered before the call. Failures set no error message.
+ */
 bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Unregisters Ferry's ranges that begin in the memory, and forgets refusals of the memory. Must be
- * called before the memory is freed. Waits until no transfer holds the ranges. */
+/* Unregisters Ferry's ranges that begin in the memory, and forgets refusals of this memory. Must be
+ * called before the memory is freed. Waits until no transfer holds these ranges. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
-/* Takes a hold on the registered range that contains all `bytes` bytes, and returns the range.
- * Returns NULL if there is no such range. `bytes` must not be 0. */
+/* Takes a hold on the registered range that contains all `bytes` bytes at the address, and returns
+ * the range. Returns NULL if there is no such range. `bytes` must not be 0. */
 struct ferryi_pin *ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes);
 void ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin);
 bool ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes);
-/* Returns the number of bytes from `pointer` to the end of the registered piece that contains it.
- */
+/* Returns the number of bytes from `pointer` to the end of the separately registered piece that
+ * contains it. */
 size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin,
                        const void *pointer);
 
-/* The first function must be called before the pinned pool allocates `bytes` bytes. The second must
- * be called after the pool has freed them. The first unregisters Ferry's ranges that no transfer
- * holds, as long as the limit is exceeded. */
+/* ferryi_pins_pool_takes() must be called before the pinned pool allocates `bytes` bytes. While the
+ * limit is exceeded, it unregisters ranges of Ferry that no transfer holds. The second function
+ * must be called after the pool has freed `bytes` bytes. */
 void ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes);
 void ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes);
 

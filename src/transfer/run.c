@@ -9,7 +9,8 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* Minimum size of a part of a transfer that can be cancelled and does not use a ring. */
+/* Minimum size of a part. Transfers that can be cancelled and do not use a ring are divided into
+ * parts. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -20,8 +21,8 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* Writes, for messages, the place whose device makes the transfer and the purpose of the transfer:
- * `to cuda:0 for read_device of buffer "heights"`. */
+/* Writes two facts for messages: the place whose device makes the transfer, and the purpose of the
+ * transfer. Example: `to cuda:0 for read_device of buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
@@ -37,8 +38,8 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts a number of the run's bytes to the number of the target's bytes, which the job counts.
- */
+/* Converts a number of the run's bytes to the corresponding number of the target's bytes, which the
+ * job counts. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -57,8 +58,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* Release order: a thread that reads the count must also see the bytes that
-                         the host wrote. */
+    if (job->arrived) /* Release order, so that a thread that reads the count also sees the bytes
+                         that the host wrote. */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
@@ -108,8 +109,9 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
     return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
 }
 
-/* Whether the job must stop because its flag is set or keep_going requests it. Calls keep_going if
- * enough bytes have arrived since its last call. Returns false if all bytes have arrived. */
+/* Returns whether the job must stop, because its flag is set or keep_going requests it. Calls
+ * keep_going if enough bytes have arrived since its last call. Returns false if all bytes have
+ * arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -216,8 +218,7 @@ ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
     atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
-/* Returns the name of a place in the trace. If the side has no place, returns "value" or "caller".
- */
+/* Returns the name of a place for the trace, or "value" or "caller" if the side has no place. */
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
@@ -228,8 +229,8 @@ name_side(const struct ferryi_run *run, int place, bool foreign)
                      : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
-/* Returns the offset in the buffer, in bytes, at which the run began, or SIZE_MAX if it is unknown.
- */
+/* Returns the offset in the buffer, in bytes, at which the run began. Returns SIZE_MAX if the
+ * offset is unknown. */
 static size_t
 find_offset(const struct ferryi_run *run)
 {
@@ -302,8 +303,8 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* A transfer that failed or was cancelled must not return while work that it queued is still
- * running, so it waits here. */
+/* A transfer that failed or was cancelled must not return while its queued work is still running,
+ * so this function waits for that work. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {

@@ -16,8 +16,8 @@
 
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
-/* Transfers of at least this size use helpers, and start the helper threads. They use large chunks
- * if each chunk costs driver calls. */
+/* Minimum size of a transfer that uses helpers and starts the helper threads. Such a transfer uses
+ * large chunks if each chunk costs driver calls. */
 #define FERRYI_HELP_FROM ((size_t)4 << 20)
 
 /* The engine's state for one device. */
@@ -29,12 +29,12 @@ struct ferryi_port {
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large; /* a ring of large chunks for long transfers; its chunks are allocated
-                                 when they are first used */
-    _Atomic uint32_t reachable; /* the set of places from which the device can copy; a place is
-                                   removed if a copy from it fails as unsupported */
-    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: it is not loaded, or
-                              the device cannot run it */
+    struct ferryi_ring large; /* a ring of large chunks for long transfers; each chunk is allocated
+                                 when it is first used */
+    _Atomic uint32_t reachable; /* the set of places from which the device can copy directly. A
+                                   place is removed if a copy from it fails as unsupported */
+    void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: not loaded, or the
+                              device cannot run it */
 };
 
 struct ferryi_engine {
@@ -45,8 +45,8 @@ struct ferryi_engine {
     _Atomic uint64_t batch_submissions, batch_copies;
     /* by direction, and [0] direct, [1] staged */
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2];
-    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes; number of those
-                                               that helpers filled or drained */
+    _Atomic uint64_t chunks, helper_chunks; /* number of chunks that carried bytes, and number of
+                                               those chunks that helpers filled or drained */
     _Atomic uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;
@@ -57,11 +57,11 @@ struct ferryi_staging {
     struct ferryi_ring *ring;
     enum ferryi_copy_loop loop;
     bool shared; /* whether helpers fill and drain chunks too */
-    /* maximum number of chunks that are being filled, or drained, at the same time */
+    /* maximum number of chunks that are filled at the same time, or drained at the same time */
     size_t window;
     size_t part; /* number of bytes of each chunk that are used */
-    size_t ramp; /* number of bytes in an upload's first chunk; each further chunk has four times as
-                    many, until `part` is reached. 0: every chunk has `part` bytes */
+    size_t ramp; /* number of bytes in an upload's first chunk. Each further chunk has four times as
+                    many, up to `part` bytes. 0: every chunk has `part` bytes */
 };
 
 struct ferryi_run {
@@ -79,76 +79,76 @@ struct ferryi_run {
     bool profiled; /* whether a profiler range is open for the run */
     bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */
     size_t bytes;  /* number of bytes of this transfer */
-    size_t done; /* number of bytes that were submitted; if the transfer waits for its bytes, number
+    size_t done; /* number of bytes that were submitted. If the transfer waits for its bytes: number
                     of bytes that have arrived */
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
-/* Returns the timeline on which the source device is read. */
+/* Returns the timeline on which the source device is read in a staged peer copy or a download. */
 static inline ferryi_timeline *
 ferryi_run_source_timeline(const struct ferryi_run *run)
 {
     return run->second ? run->second : run->timeline;
 }
 
-/* Whether the place is the host, or a device whose memory is host memory. */
+/* Returns whether the place is the host, or a device whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 
-/* Whether each submission for the place costs a driver call and the device, not a host processor,
- * makes the copies. */
+/* Returns whether each submission for the place costs a driver call and the device itself makes the
+ * copies. On other devices, a host processor makes the copies. */
 bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
 /* Returns the host's NUMA node that is nearest to all of the `count` devices, which begin at place
- * 1. Returns -1 if their nearest nodes differ or one of these is unknown. */
+ * 1. Returns -1 if their nearest nodes differ or a node is unknown. */
 int ferryi_engine_common_node(ferryi_device *const devices[], int count);
 
-/* Whether two devices are of the same kind. Such devices may be peers and can wait for each other's
- * events. */
+/* Returns whether two devices are of the same kind. Such devices may be peers and can wait for each
+ * other's events. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
-/* Returns a run for a transfer between two places, with its direction set. The next call on the run
- * must be ferryi_run_begin(). */
+/* Returns a run for a transfer between two places, and sets its direction. The caller must then
+ * call ferryi_run_begin() on it. */
 struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int source_place,
                                   size_t bytes, ferryi_timeline *timeline,
                                   struct ferryi_transfer_job *job);
 /* Begins the run. Returns CANCELLED if the job was already cancelled. */
 ferry_status ferryi_run_begin(struct ferryi_run *run);
-/* Records that `bytes` more bytes were submitted or have arrived. */
+/* Records that `bytes` more bytes of the run were submitted or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
-/* Checks whether the job must stop, by calling keep_going and reading the flag. Returns CANCELLED
- * if it must. Must be called between parts, right after the chunk of a part was returned. */
+/* Reports progress, and returns CANCELLED if the job must stop. For this, reads the job's flag and
+ * calls keep_going. Must be called between parts, right after the chunk of a part was returned. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
-/* Adds to the number of bytes that the host copied into or out of chunks. */
+/* Adds `bytes` to the number of bytes that the host copied into and out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
-/* Ends the run: waits for queued work after a failure, counts the transfer, and calls the trace
+/* Ends the run: after a failure waits for queued work, then counts the transfer and calls the trace
  * callback. Returns `status`. After a failure, the message contains the number of bytes that
  * arrived. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Waits for the work that a failed transfer has queued and not waited for yet. Keeps this thread's
- * error message. */
+/* Waits for queued work of a failed transfer that was not waited for yet. Keeps this thread's error
+ * message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
-/* Returns the number of bytes in the next part, which begins at byte `begin`. The number is a
- * multiple of `unit` except at the end. It does not exceed `largest`, the options' chunk size, or
+/* Returns the number of bytes in the run's next part, which begins at byte `begin`. The number is a
+ * multiple of `unit`, except at the end. It does not exceed `largest`, the options' chunk size, or
  * the number of bytes that are left. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
-/* Whether the transfer can be cancelled or reports progress. If so, it must be made part by part.
- */
+/* Returns whether the transfer can be cancelled or reports progress. If so, it must be made part by
+ * part. */
 bool ferryi_run_is_watched(const struct ferryi_run *run);
 
-/* Copies the run's next `bytes` bytes within host memory, like memmove(). If the run is watched,
- * copies part by part. */
+/* Copies the run's next `bytes` bytes within host memory, like memmove(). If the run can be
+ * cancelled or reports progress, copies part by part. */
 ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source,
                                      size_t bytes);
-/* Waits for the work on the run's timeline. The host must call it before it accesses the memory. */
+/* Waits for the work on the run's timeline. Must be called before the host accesses the memory. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Pieces of pageable memory up to this size are always staged, because an upload through the ring
- * does not wait for the device. */
+/* Maximum size of a piece of pageable memory that is always staged. Staging is better for small
+ * pieces, because an upload through the ring does not wait for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
-/* Whether the run's device copies pageable memory in pieces of `bytes` bytes without staging. The
- * caller must wait for such a copy, because it is asynchronous. */
+/* Returns whether the run's device copies pageable memory in pieces of `bytes` bytes without
+ * staging. Such a copy is asynchronous, so the caller must wait for it. */
 bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
 /* Queues one copy on the timeline. The direction of the copy determines the device call. */
@@ -156,14 +156,15 @@ ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_co
 /*
  * Records the queued work on the run's timeline as the last use of a chunk that is being sent. Must
  * be called before the chunk's bytes are counted as arrived. Records one event for each half of the
- * ring, so that one half is in flight while a thread waits for the other half. Records none after
- * the last chunk: the first work that is ordered after the whole transfer records that event.
+ * ring, so that one half is in flight while a thread waits for the other half. Records no event
+ * after the last chunk: the first work that is ordered after the whole transfer causes that record.
  */
 ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
                                   struct ferryi_chunk *chunk);
 
 /* Transfers pageable memory through a ring (staged.c). The transfer begins at byte run->done and
- * applies the run's transform. The pointers are to byte 0 of the transfer. */
+ * applies the run's transform. `target` and `source` are the addresses of byte 0 of the transfer.
+ */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
@@ -173,39 +174,39 @@ ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
-/* Returns the default parameters of a staged transfer for a place: the small ring and no helpers.
- */
+/* Returns the default parameters of staged transfers at a place: the small ring and no helpers. */
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* Returns the number of helpers that take part in a device's long transfers. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
-/* Returns the maximum useful number of helpers for a device on a machine with this many processors.
- * The device's link carries `link_bytes` bytes per second; 0 means unknown. */
+/* Returns the maximum useful number of helpers for a device. `processors` is the number of
+ * processors of the machine. The device's link carries `link_bytes` bytes per second; 0 means
+ * unknown. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
-/* Returns the copy loop for an upload or a download of `bytes` bytes, which copies between pageable
- * memory and chunks of the ring. */
+/* Returns the copy loop for an upload or a download of `bytes` bytes. The loop copies between
+ * pageable memory and chunks of the ring. */
 enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine,
                                           const struct ferryi_ring *ring, bool up, size_t bytes);
 /* Makes a staged upload or download of plain bytes. The size of the transfer determines the ring,
  * the loop and the number of helpers (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
-/* Makes later work on `later`, a timeline of a different device, ordered after all work that the
- * run's timeline is ordered after. */
+/* Makes later work on `later` wait for all work after which the run's timeline is ordered. `later`
+ * is a timeline of a different device. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
-/* The first function returns whether the target device can copy directly from the source place. The
- * second, ferryi_engine_forget_peer(), records that it cannot. */
+/* ferryi_engine_reaches() returns whether the target device can copy directly from the source
+ * place. ferryi_engine_forget_peer() records that it cannot. */
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
 /* Returns the small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-/* Returns the ring that a transfer of `bytes` bytes uses. */
+/* Returns the ring of the place that a transfer of `bytes` bytes uses. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
 /* Returns how many bytes of each chunk a transfer of `bytes` bytes uses. The number is chosen so
  * that even a short transfer has several chunks in flight. */
 size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            size_t bytes);
-/* Returns the `in` timeline of a place, or the `out` timeline if `out_of` is set. The first call
+/* Returns the `in` timeline of a place, or the `out` timeline if `out_of` is true. The first call
  * opens the timeline. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,
                                          ferryi_timeline **out);

@@ -4,32 +4,32 @@
 
 /*
  * Copies many small pieces between pinned host memory, such as a staging chunk, and device memory.
- * One kernel makes all copies, on devices that run code, and accesses the host memory directly. It
- * is faster than a driver's batched copy and than a separate call for each piece: both take about a
- * microsecond for each piece.
+ * One kernel makes all copies and accesses the host memory directly. The device must be able to run
+ * code. The kernel is faster than a driver's batched copy and than a separate call for each piece:
+ * both take about a microsecond for each piece.
  */
 
 #include "src/transfer/run.h"
 
-/* Maximum size of a piece for the kernel. The copy engine is faster for larger pieces. */
+/* Maximum size of a piece for the scatter kernel. The copy engine is faster for larger pieces. */
 #define FERRYI_SCATTER_PIECE_MAX ((size_t)8 << 10)
 
-/* One piece, in the layout that the kernel reads. The addresses are those of the device, which
- * equal those of the host. */
+/* One piece, in the layout that the scatter kernel reads. The device's addresses equal those of the
+ * host. */
 struct ferryi_scatter_entry {
     uint64_t target, source, bytes;
 };
 
-/* Whether the device of this place can run the scatter kernel. The first call loads the kernel. If
- * that fails, this and all later calls return false. */
+/* Returns whether the device of this place can run the scatter kernel. The first call loads the
+ * kernel. If loading fails, this call and all later calls return false. */
 bool ferryi_scatter_is_ready(ferryi_engine *engine, int place);
-/* Queues the kernel for `count` copies. `table` must be pinned memory with room for `count`
- * entries, and must stay valid until the kernel has finished. If the function returns UNSUPPORTED,
- * the kernel cannot be used any more. */
+/* Queues the scatter kernel for `count` copies. `table` must be pinned memory with room for `count`
+ * entries, and must stay valid until the kernel has finished. After the function has returned
+ * UNSUPPORTED, the kernel cannot be used any more. */
 ferry_status ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline,
                                    const struct ferryi_copy *copies, size_t count,
                                    struct ferryi_scatter_entry *table);
-/* Unloads the kernel. Must be called when the engine is destroyed. */
+/* Unloads the scatter kernel. Must be called when the engine is destroyed. */
 void ferryi_scatter_clear(ferryi_engine *engine, int place);
 
 #endif

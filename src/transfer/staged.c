@@ -47,7 +47,7 @@ host_offset(const struct staged *staged, size_t device_bytes)
     return device_bytes / staged->device_unit * staged->host_unit;
 }
 
-/* Begins to copy between host memory and the chunk. A transform runs at once on the caller's
+/* Begins to copy between host memory and the chunk. A transform is run at once on the caller's
  * thread, because it may be a function of the program and may fail. */
 static ferry_status
 convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, const void *source)
@@ -65,8 +65,8 @@ convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, co
     return FERRY_OK;
 }
 
-/* Fills a chunk. The first chunks of a long upload are filled with fewer bytes, so that the device
- * starts early. */
+/* Fills a chunk of a staged transfer. The first chunks of a long upload hold fewer bytes, so that
+ * the device starts early. */
 static ferry_status
 fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

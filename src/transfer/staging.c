@@ -5,29 +5,33 @@
 
 /* Minimum number of parts into which a transfer through large chunks is divided. */
 #define PARTS_LEAST 8
-/* Number of bytes in the first chunk of an upload with helpers. It is small, so that the device
- * starts early. All chunks are of equal size in two cases, in which small chunks would only cost
- * driver calls. The first is that each thread fills only one chunk, because all of these are ready
- * at once. The second is that there are no helpers, because the caller fills chunks more slowly
- * than most devices copy them. */
+/*
+ * Number of bytes in the first chunk of an upload with helpers. It is small, so that the device
+ * starts early.
+ *
+ * In two cases all chunks have the same size, because small chunks would only cost driver calls. If
+ * each thread fills only one chunk, all chunks are ready at the same time. If there are no helpers,
+ * the caller fills chunks more slowly than most devices copy them.
+ */
 #define RAMP_BYTES ((size_t)64 << 10)
 /* HELPERS_PLAIN is the number of helpers for a device whose link is unknown or slow. HELPERS_MOST
  * is the maximum number for any device. */
 #define HELPERS_PLAIN 3
 #define HELPERS_MOST  7
 /* Number of bytes per second that one thread is assumed to copy through a ring. tests/gpu/staging.c
- * measures it. */
+ * measures this number. */
 #define THREAD_BYTES 8000000000u
 
-/* Downloads below this size leave their bytes in the caches. A longer download passes as many bytes
- * through the ring as the caches hold. Writing its bytes into the caches costs more than reading
- * them from memory later, even if they are read at once. */
+/* Minimum size of a transfer whose copy loop depends on the processor family. Shorter downloads
+ * leave their bytes in the caches. A longer download passes as many bytes through the ring as the
+ * caches hold. Writing these bytes into the caches costs more than reading them from memory later,
+ * even if they are read at once. */
 #define BRIEF_BYTES ((size_t)1 << 20)
 
 /*
- * The loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and `download` are
- * for a ring that stays in the caches, and `large` is for both directions through a ring of large
- * chunks.
+ * The copy loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and
+ * `download` are for a ring that stays in the caches. `large` is for both directions through a ring
+ * of large chunks.
  */
 static const struct {
     enum ferryi_copy_loop upload, download, large;
@@ -85,8 +89,8 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
-/* The helpers and the caller together have enough threads to saturate the link. More helpers than
- * HELPERS_PLAIN are used only if they and the caller take at most half of the processors. */
+/* The helpers and the caller together are enough threads to saturate the link. More helpers than
+ * HELPERS_PLAIN are used only if the helpers and the caller take at most half of the processors. */
 unsigned
 ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 {
@@ -100,8 +104,8 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 }
 
 /*
- * One thread cannot saturate most links, so helpers may use all processors except that of the
- * caller. One more processor stays free if a processor also makes the device's copies.
+ * One thread cannot saturate most links, so helpers may use all processors except the processor of
+ * the caller. If a processor also makes the device's copies, one more processor stays free.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
@@ -126,8 +130,8 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Chooses the parameters of a transfer. Two chunks for each thread keep all threads busy while the
- * copy engine works on the other half of the ring. */
+/* Chooses the parameters of a staged transfer. Two chunks for each thread keep all threads busy:
+ * they work on one half of the ring, and the copy engine works on the other half. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, bool up, size_t bytes)
 {

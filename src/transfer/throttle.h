@@ -4,8 +4,8 @@
 
 /*
  * Limits how far a cancellable transfer runs ahead of the device. The transfer queues its work in
- * parts, of which at most two are queued at the same time. So progress follows the device, and a
- * cancel takes effect soon.
+ * parts, of which at most two are queued at the same time. So the reported progress follows the
+ * device, and a cancel takes effect soon.
  */
 
 #include "src/stream/timeline.h"
@@ -23,10 +23,11 @@ struct ferryi_throttle {
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
 /* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);
-/* Destroys the events, without waiting for queued parts. Keeps this thread's error message. */
+/* Destroys the throttle's events without waiting for queued parts. Keeps this thread's error
+ * message. */
 void ferryi_throttle_clear(struct ferryi_throttle *throttle);
 
-/* Destroys an event. A failure is logged. Keeps this thread's error message. */
+/* Destroys an event of the device. A failure is only logged. Keeps this thread's error message. */
 void ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, void *event);
 
 #endif

@@ -3,9 +3,9 @@
 #define FERRYI_TRAFFIC_H
 
 /*
- * The transfer counters of one buffer. The engine adds each transfer to the counters of the
- * context, and to the traffic that the transfer's job names. Any thread may change any member, and
- * a zeroed struct is a valid initial state.
+ * The transfer counters of one buffer. The engine adds each transfer to the counters of the context
+ * and to the buffer's counters that the transfer's job names. Any thread may change any member. A
+ * zeroed struct is a valid initial state.
  */
 
 #include <ferry/buffer.h>
@@ -15,12 +15,12 @@
 struct ferryi_traffic {
     struct ferryi_counter to_device, to_host, between_devices;
     _Atomic uint64_t evictions;
-    /* time of the last transfer, from ferryi_now_ns(); 0: there was none yet */
+    /* time of the last transfer, from ferryi_now_ns(); 0: no transfer was made yet */
     _Atomic uint64_t last_ns;
 };
 
-/* Counts one transfer. Transfers within one place are not counted. Does nothing if `traffic` is
- * NULL. */
+/* Counts one transfer in the buffer's counters. Transfers within one place are not counted. Does
+ * nothing if `traffic` is NULL. */
 void ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, size_t bytes);
 void ferryi_traffic_count_eviction(struct ferryi_traffic *traffic);
 /* Sets the members of `out` that are counters. */

@@ -20,16 +20,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "cli", "examples", "mpi")
 COMPILED = (*FOLDERS, "python")
 
-# cppcheck 2.10 does not see that a call writes its output whenever it returns FERRY_OK. It also takes mmap() over
-# mapped memory for an allocation, and munmap() of a part for a release. Compilers, the clang analyser and the
-# sanitizers find uninitialized outputs, leaks and uses of freed memory instead.
+# cppcheck 2.10 does not know that a call writes its output whenever it returns FERRY_OK. It takes an mmap() over mapped
+# memory for an allocation, and a munmap() of a part for a release. Compilers, the clang analyser and the sanitizers
+# find uninitialized outputs, leaks and uses of freed memory instead.
 CPPCHECK = ["cppcheck", "--quiet", "--error-exitcode=1", "--std=c11", "--enable=warning,performance,portability",
             "--inline-suppr", "--library=posix,gnu", "--suppress=uninitvar", "--suppress=uninitStructMember",
             "--suppress=memleak", "--suppress=deallocret", "--suppress=leakReturnValNotUsed",
             "-D_GNU_SOURCE", "-DFERRY_API=", "-DFERRY_NODISCARD="]
 
-# gcc 12 reports a leak if a block or a FILE is passed to a function whose code it does not see. The leak checks of the
-# address sanitizer and of Valgrind do not.
+# gcc 12 reports a false leak if a block or a FILE is passed to a function whose code it does not see. The leak checks
+# of the address sanitizer and of Valgrind find real leaks.
 GCC = ["-O1", "-fanalyzer", "-Werror", "-Wno-analyzer-malloc-leak", "-Wno-analyzer-file-leak",
        "-fdiagnostics-path-format=none", "-fdiagnostics-color=never"]
 

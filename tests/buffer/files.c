@@ -70,7 +70,7 @@ file_bytes(const char *path)
     return (size_t)info.st_size;
 }
 
-/* Returns the file's bytes; the caller frees them. */
+/* Returns the bytes of a file in allocated memory, which the caller frees. */
 static unsigned char *
 read_file(const char *path, size_t *out_bytes)
 {

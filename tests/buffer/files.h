@@ -7,12 +7,12 @@
 
 #include "tests/buffer/support.h"
 
-/* Setup and teardown of a group. */
+/* Set up and tear down the folder of a group of tests. */
 int files_setup(void **state);
 int files_teardown(void **state);
 
-/* Returns the path of a file in the folder. The name "" means the folder itself. The string stays
- * valid for the next few calls, which are enough for any single test. */
+/* Returns the path of the file `name` in the folder of the tests. The name "" means the folder
+ * itself. The returned string stays valid until 16 later calls have been made. */
 const char *path_of(const char *name);
 
 void write_file(const char *path, const void *bytes, size_t count);

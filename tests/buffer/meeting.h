@@ -13,14 +13,15 @@
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
 
-/* The memory limit of a tight device is eight blocks of 256 KiB, including their red zones. */
+/* Sizes for tests of a tight device, whose memory limit is eight blocks of 256 KiB. Each block ends
+ * in a red zone. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
 /* Number of segments at which a valid map soon needs another chunk of memory. */
 enum { CROWDED = 31 };
 
-/* Each opens a fixture over an emulated device: tight_setup() over one with LIMIT bytes of memory,
- * roomy_setup() over one without a limit, and lazy_setup() over one whose kernels run only when
- * they are waited for. */
+/* Each setup function opens a fixture over an emulated device. tight_setup() limits the device to
+ * LIMIT bytes, and roomy_setup() sets no limit. The kernels of lazy_setup() run only when the host
+ * waits for them. */
 int tight_setup(void **state);
 int roomy_setup(void **state);
 int lazy_setup(void **state);
@@ -33,10 +34,10 @@ int meeting_teardown(void **state);
 /* Calls `run(user)` once, in the middle of the next call to the device function named `slot`. */
 void meet_in(const char *slot, void (*run)(void *user), void *user);
 /* Calls `run(user)` once, when this thread reaches its next interleaving point
- * (src/base/interleave.h). Only some builds have such points. There is one where a call reads a
- * buffer's count. */
+ * (src/base/interleave.h). Builds without FERRYI_INTERLEAVES have no such points, so `run` is never
+ * called there. */
 void meet_at_point(void (*run)(void *user), void *user);
-/* Cancels the last meet_at_point() if its `run` has not been called yet. */
+/* Cancels the last meet_at_point(), so that its `run` is no longer called. */
 void meet_nowhere(void);
 /* Skips the test in builds without interleaving points. */
 void need_points(void);
@@ -44,7 +45,7 @@ void need_points(void);
 bool have_met(void);
 
 /* Creates a buffer of `blocks` blocks whose bytes are current only at the device. The buffer has a
- * name, because Ferry does not keep the memory of a destroyed named buffer for the next buffer. */
+ * name, because Ferry does not reuse the memory of a destroyed named buffer for the next buffer. */
 ferry_buffer *make_dirty(fixture *f, size_t blocks);
 ferry_pool *device_pool(fixture *f);
 

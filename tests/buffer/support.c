@@ -80,8 +80,8 @@ wait_for_all(fixture *f)
 void
 fixture_finish(fixture *f)
 {
-    /* Calls in flight hold references to their buffers, so the worker thread must finish them
-     * first. */
+    /* Calls in flight hold references to their buffers. The worker thread must finish these calls
+     * before the context is checked for leftovers. */
     ferryi_worker_stop(f->context);
     wait_for_all(f);
     if (f->coherent)
@@ -179,8 +179,8 @@ stream_of(fixture *f, int place)
     return ferry_context_stream(f->context, place);
 }
 
-/* Returns pinned memory. Memory that an earlier call returned is reused only after all work was
- * waited for, because that work may still read it. */
+/* Returns pinned memory. Memory from an earlier call is reused only after all queued work is done,
+ * because that work may still read it. */
 static void *
 take_pinned(fixture *f, size_t bytes)
 {

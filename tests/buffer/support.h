@@ -3,9 +3,9 @@
 #define FERRY_TEST_BUFFER_SUPPORT_H
 
 /*
- * Shared by the tests of buffers. A fixture opens a context per test on the devices that
- * FERRY_DEVICE names. Copies made by the device stand in for kernels that access its memory. Other
- * functions check how many bytes were transferred.
+ * Fixture and helpers for the tests of buffers. A fixture opens one context per test on the devices
+ * that FERRY_DEVICE names. Copies made by the device imitate kernels that access its memory. Other
+ * helpers check how many bytes were transferred.
  */
 
 #include <setjmp.h>
@@ -41,13 +41,14 @@
 
 typedef struct fixture {
     ferry_context *context;
-    int places;           /* devices; their places are 1..places */
-    bool coherent;        /* the devices share the host's memory */
-    bool takes_pageable;  /* whether long copies of pageable memory are not staged */
+    int places;    /* devices; their places are 1..places */
+    bool coherent; /* whether the devices share the host's memory */
+    /* Whether the device copies long pageable memory directly, without the staging ring. */
+    bool takes_pageable;
     ferry_stream *stream; /* the default stream of place 1 */
-    unsigned errors;      /* number of logged errors that the test has not taken yet; teardown fails
-                             unless it is 0 */
-    char message[512];    /* the last error message */
+    /* Number of logged errors that the test has not checked yet; teardown fails unless it is 0. */
+    unsigned errors;
+    char message[512]; /* the last error message */
     size_t traces;
     ferry_trace trace; /* copy of the last reported transfer, including its strings */
     char trace_buffer[64], trace_reason[64];
@@ -56,11 +57,12 @@ typedef struct fixture {
     uint64_t seed;
 } fixture;
 
-/* Setup and teardown of one test, whose state is a fixture. Teardown checks that nothing is left
- * behind. */
+/* Set up and tear down one test, whose state is a fixture. Teardown checks that no memory, handle
+ * or unexpected error is left behind. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-/* Opens a fixture with the given options. The function sets `devices` and the callbacks itself. */
+/* Opens a fixture with the given options. fixture_open() itself sets `devices` and the
+ * callbacks. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
 /* Waits for all work and frees the fixture's pinned memory. This is the first half of
@@ -99,8 +101,9 @@ ferry_buffer_info info_of(ferry_buffer *buffer);
 ferry_buffer *make_ints(fixture *f, size_t count);
 /* Creates a buffer whose element i is i + `first`, written at the host. */
 ferry_buffer *make_counting(fixture *f, size_t count, int first);
-/* Creates 3 * `left_count` buffers of `count` elements and writes them at place 1. Destroys all but
- * every third one. Element j of left[i] is 3 * i + j. */
+/* Creates 3 * `left_count` buffers of `count` elements and writes them at place 1. Then destroys
+ * all but every third buffer, and returns the remaining ones in `left`. Element j of left[i] is 3 *
+ * i + j. */
 void make_sparse(fixture *f, size_t count, ferry_buffer **left, size_t left_count);
 /* Destroys the buffers in the order of the arguments: DESTROY_BUFFERS(&x, &y). */
 #define DESTROY_BUFFERS(...) destroy_buffers((ferry_buffer **const[]){__VA_ARGS__, NULL})
@@ -110,19 +113,21 @@ void destroy_buffers(ferry_buffer **const *buffers);
  * default stream of that place. */
 void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
-/* Opens a scope and closes it at once. It transfers bytes and changes the valid map just as a real
- * use would. */
+/* Opens a scope and closes it at once. This transfers bytes and changes the valid map just as a
+ * real use would. */
 void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
            size_t count);
 
-/* Sets element i of the handle to i + `first`, for each i in the range, through an OVERWRITE scope
- * at the place. */
+/* Opens an OVERWRITE scope on a range of the buffer at the place, and sets each element i in the
+ * range to i + `first`. */
 void write_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                     int first);
-/* Adds `amount` to each element through an UPDATE scope at the place. */
+/* Opens an UPDATE scope on a range of the buffer at the place, and adds `amount` to each element in
+ * the range. */
 void add_to(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count, int amount);
-/* Both check a range through a READ scope at the place: that element i of the handle is i +
- * `first`, or that all elements are one constant. */
+/* Both functions read a range of the buffer through a READ scope at the place. expect_counting()
+ * checks that element i is i + `first`. expect_constant() checks that every element equals
+ * `value`. */
 void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                      int first);
 void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
@@ -132,7 +137,8 @@ void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset,
 
 void device_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void device_read(fixture *f, int place, void *target, const void *source, size_t bytes);
-/* Same as device_write() and device_read(), but at any place. At the host they call memcpy(). */
+/* place_write() and place_read() copy to and from the memory of any place. At the host they call
+ * memcpy(), elsewhere device_write() and device_read(). */
 void place_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void place_read(fixture *f, int place, void *target, const void *source, size_t bytes);
 void *device_alloc(fixture *f, int place, size_t bytes);
@@ -146,12 +152,13 @@ ferry_transfer_stats moved(fixture *f);
 /* Returns the counters of staged transfers. */
 struct ferryi_staging_stats staging_of(fixture *f);
 /*
- * Checks that exactly these numbers of bytes were copied to and from devices since `before`. On
- * devices that share the host's memory, it checks that no bytes were copied.
+ * Checks that exactly `upload` bytes were copied to devices and `download` bytes from devices since
+ * `before`. On devices that share the host's memory, it checks that no bytes were copied.
  */
 void expect_moved(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
                   uint64_t download);
-/* Checks the number of copies since `before`. All chunks of a staged copy count as one copy. */
+/* Checks that exactly `upload` copies to devices and `download` copies from devices were made since
+ * `before`. All chunks of a staged copy count as one copy. */
 void expect_copies(fixture *f, const ferry_transfer_stats *before, uint64_t upload,
                    uint64_t download);
 uint64_t crossing(const ferry_transfer_stats *stats);

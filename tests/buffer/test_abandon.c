@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests ferry_buffer_abandon(), for wraps whose memory is gone, and ferry_wrap_options.release_on,
- * for owners that reuse the memory in stream order. Memory that Ferry must not touch is protected,
- * so an access to it crashes the test.
+ * Tests two features of wraps. ferry_buffer_abandon() ends a wrap whose memory is gone.
+ * ferry_wrap_options.release_on is for owners that reuse the memory in stream order. Memory that
+ * Ferry must not touch is protected, so an access to it crashes the test.
  */
 #include "tests/buffer/work.h"
 
@@ -83,8 +83,8 @@ use_host(fixture *f, ferry_buffer *b)
     add_to(f, b, 0, 0, FERRY_REST, 1);
 }
 
-/* Makes the wrapped memory stale while the device has a replica. The next use of the bytes at the
- * host would have to copy some into the wrapped memory. */
+/* Makes the wrapped memory stale while the device has a replica. A later use at the host would have
+ * to copy bytes into the wrapped memory. */
 static void
 use_invalidate(fixture *f, ferry_buffer *b)
 {
@@ -95,8 +95,8 @@ use_invalidate(fixture *f, ferry_buffer *b)
 static void (*const uses[])(fixture *, ferry_buffer *) = {
     use_nothing, use_at_device, use_parts_at_device, use_discard, use_host, use_invalidate};
 
-/* On devices that share the host's memory, waits for all work, because it uses the wrapped
- * memory. */
+/* Waits for all work on devices that share the host's memory, because that work uses the wrapped
+ * memory directly. */
 static void
 finish(fixture *f)
 {
@@ -132,7 +132,8 @@ test_host_memory_may_be_gone(void **state)
     }
 }
 
-/* Buffers of the typed API, read-only wraps and wraps without options can be abandoned. */
+/* Checks that wraps of the typed API, read-only wraps and wraps without options can be
+ * abandoned. */
 static void
 test_typed_and_read_only_wraps_are_abandoned(void **state)
 {
@@ -152,13 +153,14 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     OK(ferry_buffer_abandon(&b));
     assert_null(b);
     assert_int_equal(munmap(memory, BYTES), 0);
-    /* A wrap of zero bytes may have the address NULL. It can be abandoned like others. */
+    /* A wrap of zero bytes may have the address NULL, and can be abandoned like any other wrap. */
     OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, NULL, &b));
     OK(ferry_buffer_abandon(&b));
 }
 
-/* Wrapped device memory may be freed before the abandon. Newer bytes on the host are lost. Ferry
- * does not try to copy them into the freed memory, since such a copy would fail and be logged. */
+/* A program may free wrapped device memory before it abandons the wrap. Newer bytes on the host are
+ * then lost. Ferry must not copy them into the freed memory: such a copy would fail and be
+ * logged. */
 static void
 test_device_memory_may_be_gone(void **state)
 {
@@ -218,7 +220,7 @@ test_registered_memory_may_be_gone(void **state)
     }
 }
 
-/* When a wrap ends, bytes that were discarded are written to its memory as zeros. */
+/* Checks that unwrap and destroy write discarded bytes to the wrapped memory as zeros. */
 static void
 test_the_end_of_a_wrap_writes_what_was_discarded(void **state)
 {
@@ -283,15 +285,16 @@ test_abandon_is_refused(void **state)
     assert_non_null(strstr(ferry_last_error(), "the test"));
     ferry_lease_destroy(&lease);
     assert_int_equal(release.calls, 0);
-    /* The buffer is still a wrap, and unwrapping it still copies newer bytes back. */
+    /* After each refused abandon, the buffer is still a wrap. Unwrapping it still copies newer
+     * bytes back. */
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     OK(ferry_buffer_unwrap((ferry_buffer_destroy(&view), &b), NULL));
     assert_int_equal(release.calls, 1);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], i + 10);
 
-    /* The last handle may be a view. Destroying a handle that is not the last one does not touch
-     * the memory. */
+    /* A wrap may be abandoned through a view if that view is its last handle. Destroying an earlier
+     * handle does not touch the memory. */
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
     add_to(f, b, 1, 0, FERRY_REST, 10);
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
@@ -348,8 +351,8 @@ let_go_on(void *user)
     return NULL;
 }
 
-/* An asynchronous call reads the memory on a worker thread. Abandon waits until that call has
- * ended. */
+/* An asynchronous copy reads the wrapped memory on a worker thread. ferry_buffer_abandon() must
+ * wait until that copy has ended. */
 static void
 test_abandon_waits_for_calls(void **state)
 {
@@ -376,13 +379,14 @@ test_abandon_waits_for_calls(void **state)
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(to[i], i);
     OK(ferry_event_synchronize(
-        event)); /* the event is reached shortly after the call's last use of the memory */
+        event)); /* reached only shortly after the copy's last use of the memory, so wait for it */
     ferry_event_destroy(&event);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(munmap(memory, BYTES), 0);
 }
 
-/* Abandon waits for queued work that still uses the memory, and only then calls on_release. */
+/* ferry_buffer_abandon() waits for queued work that still uses the memory. Only then does it call
+ * on_release. */
 static void
 test_abandon_waits_for_queued_work(void **state)
 {
@@ -457,7 +461,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
         assert_ptr_equal(release.memory, memory);
         if (runs_apart(f) || is_lazy(f))
             assert_int_equal(release.done, before);
-        /* Stands for the owner's allocator, which reuses the memory for work on that stream. */
+        /* Imitates the owner's allocator, which reuses the memory for work on the release_on
+         * stream. */
         queue_fill(f, release_on, memory, 9, COUNT);
         if (runs_apart(f))
             work_gate(true);
@@ -475,8 +480,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
     work_close(&w);
 }
 
-/* Newer bytes are copied back into the memory before on_release is called. With release_on, they
- * are copied back before any work that is queued on that stream afterwards. */
+/* Newer bytes are copied back into the memory before on_release is called. If release_on is set,
+ * work queued on that stream afterwards runs after the copy. */
 static void
 test_newer_bytes_come_back_before_the_release(void **state)
 {
@@ -512,8 +517,8 @@ test_newer_bytes_come_back_before_the_release(void **state)
     }
 }
 
-/* A wrap keeps its release_on stream alive, even if it has no on_release callback. A stream of a
- * different context is refused. */
+/* A wrap keeps its release_on stream alive, even without an on_release callback. A wrap with a
+ * release_on stream of a different context is refused. */
 static void
 test_the_wrap_keeps_the_stream(void **state)
 {
@@ -541,7 +546,7 @@ test_the_wrap_keeps_the_stream(void **state)
         if (i != ABANDON)
             assert_int_equal(memory[7], 7 + i);
     }
-    /* A wrap that outlives its context still keeps its stream alive. */
+    /* A wrap that outlives its context still keeps its release_on stream alive. */
     struct release release = {0};
     OK(ferry_context_create(NULL, &other));
     ferry_stream *release_on;

@@ -25,8 +25,8 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* The source and the target of an asynchronous copy may be accessed again when its event is
- * reached. */
+/* When the event of an asynchronous copy is reached, the source and the target of the copy may be
+ * accessed again. */
 static void
 test_memory_may_be_touched_after_the_event(void **state)
 {
@@ -97,8 +97,8 @@ test_scopes_wait_for_calls_in_flight(void **state)
     free(values);
 }
 
-/* A cancelled call reports FERRY_ERROR_CANCELLED. Afterwards the valid map still describes each
- * replica correctly. */
+/* After an asynchronous call was cancelled, its event reports FERRY_ERROR_CANCELLED. The valid map
+ * still describes each replica correctly. */
 static void
 test_cancelled_calls_leave_the_map_truthful(void **state)
 {
@@ -135,8 +135,8 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
     free(got);
 }
 
-/* A stream that waits for the event of a copy sees the copied bytes, even if the stream belongs to
- * a different place. */
+/* A stream that waits for the event of a copy sees the copied bytes, even if the stream and the
+ * copy are at different places. */
 static void
 test_streams_wait_for_the_event_of_a_copy(void **state)
 {
@@ -201,8 +201,8 @@ hold_way(const ferry_trace *trace, void *user)
     wait_until(&gate->open);
 }
 
-/* Each direction of a device has a separate worker thread, so an upload does not wait for a
- * download. */
+/* Uploads and downloads of a device run on separate worker threads, so an upload does not wait for
+ * a download. */
 static void
 test_an_upload_does_not_wait_behind_a_download(void **state)
 {
@@ -267,8 +267,8 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
 
 /* -- syncs -- */
 
-/* If options->event is set, a sync returns at once, and its event reports when the sync has
- * ended. */
+/* If options->event is set, ferry_buffer_sync_to() returns at once. The event is reached when the
+ * sync has ended. */
 static void
 test_a_sync_is_followed_by_its_event(void **state)
 {
@@ -307,7 +307,7 @@ stop_at_once(size_t done, size_t total, void *user)
     return false;
 }
 
-/* A sync with an event can be stopped by keep_going and by ferry_event_cancel(). The replicas are
+/* An asynchronous sync can be cancelled by keep_going and by ferry_event_cancel(). The replicas are
  * then unchanged. */
 static void
 test_a_sync_with_an_event_is_stopped(void **state)
@@ -333,8 +333,8 @@ test_a_sync_with_an_event_is_stopped(void **state)
 
 /* -- progress -- */
 
-/* Queries the progress until the call has ended. Checks that the progress never decreases, that the
- * total stays the same, and that the progress ends at the total. */
+/* Queries an event's progress until its call has ended. Checks that the progress never decreases,
+ * that the total stays the same, and that the progress ends at the total. */
 static void
 expect_progress(ferry_event *event, size_t total)
 {
@@ -351,8 +351,8 @@ expect_progress(ferry_event *event, size_t total)
     ferry_event_destroy(&event);
 }
 
-/* The progress of every asynchronous call never decreases and ends at the total. A recorded event
- * reports 0 of 0 bytes, and so does a call with nothing to do. */
+/* The progress of each kind of asynchronous call never decreases and ends at the total. Recorded
+ * events and calls with nothing to do report 0 of 0 bytes. */
 static void
 test_progress_of_every_call(void **state)
 {
@@ -398,8 +398,8 @@ struct pause {
     size_t bytes;
 };
 
-/* Blocks the thread that makes the first transfer after `held` was armed. The thread blocks right
- * after that transfer. */
+/* Blocks the thread that makes the first transfer after `held` was armed. The thread stays blocked
+ * right after that transfer. */
 static void
 hold_first(const ferry_trace *trace, void *user)
 {
@@ -411,8 +411,8 @@ hold_first(const ferry_trace *trace, void *user)
     wait_until(&pause->open);
 }
 
-/* Progress is reported while a call runs. One half of the range is current on the host, the other
- * half on the device, so half of the bytes have arrived after the first transfer. */
+/* Progress is reported while a call still runs. Half of the range is current on the host and half
+ * on the device. So half of the bytes have arrived after the first transfer. */
 static void
 test_progress_is_that_of_the_moment(void **state)
 {
@@ -448,8 +448,8 @@ note_error(ferry_log_level level, const char *message, void *user)
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* A failure is reported by the event, or logged if there is no event. The copy fails because it
- * needs more memory than the device has. */
+/* The failure of an asynchronous copy is reported by its event, or logged if it has no event. The
+ * copy in this test fails because it needs more memory than the device has. */
 static void
 test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
 {
@@ -479,8 +479,8 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
     free(values);
 }
 
-/* A prefetch is only a hint. If the device has no memory for it, it copies nothing, and that is not
- * an error. */
+/* A prefetch is only a hint. If the device has no memory for the bytes, the prefetch copies nothing
+ * and still succeeds. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {

@@ -12,8 +12,8 @@
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
-/* Returns whether the driver refuses batches, or registered memory in them. The library then copies
- * by other calls, with the same result. */
+/* Returns whether the fake driver refuses batches, or registered memory in batches. The library
+ * then makes the same copies by other driver calls. */
 static bool
 driver_is_strict(void)
 {
@@ -32,7 +32,7 @@ make_batch(void)
 
 /* -- random batches against plain arrays ------------------------------------------------------- */
 
-/* Buffers, memory of the caller, and the values that both must hold. */
+/* Buffers, arrays of the caller, and a model of the values that each of them must contain. */
 struct arena {
     ferry_buffer *buffers[BUFFERS];
     int32_t model[BUFFERS + MEMORIES][COUNT];
@@ -61,8 +61,8 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
     }
 }
 
-/* Adds one random copy to the batch and makes the same copy in the model. Sources and targets are
- * numbered: first the buffers, then the arrays of the caller. */
+/* Adds one random copy to the batch and makes the same copy in the model. Indices of sources and
+ * targets count the buffers first, then the caller's arrays. */
 static void
 add_random(copy_list *batch, struct arena *arena, uint64_t *seed, size_t largest)
 {
@@ -106,8 +106,8 @@ check_arena(fixture *f, struct arena *arena)
                      m);
 }
 
-/* Any batch, even one of overlapping copies, has the same result as its copies made one by one in
- * order. */
+/* Checks that any batch, even one of overlapping copies, has the same result as its copies made one
+ * by one in order. */
 static void
 test_a_batch_equals_its_copies_one_by_one(void **state)
 {
@@ -140,8 +140,8 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
 
 /* -- submissions ------------------------------------------------------------------------------- */
 
-/* Returns entry i of a permutation of 0 ... count - 1 in which consecutive entries are not
- * neighbours. */
+/* Returns entry i of a permutation of 0 ... count - 1. Consecutive entries of the permutation are
+ * never neighbouring numbers. */
 static size_t
 scattered(size_t i, size_t count)
 {
@@ -180,7 +180,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
             bool crosses = place > 0 && !f->coherent;
             assert_int_equal(is[i].copies - was[i].copies, crosses);
             assert_int_equal(is[i].bytes - was[i].bytes, crosses ? 3 * RANGES * 4 : 0);
-            /* There are far fewer driver calls than ranges. */
+            /* Checks that far fewer driver calls than ranges were made. */
             assert_true(driver_is_strict() || after.device_calls - before.device_calls < 100);
         }
         for (int i = 0; i < 4 * RANGES; i++)
@@ -239,8 +239,8 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     OK(copy_list_from(batch, b, INT, 1000, second, 5)); /* level 0, disjoint */
     OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
     OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
-    OK(copy_list_from(batch, b, INT, 2000, between,
-                      10)); /* level 3: reads the caller's memory that level 2 wrote */
+    /* Belongs to level 3, because it reads the caller's memory that level 2 wrote. */
+    OK(copy_list_from(batch, b, INT, 2000, between, 10));
     ferry_transfer_stats before = moved(f), after;
     OK(copy_list_submit(batch, NULL));
     after = moved(f);
@@ -264,7 +264,8 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
         write_counting(f, b, place, 0, FERRY_REST, 0);
         copy_list *batch = make_batch();
         OK(copy_list_copy(batch, b, INT, 100, b, 0, 1000));
-        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10)); /* onto itself: copies nothing */
+        /* A copy of a range onto itself copies nothing. */
+        OK(copy_list_copy(batch, b, INT, 50, b, 50, 10));
         OK(copy_list_submit(batch, NULL));
         expect_counting(f, b, place, 0, 100, 0);
         expect_counting(f, b, place, 100, 1000, -100);
@@ -274,8 +275,8 @@ test_one_copy_inside_a_buffer_may_overlap_itself(void **state)
     }
 }
 
-/* Writing over a device's dirty replica does not fetch its bytes first. Ranges outside the batch
- * are not copied. */
+/* A batch that overwrites a device's dirty replica does not fetch the old bytes first. Ranges
+ * outside the batch are not copied. */
 static void
 test_a_batch_moves_exactly_its_ranges(void **state)
 {
@@ -297,8 +298,8 @@ test_a_batch_moves_exactly_its_ranges(void **state)
 
 /* -- conflicts --------------------------------------------------------------------------------- */
 
-/* A batch conflicts with a scope only if the scope overlaps a range of the batch's copies.
- * Conflicts are found before any byte is copied. */
+/* A batch conflicts with a scope only if the scope overlaps a range of one of its copies. Conflicts
+ * are found before any byte is copied. */
 static void
 test_a_batch_conflicts_on_its_ranges_only(void **state)
 {
@@ -336,7 +337,8 @@ struct crossing_threads {
     int which;
 };
 
-/* Copies the even ranges of one buffer to the odd ranges of the other, or the reverse. */
+/* Repeatedly submits a batch that copies the even ranges of one buffer to the odd ranges of the
+ * other, or the reverse. */
 static void
 cross(void *argument)
 {
@@ -383,8 +385,8 @@ test_batches_of_several_threads_come_to_an_end(void **state)
 
 /* -- asynchronously ---------------------------------------------------------------------------- */
 
-/* Asynchronous batches take effect in the order of submission, and write buffers at the place of
- * their stream. */
+/* Asynchronous batches take effect in the order of submission. They write buffers at the place of
+ * the stream that the options name. */
 static void
 test_async_batches_keep_the_order_of_submission(void **state)
 {
@@ -420,8 +422,8 @@ test_async_batches_keep_the_order_of_submission(void **state)
     }
 }
 
-/* A cancelled batch reports FERRY_ERROR_CANCELLED. Afterwards the valid map still describes each
- * replica correctly. */
+/* After a batch was cancelled, its event reports FERRY_ERROR_CANCELLED. The valid map still
+ * describes each replica correctly. */
 static void
 test_a_cancelled_batch_leaves_the_map_truthful(void **state)
 {
@@ -455,8 +457,8 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
 
 /* -- the list ---------------------------------------------------------------------------------- */
 
-/* A batch keeps its buffers alive until it is cleared. It keeps its copies after a submission, so
- * that it can be submitted again. */
+/* A batch keeps its buffers alive until it is cleared. After a submission, the batch still has its
+ * copies and can be submitted again. */
 static void
 test_a_batch_keeps_its_buffers_and_its_copies(void **state)
 {
@@ -487,7 +489,7 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     copy_list_destroy(&batch);
 }
 
-/* A batch fails before any byte is copied if its total number of bytes overflows size_t. */
+/* A batch whose total number of bytes overflows size_t fails before any byte is copied. */
 static void
 test_a_batch_of_more_bytes_than_a_size(void **state)
 {
@@ -509,8 +511,8 @@ test_a_batch_of_more_bytes_than_a_size(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Checks that a batch is refused if one of its regions is wrong, with and without an event, and
- * that it copies nothing. */
+/* Checks that a batch with one invalid region is refused, with and without an event, and that it
+ * copies nothing. */
 static void
 refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
 {
@@ -563,8 +565,8 @@ test_every_region_is_checked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A batch that writes to a read-only wrap is refused. The memory of a writable wrap may be a
- * target. */
+/* A batch that writes to a read-only wrap is refused. A writable wrap may be the target of a
+ * batch. */
 static void
 test_wrapped_memory_in_a_batch(void **state)
 {
@@ -586,8 +588,7 @@ test_wrapped_memory_in_a_batch(void **state)
     ferry_buffer_destroy(&constant);
 }
 
-/* Bytes that were never written are read by a batch as zeros, and are written to its targets as
- * zeros. */
+/* A batch reads bytes that were never written as zeros, and writes zeros to its targets. */
 static void
 test_unwritten_bytes_are_copied_as_zeros(void **state)
 {
@@ -612,8 +613,8 @@ test_unwritten_bytes_are_copied_as_zeros(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Copies larger than a staging chunk arrive intact in pageable and in pinned replicas, and so do
- * copies with odd sizes and addresses. */
+/* Copies larger than a staging chunk arrive intact in pageable and in pinned replicas. Copies with
+ * odd sizes and addresses arrive intact, too. */
 static void
 test_pieces_of_every_size_arrive(void **state)
 {
@@ -655,8 +656,8 @@ test_pieces_of_every_size_arrive(void **state)
     }
 }
 
-/* Memory that the program registered is copied without staging. The program may reuse it as soon as
- * the batch has ended. */
+/* Memory that the program registered is copied without staging. The program may reuse the memory as
+ * soon as the batch has ended. */
 static void
 test_registered_memory_goes_straight(void **state)
 {
@@ -689,7 +690,7 @@ test_registered_memory_goes_straight(void **state)
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);
     /* If one copy uses memory that is not registered, the whole batch is staged, because the driver
-     * cannot read such memory directly. */
+     * cannot access that memory directly. */
     OK(copy_list_from(in, b, INT, COUNT - 10, elsewhere, 10));
     OK(copy_list_submit(in, NULL));
     after = moved(f);
@@ -710,7 +711,7 @@ struct scatter_entry {
     uint64_t bytes;
 };
 
-/* Does the work of the library's scatter kernel on the host. */
+/* Makes the copies of the library's scatter kernel on the host. */
 static void
 scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -720,8 +721,8 @@ scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
         memcpy(entries[i].target, entries[i].source, entries[i].bytes);
 }
 
-/* Adds ranges of different lengths at different distances, which no two-dimensional copy can
- * describe. */
+/* Adds ranges of different lengths at different distances to the batch. No two-dimensional copy can
+ * describe such ranges. */
 static size_t
 add_irregular(copy_list *batch, ferry_buffer *b, int32_t *memory, bool up)
 {
@@ -745,8 +746,8 @@ copies_one_by_one(const struct fakecuda *fake)
 
 enum { PAGES_OF_INTS = (COUNT + 1023) / 1024 * 1024 };
 
-/* Ranges of at most 8 KiB are copied by the scatter kernel. Without that kernel, they are copied by
- * one batched driver call if there is one, otherwise one by one. */
+/* Ranges of at most 8 KiB are copied by the scatter kernel. If that kernel is unavailable, they are
+ * copied by one batched driver call. Drivers without batched calls copy them one by one. */
 static void
 test_the_driver_is_asked_once(void **state)
 {
@@ -762,13 +763,15 @@ test_the_driver_is_asked_once(void **state)
         static _Alignas(4096) int32_t values[PAGES_OF_INTS], got[PAGES_OF_INTS];
         fixture f;
         fixture_open(&f, NULL);
-        if (round ==
-            2) { /* page-locked memory is not staged, so only the kernel's table uses a chunk */
+        /* Page-locked memory is not staged, so only the scatter kernel's table takes a staging
+         * chunk. */
+        if (round == 2) {
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        if (round == 1) /* the driver refuses launches of the kernel before this round, and accepts
-                           them from it on */
+        /* Until this round the driver refuses to launch the kernel; from now on it accepts
+         * launches. */
+        if (round == 1)
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});
         ferry_buffer *b = make_ints(&f, COUNT);
@@ -783,7 +786,8 @@ test_the_driver_is_asked_once(void **state)
             uint64_t singles = copies_one_by_one(&fake);
             OK(copy_list_submit(batch, NULL));
             assert_int_equal(fake.fakecuda_calls_of(batched) - batches, !is_old && round == 0);
-            /* After the driver has refused a launch, the library does not try a launch again. */
+            /* After the driver has refused one launch of the scatter kernel, the library does not
+             * try to launch the kernel again. */
             assert_int_equal(fake.fakecuda_calls_of("cuLaunchKernel") - launches, round >= 1 || up);
             assert_int_equal(copies_one_by_one(&fake) - singles, is_old && round == 0 ? ranges : 0);
             copy_list_destroy(&batch);

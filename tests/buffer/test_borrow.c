@@ -117,7 +117,8 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
-    /* Invalidating the wrapped memory is refused, because the next use would write to it. */
+    /* Invalidating the host's bytes of a read-only wrap is refused, because the next use at the
+     * host would have to write to the wrapped memory. */
     FAILS(refused, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
     FAILS(refused, ferry_buffer_invalidate(view, 0, 1, 0));
     assert_true(ferry_buffer_is_current(b, 0));
@@ -129,8 +130,8 @@ test_read_only_wraps_refuse_writes(void **state)
     OK(ferry_buffer_unwrap(&b, NULL));
 }
 
-/* A wrap whose memory has a larger alignment than necessary does not allocate memory with that
- * alignment at other places. Views may rely only on the alignment that every replica has. */
+/* The memory of a wrap may have a larger alignment than its elements need. Replicas at other places
+ * do not have this larger alignment. So views may rely only on the alignment of all replicas. */
 static void
 test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
 {
@@ -194,8 +195,8 @@ test_unwrap_needs_the_only_handle(void **state)
     ferry_buffer_destroy(&plain);
 }
 
-/* A program may write to wrapped memory directly: it calls sync_to, writes, and calls
- * mark_dirty. */
+/* A program may write to wrapped memory directly if it calls sync_to before the write and
+ * mark_dirty after it. */
 static void
 test_outside_writes_are_marked(void **state)
 {
@@ -212,8 +213,8 @@ test_outside_writes_are_marked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* If prefetches and asynchronous calls are still queued when a wrap ends, none of them touches the
- * wrapped memory afterwards. */
+/* Prefetches and asynchronous calls may still be queued when a wrap ends. None of them touches the
+ * wrapped memory after the end of the wrap. */
 static void
 test_queued_calls_end_before_the_wrap(void **state)
 {

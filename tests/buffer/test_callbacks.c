@@ -26,15 +26,20 @@
 /* Which calls a callback may make. */
 enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 
-/* Classes of public functions, grouped by which callbacks refuse them. */
+/* Classes of public functions. The class of a function determines which callbacks may call it. */
 enum class {
-    ASKS,        /* works in every callback */
-    HITS,        /* succeeds if it does not have to wait; otherwise it may be refused */
-    WORKS,       /* refused in callbacks that only ask */
-    WAITS,       /* same as WORKS, but may be refused in callbacks that must not wait */
-    ENDS,        /* returns no status; if refused, like WORKS, it leaves the handle unchanged */
-    ENDS_FREELY, /* same as ENDS, but refused in every callback that must not wait */
-    NEVER        /* refused in every callback */
+    ASKS,  /* works in every callback */
+    HITS,  /* succeeds if it does not have to wait; otherwise it may be refused */
+    WORKS, /* refused in callbacks that only ask */
+    /* Refused in callbacks that only ask; may be refused in callbacks that must not wait. */
+    WAITS,
+    /* Refused in callbacks that only ask; returns no status, so a refused call leaves the handle
+     * unchanged. */
+    ENDS,
+    /* Refused in callbacks that only ask or must not wait; a refused call leaves the handle
+     * unchanged. */
+    ENDS_FREELY,
+    NEVER /* refused in every callback */
 };
 
 struct world {
@@ -43,8 +48,9 @@ struct world {
     ferry_stream *stream;
     ferry_buffer *same, *other; /* the outer call works on `same` */
     ferry_buffer **target;      /* `same` or `other` */
-    ferry_buffer *wrap, *spare; /* wrap: for calls that unwrap; spare: for calls that destroy */
-    ferry_buffer *made;         /* created by the call */
+    /* `wrap` is for calls that unwrap, `spare` for calls that destroy. */
+    ferry_buffer *wrap, *spare;
+    ferry_buffer *made;                               /* created by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
     ferry_lease *lease, *made_lease;                  /* on `spare`, in the cases of leases */
     ferry_stream *own_stream, *made_stream;
@@ -77,7 +83,7 @@ struct entry {
     ferry_status (*call)(struct world *w);
 };
 
-static struct world *world; /* of the running case */
+static struct world *world; /* the world of the running case */
 
 static int memory[COUNT], more[COUNT];
 static char outside[1 << 16];
@@ -99,7 +105,8 @@ static ferry_conversion from_float, from_int;
 #define IMPORT(name, tensor, ...)                                                                  \
     DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__);          \
        if (status != FERRY_OK) exchange_free(made); return status;)
-/* A refused call must not change the handle that it was called to destroy. */
+/* Defines a case that destroys a handle. A refused call must leave the handle unchanged, so the
+ * handle shows whether the call was refused. */
 #define END(name, handle)                                                                          \
     DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
@@ -218,7 +225,8 @@ DO(ferry_kernel_cache_path, char path[4096];
    return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;)
 DO(ferry_conversion_run, int to[4]; float from[4] = {1};
    return ferry_conversion_run(&from_float, to, from, 4, FERRY_CONVERT_SATURATE);)
-/* Retains an additional handle and destroys it, while other handles remain. */
+/* Retains an additional handle and destroys it again, while other handles of the buffer still
+ * exist. */
 DO(ferry_buffer_retain, ferry_buffer *again = ferry_buffer_retain(w->spare);
    ferry_buffer_destroy(&again); return again ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 DO(ferry_context_retain, ferry_context *again = ferry_context_retain(w->context);
@@ -253,7 +261,8 @@ IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context,
 IMPORT(ferry_buffer_import_arrow, exchange_arrow(more, 10), w->context, made, &exchange_int_schema,
        NULL, &w->made)
 
-/* Opens and closes a host lease, which needs no waiting. Only its export can then be refused. */
+/* Opens a host lease, exports it by `call` and destroys it. Opening and closing the lease never
+ * waits, so only the export can be refused. */
 static ferry_status
 export_lease(struct world *w, ferry_status (*call)(ferry_lease *lease))
 {
@@ -628,7 +637,8 @@ static const struct entry entries[] = {
 
 /* -- a world for each case --------------------------------------------------------------------- */
 
-/* Makes the call under test once. Every callback calls this function. */
+/* Makes the call under test at the first invocation of the callback named `callback`. Every
+ * callback calls this function. */
 static void
 call_once(struct world *w, const char *callback)
 {
@@ -782,7 +792,8 @@ static bool
 run_log(struct world *w)
 {
     ferry_pool *pool = w->pool;
-    ferry_pool_destroy(&pool); /* logged as an error, because the context owns the pool */
+    /* The context owns the pool, so this destroy is logged as an error. */
+    ferry_pool_destroy(&pool);
     return true;
 }
 
@@ -938,7 +949,7 @@ run_end(struct world *w)
         w->status = FERRY_OK;
     w->context = NULL;
     w->registered = false;
-    w->error[0] = 0; /* the log reports all live handles, as expected */
+    w->error[0] = 0; /* clears the logged list of live handles, which is expected here */
     w->block = w->made_block = NULL;
     return true;
 }
@@ -970,7 +981,7 @@ on_shortage(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* Replaces `same` by a buffer that does not fit into the device's memory. */
+/* Replaces `same` by a buffer that is too large for the device's memory. */
 static void
 run_short(struct world *w)
 {
@@ -987,9 +998,8 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(), "the callback")); /* the message belongs to the outer call, not
-                                                        to the call inside the callback */
+    /* Checks that the message belongs to the outer call, not to the call inside the callback. */
+    assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
 
@@ -1000,9 +1010,8 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    assert_null(
-        strstr(ferry_last_error(), "the callback")); /* the message belongs to the outer call, not
-                                                        to the call inside the callback */
+    /* Checks that the message belongs to the outer call, not to the call inside the callback. */
+    assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
 
@@ -1118,8 +1127,8 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* Returns whether the call destroys the buffer that the outer call uses, or the chunk that was
- * passed to `work`. Neither can be destroyed while the outer call runs. */
+/* Returns whether the call under test would destroy the buffer of the outer call, or the chunk that
+ * was passed to `work`. Neither can be destroyed while the outer call runs. */
 static bool
 is_in_use(const struct world *w)
 {
@@ -1163,8 +1172,9 @@ too_long(int signal)
     _exit(1);
 }
 
-/* Returns whether the callback may make the call. A host function may destroy the context only if
- * no other thread is inside a call on it, which test_owners.c tests. */
+/* Returns whether the test may make this call in this callback. A host function may destroy the
+ * context only if no other thread is inside a call on the context. test_owners.c tests that
+ * case. */
 static bool
 ends_elsewhere(const struct callback *callback, const struct entry *entry, uint64_t capabilities)
 {
@@ -1183,7 +1193,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     w.callback = callback;
     w.entry = entry;
     void *pointer;
-    /* A lease keeps its context alive, so cases that destroy the context do not open one. */
+    /* A lease keeps its context alive, so cases that destroy the context do not open a lease. */
     if (strncmp(entry->name, "ferry_lease", 11) == 0 && callback->level != CLOSING)
         OK(ferry_lease_open(w.spare, FLOAT, &(ferry_lease_options){.access = FERRY_READ}, &w.lease,
                             &pointer));
@@ -1194,7 +1204,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     if (there && !is_as_documented(&w))
         fail_msg("%s on the %s buffer inside %s: %s, \"%s\"", entry->name, same ? "same" : "other",
                  callback->name, ferry_status_name(w.status), w.message);
-    /* The library must still work after the outer call. */
+    /* Checks that the library still works after the outer call. */
     if (w.context && w.other)
         OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
     world_close(&w);
@@ -1203,8 +1213,8 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
     alarm(0);
 }
 
-/* Sanitized builds take ten times as long, so there each callback tries only every fourth function.
- * Consecutive callbacks try different functions. */
+/* Sanitized builds take ten times as long. There each callback tries only every fourth function,
+ * and consecutive callbacks try different functions. */
 static void
 try_callback(void **state)
 {

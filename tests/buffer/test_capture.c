@@ -45,8 +45,8 @@ test_wrapping_twice_is_one_stream(void **state)
     ferry_stream_destroy(&a);
     assert_ptr_equal(ferry_stream_native(b), native);
     ferry_stream_destroy(&b);
-    /* NULL and 1 both mean the default stream. Destroying a handle to it does not destroy the
-     * stream. */
+    /* A wrap of NULL and a wrap of 1 both mean the default stream. Destroying such a wrap does not
+     * destroy the default stream. */
     a = wrap_stream(f, NULL);
     b = wrap_stream(f, (void *)1);
     assert_ptr_equal(a, f->stream);
@@ -59,8 +59,8 @@ test_wrapping_twice_is_one_stream(void **state)
     OK(device_of(f, 1)->ops->stream_destroy(device_of(f, 1), native));
 }
 
-/* A native stream may be destroyed right after its wrap was destroyed. A later stream may have the
- * same address. */
+/* A program may destroy a native stream right after it destroyed the stream's wrap. A later native
+ * stream may have the same address. */
 static void
 test_native_streams_come_and_go(void **state)
 {
@@ -131,8 +131,8 @@ in_thread(void *(*run)(void *), struct hop *hop)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* A single handle of the per-thread stream means a different stream in each thread. Each of these
- * streams waits for what another one wrote. */
+/* A single handle of the per-thread stream means a different stream in each thread. Each thread's
+ * stream waits for the writes of the other threads' streams. */
 static void
 test_per_thread_streams_are_several(void **state)
 {
@@ -222,8 +222,8 @@ end(ferry_stream *stream)
     return nodes;
 }
 
-/* If the driver cannot report whether a stream is being captured, closing a scope fails. It still
- * waits for queued work. */
+/* If the driver cannot report whether a stream is being captured, closing a scope fails. The failed
+ * close still waits for queued work. */
 static void
 test_a_driver_that_does_not_tell(void **state)
 {
@@ -295,7 +295,7 @@ test_capture_refuses_and_stays_valid(void **state)
     check_capture(f, RELAXED);
 }
 
-/* Tries imports while the stream `captured` is being captured. */
+/* Makes imports of every kind while the stream `captured` is being captured. */
 static void
 try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *event, void *memory)
 {
@@ -325,8 +325,8 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
     exchange_free(tensor);
 }
 
-/* Imports and exports are refused if they would wait for a captured stream, or make it wait. The
- * capture stays valid. */
+/* Imports and exports are refused if they would wait for a captured stream, or would make a
+ * captured stream wait. The capture stays valid. */
 static void
 test_exchange_in_a_capture(void **state)
 {
@@ -353,7 +353,7 @@ test_exchange_in_a_capture(void **state)
                         &pointer));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_lease_export_arrow(lease, &array, &schema));
     assert_non_null(strstr(ferry_last_error(), "captured"));
-    /* A DLPack export is ordered on the lease's stream, so it does not have to wait. */
+    /* A DLPack export is ordered on the lease's stream, so the export does not have to wait. */
     OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
     tensor->deleter(tensor);
     assert_int_equal(end(a), 0);
@@ -368,8 +368,9 @@ test_exchange_in_a_capture(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* A graph may contain the address of a pinned replica. The program must pin the replica and flush
- * the stream before the capture, and must mark the buffer dirty after each launch. */
+/* A captured graph may contain the address of a pinned replica. The program pins the replica and
+ * flushes the stream before the capture. It marks the buffer dirty after each launch of the
+ * graph. */
 static void
 test_graphs_use_pinned_copies(void **state)
 {
@@ -390,7 +391,8 @@ test_graphs_use_pinned_copies(void **state)
         OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
         copy_on(f, b, y, 0, x, 0, COUNT);
         expect_all(y, i);
-        /* The copy must have read the bytes before the graph is launched again. */
+        /* Waits until the copy has read the bytes, because the next launch of the graph overwrites
+         * them. */
         OK(ferry_buffer_wait_idle(x, 1));
     }
     OK(ferry_buffer_release(x, 1));

@@ -15,8 +15,8 @@
 #include "tests/support/fault.h"
 
 /* Copies into a buffer at any place convert double to float, rounding to nearest even. Conversions
- * of floats to bytes round and clamp to 0..255. NaN becomes 0 as an integer. Integers and
- * infinities saturate. */
+ * of floats to bytes round, and clamp to 0..255. NaN becomes 0 in integers. Conversions to integers
+ * and of infinities saturate. */
 static void
 test_values_saturate_on_the_way_in(void **state)
 {
@@ -49,15 +49,15 @@ test_values_saturate_on_the_way_in(void **state)
         OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0,
                                         NULL));
         expect_moved(f, &before, place ? sizeof(rounded) : 0,
-                     0); /* the bytes transferred are those of the narrower target type */
+                     0); /* only bytes of the narrower target type are transferred */
         OK(ferry_float_copy_to(r, 0, got_floats, LENGTH(doubles), NULL));
         assert_memory_equal(got_floats, rounded, sizeof(rounded));
         ferry_float_destroy(&r);
     }
 }
 
-/* Copies out of a buffer and from buffer to buffer convert by the same rules, even if they take
- * more than one chunk. */
+/* Copies out of a buffer and between buffers convert by the same rules as copies into a buffer. The
+ * copies in this test take one or several chunks. */
 static void
 test_values_convert_on_the_way_out_and_between_buffers(void **state)
 {
@@ -152,7 +152,7 @@ enum { CROSSING = 1001 };
 static double wide[CROSSING];
 static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
 
-/* Bytes per element that each copy should transfer, for uploads and downloads that convert to a
+/* Number of bytes per element that each copy should transfer. Uploads and downloads convert to a
  * narrower or to a wider type. */
 struct crossings {
     size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
@@ -212,8 +212,9 @@ need_conversions(fixture *f)
         skip();
 }
 
-/* A converting transfer moves the narrower type. An upload converts into the staging chunk if the
- * target is narrower, and on the device if the source is narrower. Downloads do the reverse. */
+/* A converting transfer moves elements of the narrower type. An upload converts into the staging
+ * chunk if the target is narrower, and on the device if the source is narrower. A download converts
+ * on the device if the target is narrower, and on the host if the source is narrower. */
 static void
 test_the_fewest_bytes_cross(void **state)
 {
@@ -238,8 +239,8 @@ test_the_host_converts_for_a_device_that_cannot(void **state)
     }
 }
 
-/* If source and target are on the same device, the conversion runs there. At most the result of a
- * check is transferred. */
+/* If source and target are on the same device, the conversion runs there. Nothing crosses the link,
+ * except the result of a check. */
 static void
 test_buffers_on_a_device_convert_there(void **state)
 {
@@ -333,8 +334,8 @@ byte_of_double(void *target, const void *source, size_t count, ferry_convert_pol
     return FERRY_OK;
 }
 
-/* If the program supplies the conversion function, the values of a device are checked on the host.
- * They are transferred once, and none of them is stored if one is bad. */
+/* If the program supplies the conversion function, the host checks the values of a device. The
+ * values are transferred once. If one value is bad, none is stored. */
 static void
 test_own_functions_check_what_comes_from_a_device(void **state)
 {
@@ -387,7 +388,7 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
-/* Number of calls to the conversion function below that succeed before one fails. */
+/* Number of calls after which the conversion function below fails. */
 static int calls_until_refusal;
 
 static ferry_status
@@ -399,7 +400,7 @@ refuse_at_last(void *target, const void *source, size_t count, ferry_convert_pol
 }
 
 /* If a conversion function fails, the copy stops before the part that failed and returns the
- * function's status. The elements from that part on keep their values. */
+ * function's status. All elements from the failed part to the end keep their values. */
 static void
 test_own_functions_may_refuse(void **state)
 {
@@ -492,7 +493,8 @@ convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t cou
         d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
-/* If allocating scratch memory fails for a different reason, the conversion fails. */
+/* If allocating scratch memory fails with a status other than out of memory, the conversion
+ * fails. */
 static void
 test_scratch_that_fails(void **state)
 {

@@ -104,7 +104,8 @@ test_overlapping_copies_behave_as_memmove(void **state)
     }
 }
 
-/* The bytes that an overlapping copy reads but does not write stay current at all places. */
+/* An overlapping copy reads some bytes that it does not write. These bytes stay current at all
+ * places. */
 static void
 test_overlapping_copies_dirty_only_their_target(void **state)
 {
@@ -139,7 +140,7 @@ test_copy_from_fetches_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy_to of bytes on a device writes them straight into the caller's memory. The device's
+/* A copy_to of bytes on a device copies them directly into the caller's memory. The device's
  * replica stays current. */
 static void
 test_copy_to_changes_no_state(void **state)
@@ -226,8 +227,8 @@ keep_going(size_t done, size_t total, void *user)
 }
 
 /* Checks that progress never decreases and ends at the total, and that the callback can cancel.
- * A cancelled copy or fill leaves each chunk either old or new, and the valid map is correct for
- * it. */
+ * After a cancelled copy or fill, each chunk holds either its old or its new bytes. The valid map
+ * is correct for each chunk. */
 static void
 check_progress(fixture *f)
 {
@@ -269,8 +270,8 @@ check_progress(fixture *f)
     free(values);
 }
 
-/* An overlapping copy reports each byte once, even if it uses intermediate memory. At the host it
- * may report the whole memmove() at once. */
+/* An overlapping copy reports the progress of each byte once, even if it uses intermediate memory.
+ * A copy at the host may report the whole memmove() at once. */
 static void
 test_overlapping_copies_tell_their_progress(void **state)
 {

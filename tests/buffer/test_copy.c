@@ -249,8 +249,8 @@ model_value(const struct world *w, const ferry_copy_region *r, enum mode mode, s
     return mode == OWN ? own(value) : saturated(value);
 }
 
-/* Does to the model what the copy of the region should do. It reads the whole source before it
- * writes to the target. */
+/* Applies the copy of one region to the model. The function reads the whole source before it writes
+ * to the target. */
 static void
 model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool keep_rest)
 {
@@ -277,13 +277,12 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        memset(w->file_model + w->file_bytes, 0,
-               sizeof(w->file_model) -
-                   w->file_bytes); /* bytes cut off read as zero if the file grows again */
+        /* Bytes that were cut off read as zero if the file grows again. */
+        memset(w->file_model + w->file_bytes, 0, sizeof(w->file_model) - w->file_bytes);
     }
 }
 
-/* Replaces a count of 1 row or 1 plane by 0, which means the same. */
+/* Replaces a count of 1 row or 1 plane by 0, because both values mean the same. */
 static void
 leave_ones_out(ferry_copy_region *r)
 {
@@ -356,8 +355,8 @@ test_every_combination(void **state)
     support_seed = 0;
 }
 
-/* Regions of any kind in one list take effect in the order of the array, as if each were copied by
- * a separate call. */
+/* Regions of any kind in one list take effect in the order of the array. The result is the same as
+ * if a separate call had copied each region. */
 static void
 test_lists_of_everything(void **state)
 {
@@ -388,8 +387,8 @@ test_lists_of_everything(void **state)
     support_seed = 0;
 }
 
-/* Asynchronous lists take effect in the order of the calls. Their buffers may be destroyed right
- * after the calls. */
+/* Asynchronous lists take effect in the order of the calls. The buffers of a list may be destroyed
+ * right after its call. */
 static void
 test_lists_in_a_row(void **state)
 {
@@ -518,8 +517,8 @@ expect_text(const char *part)
         fail_msg("\"%s\" does not say \"%s\"", ferry_last_error(), part);
 }
 
-/* Checks that the region is refused when it is copied alone, and as the last of three regions. The
- * other two must not be copied either. */
+/* Checks that the region is refused when it is copied alone, and when it is the last of three
+ * regions. In the second case, the first two regions must not be copied either. */
 static void
 refuses(struct world *w, ferry_status status, ferry_copy_region bad,
         const ferry_copy_options *options, const char *part)
@@ -670,8 +669,8 @@ test_files_that_fail(void **state)
         FAILS(FERRY_ERROR_IO, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
     }
-    /* If a source file is too short for its region, the region's target is unchanged. The regions
-     * before that one are copied. */
+    /* If a source file is too short for its region, the region's target is unchanged. The earlier
+     * regions of the list are copied. */
     ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, w->source_ints, 10),
                                 {.target = {.buffer = w->target},
                                  .source = {.path = w->ints_path, .row_pitch = COUNT},
@@ -731,8 +730,8 @@ test_files_go_in_order(void **state)
 
 /* -- CHECK ------------------------------------------------------------------------------------- */
 
-/* If an element of a region fails the check, that region's target is unchanged. The regions before
- * that one are copied. */
+/* If an element of a region fails the check, that region's target is unchanged. The earlier regions
+ * of the list are copied. */
 static void
 test_check_holds_per_region(void **state)
 {
@@ -769,7 +768,7 @@ test_check_holds_per_region(void **state)
                     }
                 }
                 model_copy(w, &regions[0], SATURATE, false);
-                if (operation == STORE) /* a store cuts the file off at the end of its region */
+                if (operation == STORE) /* a store truncates the file at the end of its region */
                     assert_true(w->file_bytes < 6000);
                 FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_copy(regions, 3, &check));
                 expect_text("copy: region 1: ");
@@ -810,8 +809,8 @@ watch(size_t done, size_t total, void *user)
     return done < p->stop_at;
 }
 
-/* Progress counts the bytes written to the targets of all regions. Its callback can cancel a
- * list. */
+/* Progress counts the bytes written to the targets of all regions. The progress callback can cancel
+ * a list. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -827,7 +826,8 @@ test_progress_and_cancel(void **state)
             mode = (enum mode)random_below(&w->seed, MODES);
             regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
                                        1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
-            /* A copy of a range onto itself would not count as progress, so the test makes none. */
+            /* The test makes no copy of a range onto itself, because such a copy does not count as
+             * progress. */
             if (regions[i].source.buffer == w->target && regions[i].target.buffer == w->target)
                 regions[i].source.buffer = w->ints;
             bytes += regions[i].count * regions[i].rows * regions[i].planes * 4;
@@ -878,8 +878,8 @@ convert_late(void *target, const void *source, size_t count, ferry_convert_polic
     return convert_own(target, source, count, policy);
 }
 
-/* ferry_event_cancel() stops a list between its steps. Targets of regions that were not reached
- * keep their values. */
+/* ferry_event_cancel() stops an asynchronous list between its steps. Targets of regions that were
+ * not copied yet keep their values. */
 static void
 test_an_event_cancels_a_list(void **state)
 {
@@ -914,7 +914,8 @@ test_an_event_cancels_a_list(void **state)
     free_world(w);
 }
 
-/* A list does not wait for later calls. Later calls wait for the whole list. */
+/* An asynchronous list does not wait for calls that were made after it. Conflicting later calls
+ * wait for the whole list. */
 static void
 test_later_calls_wait_for_a_list(void **state)
 {
@@ -938,8 +939,8 @@ test_later_calls_wait_for_a_list(void **state)
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
                                .count = 10};
-        atomic_store(&may_go, true); /* the second call waits for the list, because the list writes
-                                        the call's ranges */
+        /* The second call waits for the list, because both use the same ranges. */
+        atomic_store(&may_go, true);
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);
@@ -957,7 +958,7 @@ test_later_calls_wait_for_a_list(void **state)
 
 /* -- places, counts and shortcuts -------------------------------------------------------------- */
 
-/* A list with a stream writes its buffers at the place of that stream. */
+/* A list whose options name a stream writes its buffers at the place of that stream. */
 static void
 test_the_stream_says_where(void **state)
 {
@@ -1073,7 +1074,7 @@ test_shortcuts(void **state)
     }
 }
 
-/* Independent regions of a list without conversions take one submission. */
+/* Independent regions of a list without conversions are copied in one submission. */
 static void
 test_plain_lists_are_one_submission(void **state)
 {

@@ -7,8 +7,8 @@
 
 #define GIB ((size_t)1 << 30)
 
-/* A new buffer of n elements has count n and n times the element's size in bytes. Its state is
- * UNINITIALIZED, and it has no memory at any place. */
+/* A new buffer of n elements reports the count n, and n times the element's size in bytes. Its
+ * state is UNINITIALIZED, and it has no memory at any place. */
 static void
 test_a_new_buffer_takes_no_memory(void **state)
 {
@@ -32,8 +32,8 @@ test_a_new_buffer_takes_no_memory(void **state)
     assert_null(b);
 }
 
-/* The count is multiplied by the element's size with an overflow check. A buffer above the
- * context's limit is refused, and the message names the limit. */
+/* ferry_buffer_create() checks for overflow when it multiplies the count by the element's size. It
+ * refuses a buffer above the context's limit, and the message contains the limit. */
 static void
 test_counts_are_checked_against_the_limit(void **state)
 {
@@ -52,7 +52,7 @@ test_counts_are_checked_against_the_limit(void **state)
     fixture_close(&f);
 }
 
-/* If the context has no limit, a count is limited by the range of size_t, and an element by 4
+/* Without a limit of the context, the range of size_t limits a count. An element may have at most 4
  * GiB. */
 static void
 test_counts_are_checked_against_sizes(void **state)
@@ -82,8 +82,8 @@ test_counts_are_checked_against_sizes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* If an element needs a larger alignment than replicas have by default, replicas at every place
- * have that alignment. */
+/* An element may need a larger alignment than replicas have by default. Replicas of its buffers
+ * then have the larger alignment at every place. */
 static void
 test_alignment_of_elements_is_kept(void **state)
 {
@@ -105,7 +105,8 @@ test_alignment_of_elements_is_kept(void **state)
         assert_int_equal((uintptr_t)pointer % 2048, 0);
         OK(ferry_buffer_release(b, place));
     }
-    /* A buffer whose element has a smaller alignment is not aligned enough for a view as `wide`. */
+    /* A view as `wide` is refused, because the alignment of this buffer's own element is smaller
+     * than that of `wide`. */
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(small, &wide, 0, 1, &view));
     assert_non_null(strstr(ferry_last_error(), "2048"));
     assert_null(view);
@@ -143,7 +144,8 @@ test_namesakes_are_reported_apart(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A buffer is found by its name among other buffers. The result is an additional handle to it. */
+/* ferry_context_find() finds a buffer by its name among other buffers. The result is an additional
+ * handle to that buffer. */
 static void
 test_buffers_are_found_by_name(void **state)
 {
@@ -283,8 +285,8 @@ test_views_keep_their_base_alive(void **state)
     ferry_buffer_destroy(&nested);
 }
 
-/* Destroying a buffer with an open scope logs an error. Closing the last scope then frees the
- * buffer. */
+/* Destroying a buffer with open scopes logs an error. Closing the last of these scopes then frees
+ * the buffer. */
 static void
 test_destroy_with_an_open_scope_waits_for_it(void **state)
 {
@@ -302,8 +304,8 @@ test_destroy_with_an_open_scope_waits_for_it(void **state)
     assert_null(f->context->stores);
 }
 
-/* The host address is stable while a scope is open. It is also stable across scopes, until an
- * invalidate, a resize or an eviction of the host's replica. */
+/* The host address of a buffer is stable while a scope is open. It stays the same in later scopes,
+ * until an invalidate, a resize or an eviction of the host's replica. */
 static void
 test_the_host_address_is_stable(void **state)
 {
@@ -321,7 +323,8 @@ test_the_host_address_is_stable(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Bytes that no write scope covered read as zero at every place, even in recycled blocks. */
+/* Bytes that were in no write scope read as zero at every place, even if the replica's memory was
+ * used by another buffer before. */
 static void
 test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
 {
@@ -342,8 +345,8 @@ test_unwritten_bytes_read_as_zero_in_recycled_blocks(void **state)
     }
 }
 
-/* With `scrub`, bytes that an OVERWRITE scope covered but the program did not write read as
- * zero. */
+/* If `scrub` is set, an OVERWRITE scope first clears its bytes. Bytes that the program does not
+ * write then read as zero. */
 static void
 test_scrub_clears_what_overwrite_leaves_out(void **state)
 {
@@ -364,8 +367,9 @@ test_scrub_clears_what_overwrite_leaves_out(void **state)
     }
 }
 
-/* Growing a buffer keeps its data, and its new tail reads as zero. Shrinking keeps the prefix. A
- * resize to the same size changes nothing. Bytes that only a device holds are kept as well. */
+/* Growing a buffer keeps its data, and the added elements read as zero. Shrinking keeps the
+ * remaining elements. A resize to the same size changes nothing. Bytes that only a device holds are
+ * kept, too. */
 static void
 test_resize_keeps_the_prefix_at_every_place(void **state)
 {
@@ -399,8 +403,8 @@ test_resize_keeps_the_prefix_at_every_place(void **state)
     }
 }
 
-/* Resize is refused for views, and for buffers that are pinned, wrapped or have views, because
- * other code relies on their address or length. */
+/* Resize is refused for views, and for buffers that are pinned or wrapped or have views. Other code
+ * relies on the address or the length of such buffers. */
 static void
 test_resize_is_refused_where_somebody_relies_on_it(void **state)
 {

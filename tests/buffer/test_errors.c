@@ -13,8 +13,8 @@
 
 #define SENTINEL ((void *)(uintptr_t)0xabcdef)
 
-/* Checks that a call fails and that `buffer` is unchanged. The output `out`, which holds the
- * sentinel before the call, must also be unchanged. */
+/* Checks that a call fails and leaves `buffer` unchanged. The output `out` contains the sentinel
+ * before the call and must still contain it afterwards. */
 #define REFUSES(status, buffer, out, call)                                                         \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -24,7 +24,7 @@
         expect_unchanged((buffer), &before_);                                                      \
     } while (0)
 
-/* Same as REFUSES, for calls without an output. */
+/* Checks that a call without an output fails and leaves `buffer` unchanged. */
 #define REFUSED(status, buffer, call)                                                              \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -104,7 +104,8 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
     if (!f->coherent && !device_of(f, 1)->default_is_null)
         FAILS(INVALID, ferry_stream_wrap(f->context, 1, NULL, &out));
-    /* A handle that no driver returned. Its memory does not look like a stream of any device. */
+    /* A stream handle that no driver returned. The memory that it points to does not look like a
+     * stream of any device. */
     void *stranger[64] = {0};
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
     assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));
@@ -265,8 +266,8 @@ test_handles_of_nothing_answer_with_nothing(void **state)
 struct span {
     size_t offset, count;
 };
-/* Ranges outside a buffer of ten elements. They exceed its end by one element, by many, by the
- * offset alone, or by sums that overflow. */
+/* Invalid ranges of a buffer of ten elements. They exceed its end by one element, by many elements,
+ * by the offset alone, or by a sum that overflows. */
 static const struct span outside[] = {{0, 11},
                                       {10, 1},
                                       {11, 0},
@@ -355,7 +356,7 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
         REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
         if (!e)
-            continue; /* in copies and argument lists, NULL means the buffer's element */
+            continue; /* here NULL is valid and means the buffer's own element */
         REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values, NULL));
@@ -641,12 +642,12 @@ static void
 test_conversions_check_their_arguments(void **state)
 {
     fixture *f = *state;
+    /* `no_function` lacks the function that it needs, because the library itself converts only
+     * between two different number types. */
     ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int},
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},
-                     no_function = {.from = DOUBLE,
-                                    .to = DOUBLE}; /* the library has built-in conversions only
-                                                      between two different number types */
+                     no_function = {.from = DOUBLE, .to = DOUBLE};
     const ferry_conversion *wrong[] = {NULL, &no_from, &no_to, &no_function};
     ferry_buffer *ints = make_counting(f, 10, 0), *doubles;
     double values[11] = {0};
@@ -716,8 +717,8 @@ test_conversions_check_their_arguments(void **state)
 
 /* -- after the end ----------------------------------------------------------------------------- */
 
-/* After ferry_context_destroy(), handles that still exist can only be destroyed or passed to count
- * and info. */
+/* After ferry_context_destroy(), remaining buffer handles can only be destroyed or queried for
+ * their count and info. */
 static void
 test_after_the_context_handles_answer_little(void **state)
 {

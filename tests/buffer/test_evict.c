@@ -10,8 +10,8 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* A buffer takes a block of 256 KiB: whole pages, then a red zone. Eight buffers (FIT) fill the
- * device's limit. A working set (SET) has four times as many buffers. */
+/* Each buffer needs a block of 256 KiB: whole pages, and a red zone behind them. Eight buffers
+ * (FIT) fill the device's limit. A working set (SET) has four times as many buffers. */
 enum {
     BLOCK = 256 << 10,
     BYTES = BLOCK - 4096,
@@ -43,7 +43,8 @@ evictions(fixture *f, int place)
     return stats.evictions;
 }
 
-/* Checks that `count` replicas were evicted, or none if the device shares the host's memory. */
+/* Checks that `count` replicas were evicted. If the device shares the host's memory, checks that
+ * none was evicted. */
 static void
 expect_evictions(fixture *f, int place, uint64_t before, uint64_t count)
 {
@@ -74,8 +75,8 @@ is_at(ferry_buffer *buffer, int place)
 
 /* -- working sets ------------------------------------------------------------------------------ */
 
-/* A working set of four times the device's memory produces correct results. Its clean replicas are
- * evicted without transfers. */
+/* A working set of four times the device's memory produces correct results. Clean replicas of the
+ * set are evicted without transfers. */
 static void
 test_clean_copies_go_without_traffic(void **state)
 {
@@ -181,8 +182,8 @@ test_write_back_is_traced_as_eviction(void **state)
     destroy_set(set, FIT);
 }
 
-/* Buffers of different sizes evict each other, although a block of a different size can be used
- * only after its whole slab has become free. */
+/* Buffers of different sizes evict each other. A block can be used for a different size only after
+ * its whole slab has become free. */
 static void
 test_sizes_make_room_for_each_other(void **state)
 {
@@ -227,8 +228,8 @@ test_clean_ones_go_first(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* If one replica has a block of the right size, only that replica is evicted, even if smaller
- * replicas were unused for longer. */
+/* If the block of one replica has the right size, only that replica is evicted. Smaller replicas
+ * stay, even if they were unused for longer. */
 static void
 test_what_fits_goes_alone(void **state)
 {
@@ -249,8 +250,8 @@ test_what_fits_goes_alone(void **state)
     destroy_set(set, FIT);
 }
 
-/* If no single block is large enough, neighbouring replicas are evicted until their memory together
- * is large enough. */
+/* If no single replica's block is large enough, neighbouring replicas are evicted. Together their
+ * memory is then large enough. */
 static void
 test_many_small_ones_go_for_another_size(void **state)
 {
@@ -267,8 +268,8 @@ test_many_small_ones_go_for_another_size(void **state)
     destroy_set(small, SMALL_ONES);
 }
 
-/* A replica that is used repeatedly stays while others are evicted. A plain round-robin scan would
- * evict it in each round. */
+/* A replica that is used repeatedly stays at the device while others are evicted. A plain round-
+ * robin scan would evict this replica in each round. */
 static void
 test_what_was_used_lately_is_spared(void **state)
 {
@@ -286,7 +287,8 @@ test_what_was_used_lately_is_spared(void **state)
     destroy_set(set, FIT + 1);
 }
 
-/* Allocating a block from the pool directly also evicts replicas if memory is short. */
+/* Allocating a block directly from the pool evicts replicas if memory is short, just as using a
+ * buffer does. */
 static void
 test_blocks_make_copies_go(void **state)
 {
@@ -348,8 +350,8 @@ test_scopes_and_pins_survive(void **state)
         OK(ferry_buffer_release(kept[2 + i], 1));
         OK(ferry_buffer_release(kept[2 + i], 1));
     }
-    /* Once released, the replicas are evicted, because the scan for victims passes every replica
-     * within two rounds. */
+    /* After their release the replicas can be evicted, because the scan for victims passes every
+     * replica within two rounds. */
     for (int i = 0; i < 2 * SET; i++)
         add_to(f, set[i % SET], 1, 0, COUNT, 5);
     for (int i = 0; i < 4; i++) {
@@ -362,8 +364,8 @@ test_scopes_and_pins_survive(void **state)
     destroy_set(set, SET);
 }
 
-/* While a scope writes the host's replica, the device's replica is not evicted. It holds the old
- * value, which must be restored if the write is abandoned. */
+/* While a scope writes the host's replica, the device's replica is not evicted. The device's
+ * replica holds the old value, which must be restored if the write is abandoned. */
 static void
 test_the_old_value_of_an_abandoned_write_stays(void **state)
 {
@@ -402,7 +404,7 @@ fail_late(const ferry_call *call, void *user)
 }
 
 /* An eviction waits for a kernel that still writes the replica. If the kernel fails, the bytes are
- * lost: neither its output nor the host's old bytes become the value. */
+ * lost. Neither the kernel's output nor the host's old bytes become the value. */
 static void
 test_kernels_that_fail_late(void **state)
 {
@@ -432,8 +434,8 @@ test_kernels_that_fail_late(void **state)
     ferry_kernel_destroy(&kernel);
 }
 
-/* A request for memory does not fail while asynchronous calls use the replicas. It waits until
- * those calls have ended. */
+/* A request for memory does not fail because asynchronous calls are using the replicas. The request
+ * waits until those calls have ended. */
 static void
 test_calls_under_way_are_given_a_moment(void **state)
 {
@@ -489,14 +491,14 @@ test_asynchronous_calls_do_not_wait_for_themselves(void **state)
         OK(ferry_event_synchronize(events[i]));
         ferry_event_destroy(&events[i]);
     }
-    /* A call that waited for itself would make about 500 pauses. */
+    /* A worker that waited for its own call would pause about 500 times. */
     assert_in_range(atomic_load(&pauses), 0, 500);
     destroy_set(from, CALLS);
     destroy_set(to, CALLS);
 }
 
-/* A launch whose arguments just fit into the device's memory succeeds, whatever else has to be
- * evicted. */
+/* A launch whose arguments just fit into the device's memory succeeds. All other replicas are
+ * evicted if necessary. */
 static void
 test_launches_that_just_fit(void **state)
 {
@@ -523,7 +525,8 @@ test_launches_that_just_fit(void **state)
     work_close(&w);
 }
 
-/* If all memory is in use, a request fails with a message that says so, and changes nothing. */
+/* If open scopes or pins use all memory, a request fails and changes nothing. The message says that
+ * all memory is in use. */
 static void
 test_out_of_memory_when_all_is_in_use(void **state)
 {
@@ -614,8 +617,8 @@ test_wrapped_memory_takes_what_is_evicted(void **state)
 
 /* -- the host's memory ------------------------------------------------------------------------- */
 
-/* Clean replicas on the host are evicted as well. Dirty ones stay, and requests fail as out of
- * memory. */
+/* Clean replicas on the host can be evicted. Dirty replicas on the host stay, so requests fail as
+ * out of memory. */
 static void
 test_host_memory_runs_short(void **state)
 {
@@ -654,8 +657,8 @@ test_host_memory_runs_short(void **state)
     fixture_close(&f);
 }
 
-/* Host memory that was reserved but never written is evicted first. It is removed from all places
- * that share it. */
+/* Host memory that was reserved but never written is evicted before all other memory. It is evicted
+ * from all places that share it. */
 static void
 test_reserved_host_memory_goes(void **state)
 {
@@ -702,8 +705,8 @@ test_nothing_to_evict(void **state)
     OK(ferry_block_free(&more, f->stream));
 }
 
-/* A dirty replica is not evicted if the host has no memory for its bytes. To free such memory,
- * clean replicas on the host are evicted. */
+/* A dirty replica is not evicted if the host has no memory for its bytes. Clean replicas on the
+ * host are evicted to make room for these bytes. */
 static void
 test_both_run_short(void **state)
 {
@@ -826,8 +829,8 @@ test_compaction_moves_nothing_in_use(void **state)
     destroy_set(left, FIT);
 }
 
-/* Of each replica, compaction copies only the bytes from the first to the last one that is current
- * at the device. */
+/* Compaction does not copy a whole replica. It copies the bytes from the first to the last byte
+ * that is current at the device. */
 static void
 test_compaction_of_parts(void **state)
 {
@@ -857,8 +860,8 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction does not wait for its copies out of a slab that cannot be freed. Later uses of the
- * moved replicas wait for those copies. */
+/* Compaction does not wait for copies out of a slab that cannot be freed. Later uses of the moved
+ * replicas wait for those copies. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {
@@ -938,7 +941,7 @@ test_failing_compactions_lose_nothing(void **state)
 
 /* -- several devices, threads, failures -------------------------------------------------------- */
 
-/* If a different device holds the same bytes, a replica is clean and is evicted without
+/* A replica whose bytes are current on a different device counts as clean. It is evicted without
  * transfers. */
 static void
 test_two_devices(void **state)
@@ -1043,8 +1046,8 @@ test_four_threads_on_a_small_device(void **state)
     fixture_close(&c.f);
 }
 
-/* If any device call fails during an eviction, the request returns the right status, no byte is
- * lost, and a second try succeeds. */
+/* Checks evictions in which one device call fails, for each device call. The request must return
+ * the right status, no byte may be lost, and a second try must succeed. */
 static void
 test_failing_evictions_lose_nothing(void **state)
 {
@@ -1080,7 +1083,8 @@ test_failing_evictions_lose_nothing(void **state)
                 assert_true(status == FERRY_ERROR_DEVICE || status == FERRY_ERROR_OUT_OF_MEMORY);
             }
             assert_int_equal(ferry_buffer_is_current(set[FIT], 0), status != FERRY_OK);
-            /* A buffer has a replica at the host if and only if its bytes are current there. */
+            /* Checks that the buffer has a replica at the host if and only if its bytes are current
+             * there. */
             for (int i = 0; i < FIT && start == NEVER_AT_HOST; i++)
                 assert_int_equal(is_at(set[i], 0), ferry_buffer_is_current(set[i], 0));
             OK(ferryi_device_synchronize(device_of(&f, 1)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Each device call and each allocation of every scenario fails once. After the failure no data are
- * lost or wrong, nothing leaks, and a second try succeeds. */
+/* Each device call and each allocation of every scenario fails once. After each failure, no data
+ * may be lost or wrong, nothing may leak, and a second try must succeed. */
 #include "src/buffer/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
@@ -18,16 +18,16 @@
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
 
-/* COUNT integers take three staging chunks of 4 KiB. The last chunk is not full. */
+/* COUNT integers take three staging chunks of 4 KiB, the last of which is not full. */
 enum { COUNT = 2500, MORE = 4000 };
 
 /* Sanitized builds take at least ten times as long, so there only every 7th or 29th call fails. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
-/* The places where a buffer is current when the scenario begins. */
+/* The places where a buffer is current when a scenario begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* The kind of memory of a buffer's host replica. */
+/* The kinds of memory that a buffer's host replica can have. */
 enum memory { PAGEABLE, PINNED, SCRUBBED };
 
 static const char *const memory_names[] = {"pageable", "pinned", "scrubbed"};
@@ -48,19 +48,20 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    void (*expect)(struct world *world); /* changes new_a and new_b, which hold the old contents
-                                            before; NULL: changes neither */
-    bool by_chunks; /* whether each element may be old or new after a failure */
+    /* Changes the expected contents new_a and new_b, which equal the old contents before the call;
+     * NULL: changes neither. */
+    void (*expect)(struct world *world);
+    bool by_chunks; /* whether a failure may leave some elements old and others new */
 };
 
 /* -- what fails -------------------------------------------------------------------------------- */
 
 /* `memory_fails`: whether the N-th allocation of the C library fails, instead of the N-th device
- * call. `memory_ends`: whether every later allocation fails as well. */
+ * call. `memory_ends`: whether every allocation after the failing call fails, too. */
 static bool memory_fails, memory_ends;
 
-/* Makes every allocation fail from the failing device call on. The library then cannot even store
- * the reason for the failure. */
+/* Makes every allocation fail from the failing device call on. The library then has no memory even
+ * for the reason of the failure. */
 static ferry_status
 end_memory(const char *slot, void *user)
 {
@@ -127,7 +128,7 @@ world_open(struct world *world, enum start start, enum memory memory)
 {
     ferry_context_options options = {
         .devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
-    /* Half of the starts use helper threads for the staging ring. */
+    /* Two of the four starts use helper threads for the staging ring. */
     if (start == AT_DEVICE || start == IN_PARTS)
         options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
     ferry_buffer_options buffer = {.name = "subject",
@@ -153,8 +154,8 @@ world_open(struct world *world, enum start start, enum memory memory)
     put_at_start(world, world->b, world->old_b);
 }
 
-/* Waits for the device. If a wait fails because of an injected fault, the emulated device still
- * works, unlike a real device. */
+/* Waits for the device. Unlike a real device, the emulated device still works if an injected fault
+ * makes a wait fail. */
 static void
 settle(struct world *world)
 {
@@ -422,8 +423,8 @@ run_stream_file(struct world *world)
     return status;
 }
 
-/* Source or target of conversions on the device: after an upload, before a download, and between
- * two buffers. */
+/* Source or target of conversions on the device. A conversion may follow an upload, precede a
+ * download, or run between two buffers. */
 static uint8_t narrow[COUNT];
 
 static ferry_status
@@ -532,7 +533,8 @@ run_fill_async(struct world *world)
     return finish(status, &event);
 }
 
-/* Checks an element that was read. It may be new, if an earlier try wrote it. */
+/* Checks an element that was read. The element may be new, because an earlier failed try may have
+ * written it. */
 static void
 check_got(const struct world *world, int got, int index)
 {
@@ -639,8 +641,8 @@ resize_to(struct world *world, size_t count)
     return status;
 }
 
-/* Copies to a higher, overlapping range of the same buffer. Bytes must be read before they are
- * overwritten. */
+/* Copies a range to a higher, overlapping range of the same buffer. The copy must read bytes before
+ * it overwrites them. */
 static ferry_status
 run_copy_within(struct world *world)
 {
@@ -674,7 +676,7 @@ expect_copy_within(struct world *world)
     memcpy(&world->new_a[300], &world->old_a[100], 2000 * sizeof(int));
 }
 
-/* Makes a conversion on the host that checks all values before it writes any. */
+/* Runs a conversion on the host. It checks all values before it writes any. */
 static ferry_status
 negate(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -730,7 +732,7 @@ run_wrap_host(struct world *world)
     bool added = status == FERRY_OK;
     if (status == FERRY_OK)
         status = ferry_buffer_unwrap(&wrapped, NULL);
-    /* If unwrap failed, the buffer is still a wrap, and a second unwrap succeeds. */
+    /* If unwrap fails, the buffer is still a wrap. A second unwrap must then succeed. */
     if (memory_ends)
         disarm_both();
     if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
@@ -852,7 +854,7 @@ import_as(struct world *world, enum import_kind kind, int32_t device, void *memo
 }
 
 /* Imports from each kind of producer. If the import fails, the producer keeps the memory. Otherwise
- * the deleter is called exactly once, whatever fails later. */
+ * the library calls the deleter exactly once, even if a later call fails. */
 static ferry_status
 import_each(struct world *world, int32_t device, void *memory, void *event,
             const ferry_import_options *options)
@@ -882,8 +884,8 @@ run_import_host(struct world *world)
     return import_each(world, FERRYI_DL_CPU, world->memory, NULL, &options);
 }
 
-/* Imports device memory that is ready when the producer's event is reached. Only CUDA devices have
- * a number that other libraries know. */
+/* Imports device memory that is ready when the producer's event is reached. Runs only on CUDA
+ * devices, because other devices have no number in the exchange formats. */
 static ferry_status
 run_import_device(struct world *world)
 {
@@ -982,14 +984,14 @@ run_life(struct world *world)
                                  &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &other);
     if (status == FERRY_OK) {
         status = launch_copy(&world->w, world->stream, other, 0, buffer, 0, COUNT);
-        /* Destroys the buffer while work on it is in flight. */
+        /* Destroys the buffer while queued work still uses it. */
         ferry_buffer_destroy(&other);
     }
     ferry_buffer_destroy(&buffer);
     return status;
 }
 
-/* Makes the first write into new memory, and grows a buffer that has never been used. */
+/* Writes to a new buffer for the first time, and grows a buffer that has never been used. */
 static ferry_status
 run_first_uses(struct world *world)
 {
@@ -1106,14 +1108,14 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
     if (status != injected)
         fail_msg("%s: %s instead of %s: %s", world->name, ferry_status_name(status),
                  ferry_status_name(injected), ferry_last_error());
-    /* If all allocations fail, a thread of the library may have been unable to store its
-     * message. */
+    /* If all allocations fail, a thread of the library may have no memory for its message. The
+     * message is then not checked. */
     if (!memory_ends && !strstr(ferry_last_error(), slot))
         fail_msg("%s: \"%s\" does not name %s", world->name, ferry_last_error(), slot);
 }
 
-/* Returns whether the scenario clears memory for a launch. The clearing is queued first, so it
- * cannot be undone if the launch is refused. */
+/* Returns whether the scenario clears memory for a launch. The clearing is queued before the
+ * launch, so it cannot be undone if the launch is refused. */
 static bool
 clears_before_launch(const struct scenario *scenario, enum memory memory)
 {
@@ -1128,14 +1130,16 @@ is_left_out(const struct scenario *scenario, int start)
     return scenario->run == run_stream_file ? start != AT_HOST : memory_ends && start != IN_PARTS;
 }
 
-/* Returns whether a second try has a different result after the first one has written a part. */
+/* Returns whether the scenario reads what it writes. If the first try wrote a part, a second try
+ * then has a different result. */
 static bool
 reads_what_it_writes(const struct scenario *scenario)
 {
     return scenario->run == run_copy_within || scenario->run == run_batch_within;
 }
 
-/* Runs the scenario and makes its nth call fail. Returns false if the scenario has fewer calls. */
+/* Runs the scenario and makes its nth call fail. Returns false if the scenario makes fewer than n
+ * calls. */
 static bool
 fail_once(const struct scenario *scenario, enum start start, enum memory memory,
           ferry_status injected, uint64_t nth)
@@ -1163,7 +1167,8 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_failure(&world, status, injected);
     check_content(&world, scenario, status);
     if (status != FERRY_OK) {
-        /* After the failure the contents may be current at a different place, and partly new. */
+        /* After the failure, the contents may be partly new, and may be current at a different
+         * place. */
         if (reads_what_it_writes(scenario)) {
             put_at_start(&world, world.a, world.old_a);
             put_at_start(&world, world.b, world.old_b);
@@ -1174,9 +1179,9 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_content(&world, scenario, status);
     }
     world_close(&world);
-    /* Whether this is the second run of a scenario. Memory that is left after the first run may not
-     * be a leak: some is allocated once per process, and a thread keeps the caches of destroyed
-     * pools until it needs a new one. A real leak appears in the second run as well. */
+    /* Whether this is the second run of a scenario. Only memory that the second run leaves behind
+     * is a leak. In the first run, the library may allocate memory that it keeps for the whole
+     * process. A thread also keeps caches of destroyed pools until it needs a new cache. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;
@@ -1233,9 +1238,9 @@ test_memory_is_short(void **state)
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PAGEABLE);
 }
 
-/* If one allocation of the C library fails, the call either fails or succeeds without it, and leaks
- * nothing. The test is skipped under the thread sanitizer, where it is ten times as slow and finds
- * nothing more. */
+/* If one allocation of the C library fails, the call fails or succeeds without that memory, and
+ * leaks nothing. The thread sanitizer skips this test, because it is ten times as slow there and
+ * finds nothing more. */
 static void
 test_every_allocation_fails(void **state)
 {
@@ -1243,10 +1248,11 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    setenv("FERRY_DEBUG", "0", 1); /* checked runs free memory late, which looks like a leak */
+    /* Checked runs free memory later than other runs, which looks like a leak. */
+    setenv("FERRY_DEBUG", "0", 1);
     fault_wrap(&lazy_kind);
-    /* Run all scenarios once without a failure, so that allocations made once per process are
-     * done. */
+    /* First runs all scenarios without a failure, so that all allocations that happen once per
+     * process are done. */
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++) {
             fail_once(&scenarios[i], (enum start)start, PAGEABLE, FERRY_ERROR_OUT_OF_MEMORY,
@@ -1254,13 +1260,13 @@ test_every_allocation_fails(void **state)
             fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY,
                       UINT64_MAX);
         }
-    /* This makes thousands of contexts. Lazy devices are used because they have no threads, so the
-     * test takes a quarter of the time. */
+    /* This test makes thousands of contexts. It uses lazy devices, which have no threads, and
+     * therefore takes a quarter of the time. */
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PINNED);
 }
 
-/* If every allocation from the nth one on fails, handling the first failure fails as well. Still no
- * data may be lost. */
+/* If every allocation from the nth one on fails, the library has no memory to handle the first
+ * failure. It still must not lose data. */
 static void
 test_memory_ends(void **state)
 {
@@ -1330,7 +1336,8 @@ test_contexts_that_fail_to_close(void **state)
     }
 }
 
-/* Destroying a wrap either copies newer bytes back, or reports that this copy failed. */
+/* Destroying a wrap either copies newer bytes back to the wrapped memory, or reports that this copy
+ * failed. */
 static void
 test_wraps_that_fail_to_come_back(void **state)
 {
@@ -1360,7 +1367,7 @@ test_wraps_that_fail_to_come_back(void **state)
     }
 }
 
-/* If the device refuses to free memory, the trace still counts that memory. */
+/* If the device refuses to free memory, the trace still counts that memory as allocated. */
 static void
 test_refused_frees_in_a_trace(void **state)
 {
@@ -1442,8 +1449,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         check_failure(&world, status, FERRY_ERROR_DEVICE_LOST);
         check_never_wrong(&world, world.a, world.old_a, world.new_a);
         check_never_wrong(&world, world.b, world.old_b, world.new_b);
-        /* Bytes at the host survive the loss of the device. Bytes written at the host afterwards
-         * can be read, wherever the older bytes were. */
+        /* Bytes at the host survive the loss of the device. Bytes that are written at the host
+         * after the loss can be read. */
         if (start == AT_HOST || start == AT_BOTH)
             expect_old_or_new(&world, world.b, world.old_b, world.new_b, true, true);
         ferry_scope scope;
@@ -1456,8 +1463,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
     }
     fault_disarm();
-    /* Makes the device drop its queued work, because the memory that this work uses may already be
-     * reused. */
+    /* Makes the device drop its queued work, because the memory that this work uses may already
+     * have been reused. */
     lazy_lose(true);
     settle(&world);
     lazy_lose(false);
@@ -1470,8 +1477,8 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
 static void
 lose_every_call(void)
 {
-    /* A lost device executes nothing. Only lazy devices can imitate that, because they execute work
-     * only when it is waited for. */
+    /* A lost device executes nothing. Only lazy devices can imitate a lost device, because they
+     * execute work only when a call waits for it. */
     fault_wrap(&lazy_kind);
     for (size_t i = 0; i < LENGTH(scenarios); i++)
         for (int start = 0; start < STARTS; start++)
@@ -1495,7 +1502,7 @@ test_the_device_is_lost(void **state)
     lose_every_call();
 }
 
-/* If the device is lost, the loss is reported even if no memory is left to store the reason. */
+/* A lost device is reported even if no memory is left to store the reason for the loss. */
 static void
 test_the_device_is_lost_without_memory(void **state)
 {
@@ -1539,7 +1546,7 @@ check_failing_body(struct world *world)
     OK(ferry_kernel_launch(kernel, world->stream, ferry_grid_for(1, 0), &argument, 1));
     ferry_kernel_destroy(&kernel);
     check_text(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(world->stream));
-    /* The failure is reported only once, and the stream can be used again. */
+    /* The failure was reported once. The next synchronization of the stream succeeds. */
     OK(ferry_stream_synchronize(world->stream));
 
     /* Calls that need bytes written by the failed kernel report its failure. Other calls
@@ -1552,7 +1559,7 @@ check_failing_body(struct world *world)
     OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300, NULL));
     assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
 
-    /* The bytes can be read again after they were overwritten. */
+    /* The lost bytes can be read again after they were overwritten. */
     OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
     OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200, NULL));
     assert_memory_equal(values, world->old_b, 200 * sizeof(int));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests that load ranges of buffers from files and store them to files. The functions below replace
- * the system calls on files, and can be made to fail. */
+ * the system calls on files. Tests can make these functions fail. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -24,11 +24,14 @@
 static struct {
     bool interrupted; /* every other call ends with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    off_t broken_at; /* file offset: a call that begins there fails with EIO, and earlier calls stop
-                        before it; 0: none */
-    bool refuses_direct; /* whether O_DIRECT is accepted by open() and refused later */
-    unsigned unsized_at; /* which of the next queries of a file's size fails with EIO, counted from
-                            1; 0: none */
+    /* File offset at which calls fail with EIO; a call that begins before it stops there; 0: no
+     * call fails. */
+    off_t broken_at;
+    /* Whether open() accepts O_DIRECT although later direct reads and writes fail. */
+    bool refuses_direct;
+    /* Which of the next queries of a file's size fails with EIO, counted from 1; 0: no query
+     * fails. */
+    unsigned unsized_at;
     unsigned calls, interruptions;
     int refuses_cut; /* errno of the next call that truncates a file; 0: it succeeds */
 } system_does;
@@ -84,8 +87,8 @@ pread(int fd, void *memory, size_t bytes, off_t offset)
     ssize_t result =
         misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
 #if FERRYI_MEMORY_SANITIZER
-    /* The memory sanitizer does not see bytes that a direct system call writes, so they are marked
-     * as initialized. */
+    /* The memory sanitizer does not see bytes that a direct system call writes. So this function
+     * marks these bytes as initialized. */
     if (result > 0)
         __msan_unpoison(memory, (size_t)result);
 #endif
@@ -114,7 +117,7 @@ stream_or_null(fixture *f, int place)
     return place ? stream_of(f, place) : NULL;
 }
 
-/* Makes a buffer with -1 in every element, current at the place. */
+/* Makes a buffer whose elements are all -1 and current at the place. */
 static ferry_buffer *
 make_old(fixture *f, int place)
 {
@@ -129,8 +132,8 @@ make_old(fixture *f, int place)
 
 /* -- what arrives ------------------------------------------------------------------------------ */
 
-/* A load with a stream changes exactly its range, at the place of that stream. It makes no replica
- * at the host. */
+/* A load with a stream changes exactly the given range, at the place of that stream. It makes no
+ * replica at the host. */
 static void
 test_loads_arrive_where_they_should(void **state)
 {
@@ -154,7 +157,8 @@ test_loads_arrive_where_they_should(void **state)
     }
 }
 
-/* A load without a stream writes at a place where the range is current, so it fetches nothing. */
+/* A load without a stream writes at a place where the range is current, so it need not fetch old
+ * bytes. */
 static void
 test_loads_go_where_the_range_is_current(void **state)
 {
@@ -171,8 +175,8 @@ test_loads_go_where_the_range_is_current(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A store reads the range where it is current. It makes no replica and does not change the buffer's
- * state. Bytes that were never written are stored as zeros. */
+/* A store reads the range at a place where it is current. It makes no replica and does not change
+ * the buffer's state. Bytes that were never written are stored as zeros. */
 static void
 test_stores_change_nothing_but_the_file(void **state)
 {
@@ -195,8 +199,8 @@ test_stores_change_nothing_but_the_file(void **state)
     }
 }
 
-/* Stored ranges can be loaded again without a change: with odd offsets and lengths, with many
- * chunks, through the page cache and with O_DIRECT. */
+/* A stored range can be loaded again without a change. The test uses odd offsets and lengths, many
+ * chunks, the page cache and O_DIRECT. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -233,8 +237,9 @@ test_round_trips_are_exact(void **state)
     free(got);
 }
 
-/* A store keeps the bytes of an existing file before `file_offset`. It truncates the file after its
- * range, unless the option to keep the rest is set. A gap before the range reads as zero. */
+/* A store keeps the bytes of an existing file before `file_offset`. It truncates the file after the
+ * stored range, unless the option to keep the rest is set. A gap in the file before the range reads
+ * as zero. */
 static void
 test_what_a_store_leaves_of_a_file(void **state)
 {
@@ -269,7 +274,7 @@ test_what_a_store_leaves_of_a_file(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Loads and stores of the typed API work like those of the untyped API. */
+/* Loads and stores of the typed API have the same results as those of the untyped API. */
 static void
 test_typed(void **state)
 {
@@ -407,7 +412,8 @@ test_wrong_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Returns the number of new elements at the front. Checks that all other elements are old. */
+/* Returns how many elements, counted from the front, have their new value. Checks that all other
+ * elements have their old value. */
 static size_t
 count_new(ferry_buffer *b)
 {
@@ -421,8 +427,8 @@ count_new(ferry_buffer *b)
     return count;
 }
 
-/* If a read fails in the middle of a load, the elements before the failure are loaded, and the
- * others are unchanged. The message contains the number of loaded bytes. */
+/* If a read fails in the middle of a load, the elements before the failure are loaded. All other
+ * elements are unchanged. The message contains the number of loaded bytes. */
 static void
 test_broken_reads_leave_old_and_new(void **state)
 {
@@ -533,8 +539,8 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
-/* If the size of the file cannot be queried during a load or store, the call fails, even if it has
- * copied all bytes. */
+/* If the size of the file cannot be queried during a load or store, the call fails. It even fails
+ * if it has already copied all bytes. */
 static void
 test_sizes_that_cannot_be_learnt(void **state)
 {
@@ -559,8 +565,8 @@ test_sizes_that_cannot_be_learnt(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The progress of loads and stores never decreases and ends at the total. The callback can
- * cancel. */
+/* The progress of loads and stores never decreases and ends at the total. The progress callback can
+ * cancel a load or a store. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -593,8 +599,8 @@ test_progress_and_cancel(void **state)
     }
 }
 
-/* A store truncates the file after its range, even if a signal interrupts the system call. If the
- * system call fails for another reason, the store fails. */
+/* A store truncates the file after the stored range. It repeats the system call if a signal
+ * interrupts it. If the system call fails for a different reason, the store fails. */
 static void
 test_cuts_that_fail(void **state)
 {

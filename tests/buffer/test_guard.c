@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the guards of host replicas in checked runs: many guards, too little memory for guards, and
- * a system that refuses to change the protection of pages. */
+/* Tests the guard pages of host replicas in checked runs: many guarded replicas, too little memory
+ * for guards, and a system that refuses to change the protection of pages. */
 #include "tests/buffer/support.h"
 
 #include <errno.h>
@@ -84,8 +84,8 @@ fill_ints(int *memory, int value)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* If there are more guards than hash lists, each buffer still has separate guard pages and a
- * separate red zone. */
+/* The hash table of guards has fewer lists than this test has guards. Each buffer still has
+ * separate guard pages and a separate red zone. */
 static void
 test_many_guards(void **state)
 {
@@ -126,8 +126,8 @@ make_and_destroy(fixture *f, const char *name)
     return memory;
 }
 
-/* The guard of a destroyed buffer is remembered until a limited number of later buffers were
- * destroyed. */
+/* Ferry remembers the guard of a destroyed buffer until it has destroyed a fixed number of later
+ * buffers. */
 static void
 test_old_guards_are_forgotten(void **state)
 {
@@ -139,7 +139,7 @@ test_old_guards_are_forgotten(void **state)
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* The address may have been mapped for another buffer since. */
+    /* The system may have reused the address for a newer buffer. */
     if (ferryi_guard_pages_name(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
     assert_true(ferryi_guard_pages_name(newest, name, sizeof(name)));
@@ -147,8 +147,8 @@ test_old_guards_are_forgotten(void **state)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-/* If there is no memory for a replica's guard, the replica is used without a guard, and the call
- * succeeds. */
+/* If there is no memory for a replica's guard pages, the call succeeds and the replica is used
+ * without them. */
 static void
 test_no_memory_for_guards(void **state)
 {
@@ -176,7 +176,8 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    assert_int_equal(unguarded, 2); /* no memory for the guard; no memory for its list of pages */
+    /* Allocation of the guard fails once, and allocation of its list of pages once. */
+    assert_int_equal(unguarded, 2);
 }
 
 static unsigned warnings;
@@ -202,8 +203,9 @@ note_warning(ferry_log_level level, const char *message, void *user)
     ferryi_thread_join(thread);
 }
 
-/* If the system refuses to make guarded pages accessible, a warning is logged before the pages
- * fault. No lock is held during the log callback, so other threads can use guarded buffers. */
+/* If the system refuses to make guard pages accessible, a warning is logged before an access to
+ * these pages faults. No lock is held during the log callback, so other threads can use guarded
+ * buffers meanwhile. */
 static void
 test_refused_pages_are_reported(void **state)
 {
@@ -236,9 +238,10 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-static struct sigaction uncaught; /* saved before cmocka installs one that survives faults */
+/* The signal action from before cmocka installed an action that survives faults. */
+static struct sigaction uncaught;
 
-/* Holds the lock of the guards while it changes pages. */
+/* Opens a scope, which holds the lock of the guards while it changes the protection of pages. */
 static void *
 keep_busy(void *user)
 {
@@ -260,7 +263,8 @@ let_go(void *user)
     return NULL;
 }
 
-/* Runs in the child process. It uses an invalid pointer while a different thread changes pages. */
+/* Runs in the child process. The function uses an invalid pointer while a second thread changes the
+ * protection of pages. */
 static void
 fault_beside(bool goes_on)
 {
@@ -308,8 +312,8 @@ hear_fault(bool goes_on, char *text, size_t text_bytes)
     assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-/* The fault handler waits for a short time for the lock of the guards, and then continues without
- * the lock. The program dies in both cases. */
+/* The fault handler waits a short time for the lock of the guards, and then continues without the
+ * lock. The program dies whether the handler gets the lock or not. */
 static void
 test_faults_while_pages_change(void **state)
 {
@@ -330,12 +334,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_faults_while_pages_change), /* must be first: the fault handler is installed
-                                                together with the first guard of a process */
-        GUARDED(test_many_guards),
-        GUARDED(test_old_guards_are_forgotten),
-        GUARDED(test_no_memory_for_guards),
+        /* Must be the first test, because the fault handler is installed with the first guard of a
+         * process. */
+        cmocka_unit_test(test_faults_while_pages_change), GUARDED(test_many_guards),
+        GUARDED(test_old_guards_are_forgotten),           GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),
     };
     sigaction(SIGSEGV, NULL, &uncaught);

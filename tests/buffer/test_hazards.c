@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the order of work across streams. No stale or torn bytes may be read, and there must be no
- * needless waits or driver calls. */
+/* Tests the order of work on different streams. No stale or torn bytes may be read, and no wait or
+ * driver call may be needless. */
 #include "tests/buffer/work.h"
 
 #include <stdatomic.h>
@@ -39,8 +39,8 @@ test_read_after_write(void **state)
     }
 }
 
-/* Two streams copy x into y and z, and then c overwrites x. The test waits for c first, so the
- * overwrite would run before the reads if c were not ordered after them. */
+/* Streams a and b copy x into y and z, and then stream c overwrites x. The test waits for c first.
+ * So the overwrite would run before the copies if c were not ordered after them. */
 static void
 overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y,
                         ferry_buffer *z)
@@ -66,7 +66,8 @@ test_write_after_read(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Tests the same if the read is a hit, which takes the fast path when it is opened and closed. */
+/* Tests that an overwrite on one stream waits for a read on a different stream if the read is a
+ * hit. A hit takes the fast path when it is opened and closed. */
 static void
 test_write_after_a_read_that_was_a_hit(void **state)
 {
@@ -110,7 +111,8 @@ test_write_after_write(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Work on default streams is ordered with host scopes that are opened in between. */
+/* Work on default streams is ordered with host scopes that are opened between two pieces of
+ * work. */
 static void
 test_host_between_streams(void **state)
 {
@@ -281,7 +283,7 @@ test_close_from_another_thread(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* A scope outlives the stream that it was opened on. */
+/* A scope stays valid when the stream that it was opened on is destroyed. */
 static void
 test_close_after_the_stream_is_gone(void **state)
 {
@@ -345,8 +347,9 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* The first use on a different stream costs a record and a wait, and a record when it is
-     * closed. Later uses make no driver call, because the order is already known. */
+    /* The first use on a different stream costs one record and one wait when it is opened, and one
+     * record when it is closed. Later uses make no driver call, because the order is already
+     * known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);
@@ -419,7 +422,7 @@ test_destroy_with_work_in_flight(void **state)
         fill_on(f, x, a, 0, COUNT, i);
         copy_on(f, b, kept[i], 0, x, 0, COUNT);
         ferry_buffer_destroy(&x);
-        /* The new buffer reuses the memory of the destroyed one. The test waits first for the
+        /* The new buffer reuses the memory of the destroyed buffer. The test first waits for the
          * stream that writes the new buffer. */
         x = make_ints(f, COUNT);
         fill_on(f, x, c, 0, COUNT, -1);
@@ -434,8 +437,8 @@ test_destroy_with_work_in_flight(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* If there is memory for only one block, the block is reused while it is still in use. The next
- * owner's work is ordered after that use. */
+/* If there is memory for only one block, the block is reused while queued work still uses it. The
+ * work of the block's next owner is ordered after the queued work. */
 static void
 test_memory_handed_on_while_in_use(void **state)
 {
@@ -557,7 +560,7 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
-    /* The unwrap orders the caller's stream after the write on a different stream. */
+    /* The unwrap makes the caller's stream wait for the write on the other stream. */
     fill_on(f, x, user, 0, COUNT, 8);
     OK(ferry_buffer_unwrap(&x, ready));
     assert_null(x);
@@ -622,7 +625,8 @@ test_marks_are_ordered_on_their_stream(void **state)
 
 /* -- who need not wait ------------------------------------------------------------------------- */
 
-/* A thread that opens the gate after a while, so that a test fails instead of hanging. */
+/* A thread that opens the gate after a while. A test that waits wrongly then fails and does not
+ * hang. */
 struct watchdog {
     pthread_t thread;
     atomic_bool finished, late;
@@ -656,8 +660,8 @@ open_gate(struct watchdog *dog)
     assert_false(atomic_load(&dog->late));
 }
 
-/* While a kernel reads the device replica, the host replica may be written, although the device
- * replica was uploaded from the host replica. */
+/* While a kernel reads the device replica, the host replica may be written. This holds even if the
+ * device replica was uploaded from the host replica. */
 static void
 check_host_is_free(fixture *f, ferry_buffer *x)
 {
@@ -730,7 +734,8 @@ test_open_device_does_not_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* A host read does not wait for kernels that only read. It still returns the right bytes. */
+/* A host read does not wait for kernels that only read the buffer. The host still reads the right
+ * bytes. */
 static void
 test_host_read_beside_a_reading_kernel(void **state)
 {
@@ -758,9 +763,9 @@ test_host_read_beside_a_reading_kernel(void **state)
 }
 
 /*
- * The host fills one of two buffers while the device works on the other, in turn. From the second
- * round on, a round waits for an event that was recorded when an earlier round's scope was closed.
- * The wait therefore does not include the kernels of a later round.
+ * The host fills one of two buffers while the device works on the other. Each round swaps the
+ * buffers. Before the host fills a buffer, it waits for an event that an earlier round recorded
+ * when it closed its scope. So the wait does not include the kernels of later rounds.
  */
 static void
 test_double_buffered_loop(void **state)
@@ -778,8 +783,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* Before it wrote this buffer for round r, the host waited for the kernels of round r - 2,
-         * but not for later ones. */
+        /* When the host has written this buffer for round r, it has waited for the kernels of round
+         * r - 2. It has not waited for later kernels. */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }
@@ -797,8 +802,8 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* A host function may run only after its output was overwritten at a different place and removed at
- * its own. The old output must not become current again. */
+/* The output of a host function may be overwritten at one place and removed at its own place before
+ * the function runs. The old output must then not become current again. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {
@@ -828,8 +833,8 @@ test_a_late_body_brings_nothing_back(void **state)
     work_close(&w);
 }
 
-/* A queued host function reads the bytes that were current when it was queued, even if they are
- * later overwritten at a different place and removed where the function reads them. */
+/* A queued host function reads the bytes that were current when it was queued. This holds even if
+ * the bytes are overwritten at a different place and then removed from the function's place. */
 static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {

@@ -9,33 +9,36 @@
 
 /*
  * Random histories of calls are compared with a model. For each element, the model has a value and
- * the set of places that hold it. It has no segments, ranges or asynchrony. After every operation,
- * states, replicas and current places must be equal to those of the model. No more bytes may have
- * been copied to and from devices than the model copied.
+ * the set of places that hold it. The model has no segments, ranges or asynchrony. After every
+ * operation, states, replicas and current places must equal those of the model. Ferry must not have
+ * copied more bytes to and from devices than the model.
  *
  * A second history runs with less device memory than its buffers need. After an operation, a
  * replica may be missing if it was not pinned and the pool has counted an eviction. The model then
  * evicts the same replica.
  *
- * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number of operations. A failure
- * prints both.
+ * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number of operations. A failing
+ * check prints both.
  */
 
 #define BUFFERS      3
-#define MANY_BUFFERS 16 /* number of buffers in the history with little memory */
+#define MANY_BUFFERS 16 /* number of buffers in the history with little device memory */
 #define PINNABLE     3
-/* device memory limit: pinned buffers, two in a call and a resize fit */
+/* Device memory limit of the second history. All pinned buffers fit, and besides them two buffers
+ * of a call and the new memory of a resize. */
 #define SHORT_BYTES (100 << 10)
-#define ROOM        4096 /* largest count of a buffer; several chunks of the small staging ring */
-#define VIEWS       3
-#define PENDING     4
-#define BIT(place)  (1u << (place))
+/* Largest count of a buffer, which takes several chunks of the small staging ring. */
+#define ROOM       4096
+#define VIEWS      3
+#define PENDING    4
+#define BIT(place) (1u << (place))
 
 struct cell {
     int32_t value;
-    uint16_t places; /* places that hold the value, including zeros that were never written */
+    /* Set of places that hold the value; a value that was never written counts as a zero. */
+    uint16_t places;
     bool written;
-    bool known; /* false if an abandoned write left the value unspecified */
+    bool known; /* whether the value is specified; an abandoned write makes it unspecified */
 };
 
 struct view {
@@ -52,12 +55,12 @@ struct model {
     struct cell cells[ROOM];
 };
 
-/* An asynchronous call that the test has not waited for yet, and the memory that it may still
- * use. */
+/* An asynchronous call that the test has not waited for yet, and the memory that this call may
+ * still use. */
 struct pending {
     ferry_event *event;
     int32_t *memory;
-    int32_t *expected; /* values that a copy_to must write; NULL for other calls */
+    int32_t *expected; /* values that the copy_to must write; NULL if the call is not a copy_to */
     bool *known;
     size_t count;
 };
@@ -193,8 +196,8 @@ model_state(const struct model *m, size_t begin, size_t end)
                         : FERRY_STATE_SYNCHRONIZED;
 }
 
-/* Removes the place from the range. Bytes that only this place held are copied to a different place
- * first. */
+/* Removes the place from the range in the model. Bytes that only this place held are first copied
+ * to a different place. */
 static void
 model_forget(struct history *h, struct model *m, size_t begin, size_t end, int place)
 {
@@ -270,8 +273,8 @@ drain(struct history *h)
     h->pending_count = 0;
 }
 
-/* Compares the valid map with the model, byte by byte. The map is locked meanwhile, because a
- * prefetch may still be running. */
+/* Compares the buffer's valid map with the model, byte by byte. The map is locked during the
+ * comparison, because a prefetch may still be running. */
 static void
 expect_map(struct history *h, const struct model *m)
 {
@@ -305,8 +308,8 @@ expect_model(struct history *h)
     if (crossing(&stats) > most)
         fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
                  (unsigned long long)crossing(&stats), (unsigned long long)most);
-    /* Restart the count from the real value. If this operation copied less than the model did, the
-     * next one must not copy more in return. */
+    /* Sets the expected number of bytes to the real number. Otherwise a later operation could copy
+     * too much after an operation that copied less than the model. */
     h->crossed = crossing(&stats);
 }
 
@@ -389,7 +392,7 @@ do_overwrite(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Opens a range with UPDATE and writes only a part of it. */
+/* Opens a range with UPDATE and writes only a part of the range. */
 static void
 do_update(struct history *h)
 {
@@ -430,7 +433,8 @@ do_abandon(struct history *h)
         t.model->exists |= BIT(place);
     void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE,
                            t.offset, t.count, &scope);
-    /* On coherent devices, other places share the memory, so they would see an abandoned write. */
+    /* All places of a coherent device share the memory. There an abandoned write would be visible
+     * at other places, so the test does not write. */
     bool scribbles = !h->f.coherent && count > 0 && below(h, 2);
     memset(h->scratch, 0xEE, count * sizeof(int32_t));
     if (scribbles)
@@ -444,8 +448,8 @@ do_abandon(struct history *h)
     }
 }
 
-/* Opens a second scope that overlaps the first. The call is refused if at least one of them
- * writes. */
+/* Opens a second scope that overlaps the first scope. The second open must be refused if at least
+ * one of the two scopes writes. */
 static void
 do_conflict(struct history *h)
 {
@@ -481,8 +485,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* While an asynchronous call is queued, zeros of elements that were never written may be copied
- * between host and device. */
+/* While an asynchronous call is queued, Ferry may copy zeros between host and device. These zeros
+ * belong to elements that were never written. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -500,7 +504,7 @@ do_copy_to(struct history *h)
     expect_values(h, t.model, t.begin, h->scratch, t.end - t.begin);
 }
 
-/* Chooses two ranges of equal length, both in one buffer or in two different buffers. */
+/* Chooses two ranges of equal length, in one buffer or in two buffers. */
 static bool
 choose_pair(struct history *h, struct target *to, struct target *from)
 {
@@ -689,7 +693,8 @@ do_resize(struct history *h)
     }
     OK(ferry_buffer_resize(m->handle, count));
     if (count > m->count) {
-        /* A place that holds none of the old elements loses its replica. */
+        /* Determines which replicas the resize keeps. A place that holds none of the old elements
+         * loses its replica. */
         uint32_t kept = 0;
         for (size_t i = 0; i < m->count; i++)
             kept |= m->cells[i].places;
@@ -770,7 +775,7 @@ do_copy_from_async(struct history *h)
     struct target t = choose(h);
     size_t count = t.end - t.begin;
     int place = choose_place(h);
-    /* Without a stream, the valid map determines at which place the call writes. */
+    /* If the call has no stream, the valid map determines at which place the call writes. */
     if (place == 0) {
         drain(h);
         place = model_home(h, t.model, t.begin, t.end);
@@ -858,8 +863,8 @@ counted_evictions(struct history *h)
     return count;
 }
 
-/* Removes replicas from the model that Ferry has evicted. Checks that they were not pinned, and
- * that no byte was lost with them. */
+/* Removes the replicas that Ferry has evicted from the model. Checks that these replicas were not
+ * pinned, and that no byte was lost. */
 static void
 take_over_evictions(struct history *h)
 {
@@ -959,9 +964,9 @@ close_buffers(struct history *h)
     }
 }
 
-/* No write is ever lost, and no stale byte is ever read. States, valid maps and requested moves are
- * the same after any history on the host, an emulated device or a CUDA device. No bytes are really
- * moved to or from a coherent place. */
+/* No write is ever lost, and no stale byte is ever read. After any history, states, valid maps and
+ * requested moves are the same on the host, an emulated device and a CUDA device. Coherent places
+ * never really copy bytes. */
 static void
 test_random_histories_agree_with_the_model(void **state)
 {
@@ -986,8 +991,8 @@ test_random_histories_agree_with_the_model(void **state)
     h->done = true;
 }
 
-/* Runs the history while replicas are evicted. A working set larger than the device's memory must
- * have the same results. */
+/* Runs the history with less device memory than its buffers need, so replicas are evicted. The
+ * results must be the same as with enough memory. */
 static void
 test_random_histories_in_little_memory(void **state)
 {

@@ -95,7 +95,8 @@ test_traces_tell_why_bytes_move(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* In memory_info, free + used = total at every place, and the numbers change with allocations. */
+/* At every place, `free` + `used` = `total` in ferry_memory_info. The numbers change with
+ * allocations. */
 static void
 test_memory_info_adds_up(void **state)
 {
@@ -134,8 +135,8 @@ see(const ferry_buffer_info *info, void *user)
     return seen->count != seen->until;
 }
 
-/* A walk visits every buffer of the context, newest first. It even visits a buffer without handles
- * that views or scopes keep alive. */
+/* ferry_context_for_each_buffer() visits every buffer of the context, newest first. It visits even
+ * buffers without handles that views or scopes keep alive. */
 static void
 test_a_walk_sees_every_buffer(void **state)
 {
@@ -224,8 +225,8 @@ walk_at_the_end(void *memory, void *user)
     OK(ferry_context_for_each_buffer(release->context, see, &release->seen));
 }
 
-/* A walk does not visit a buffer that is being destroyed. The replicas of such a buffer are freed
- * while no lock is held, so a walk may run at the same time. */
+/* ferry_context_for_each_buffer() does not visit a buffer that is being destroyed. The replicas of
+ * such a buffer are freed while no lock is held, so the visits may run at the same time. */
 static void
 test_a_walk_passes_over_what_goes(void **state)
 {
@@ -256,8 +257,8 @@ destroy_one(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* `visit` is called with no lock held and may call the library. The info and its strings are valid
- * until `visit` returns. */
+/* ferry_context_for_each_buffer() calls `visit` with no lock held, so `visit` may call the library.
+ * The info and its strings are valid until `visit` returns. */
 static void
 test_a_visit_may_destroy_what_it_sees(void **state)
 {
@@ -274,8 +275,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* The text has one line for each place, with the live and idle bytes of its pools. Then it has one
- * line for each buffer, largest first. */
+/* The text of ferry_context_describe() has one line for each place, with the live and idle bytes of
+ * its pools. After these it has one line for each buffer, largest first. */
 static void
 test_a_context_describes_what_holds_memory(void **state)
 {
@@ -373,10 +374,11 @@ note_site(const ferry_trace *trace, void *user)
     ferryi_mutex_unlock(&sites->mutex);
 }
 
-/* This function is not static, so that its symbol has a name in the trace. */
+/* This function is not static, because its symbol must appear as the call site in the trace. */
 void play_transfers(fixture *f, struct sites *sites);
 
-/* Checks that each trace named the call site of its transfer. No transfer may be in flight. */
+/* Checks that each trace named the call site of its transfer. Must be called while no transfer is
+ * in flight. */
 static void
 expect_named(const struct sites *sites, const char *call)
 {
@@ -454,7 +456,7 @@ test_traces_of_checked_runs_tell_where_the_program_called(void **state)
     ferry_buffer_destroy(&b);
     fixture_close(&f);
 
-    /* In unchecked runs the name of the call site is empty. */
+    /* In unchecked runs the trace contains an empty name for the call site. */
     setenv("FERRY_DEBUG", "0", 1);
     sites = (struct sites){.mutex = sites.mutex};
     fixture_open(&f, &(ferry_context_options){.trace = note_site, .trace_user = &sites});

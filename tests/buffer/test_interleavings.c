@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests two calls that interleave within a few instructions. The second call is made in the middle
- * of the first, inside an allocation or a device call. The effect is that of a different thread
- * calling at exactly that point, but it is the same in every run.
+ * Tests two calls that interleave within a few instructions. The test makes the second call in the
+ * middle of the first one, inside an allocation or a device call. The effect is the same as if a
+ * second thread made its call at exactly that point, but every run has the same order.
  */
 #include "tests/buffer/meeting.h"
 
@@ -16,13 +16,13 @@ enum { COUNT = 1000 };
 
 /* -- the end of a wrap ------------------------------------------------------------------------- */
 
-/* A second thread, whose allocation evicts the wrap's replica. The thread is delayed while the
+/* A second thread that evicts the wrap's replica by an allocation. The thread is delayed while the
  * replica is written back to the wrapped memory. */
 struct evictor {
     ferry_context *context;
     ferry_stream *stream;
     pthread_t thread;
-    unsigned countdown; /* number of interleaving points until the thread is started */
+    unsigned countdown; /* number of interleaving points that are left until the thread starts */
     atomic_bool started, moving, over;
 };
 
@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* a destroy that does not wait would return meanwhile */
+    ferryi_sleep_ns(20000000); /* gives a destroy that wrongly does not wait the time to return */
 }
 
 static void *
@@ -65,8 +65,8 @@ evict_beside(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* After the last handle is destroyed, the wrapped memory holds the newest bytes and is no longer
- * used. */
+/* When the destroy of the last handle returns, the wrapped memory holds the newest bytes and is no
+ * longer used. */
 static void
 test_a_wrap_ends_beside_its_eviction(void **state)
 {
@@ -150,7 +150,7 @@ pin_beside(void *user)
     OK(ferry_buffer_hold(pinner->buffer, 1, &pinner->memory));
 }
 
-/* Checks that the pin succeeded, and that the pinned memory is kept and holds the bytes. */
+/* Checks that the pin succeeded. The pinned memory must be kept, and must hold the bytes. */
 static void
 expect_pinned(fixture *f, struct pinner *pinner)
 {
@@ -205,7 +205,7 @@ view_beside(void *user)
     OK(ferry_buffer_view(viewer->base, INT, COUNT / 2, COUNT / 2, &viewer->view));
 }
 
-/* As soon as a view exists, its base cannot be resized. */
+/* As soon as a view exists, the base of the view cannot be resized. */
 static void
 test_a_view_comes_while_the_buffer_grows(void **state)
 {
@@ -230,7 +230,8 @@ reserve_beside(void *user)
     OK(ferry_buffer_reserve(*buffer, 0));
 }
 
-/* Memory that was allocated for the old length is not used for the new length. */
+/* A resize may run while memory of the old length is being allocated. That memory must not be used
+ * for the new length. */
 static void
 test_memory_is_reserved_while_the_buffer_grows(void **state)
 {
@@ -259,8 +260,8 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call that a different thread makes when the countdown of interleaving points ends. The call may
- * have to wait for locks that the interrupted call holds. */
+/* A call that a second thread makes when the countdown of interleaving points reaches zero. The
+ * call may have to wait for locks that the interrupted call holds. */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* called for place 1; may fail */
@@ -302,8 +303,8 @@ came(struct visitor *visitor)
     return atomic_load(&visitor->started);
 }
 
-/* If a device uses the host's memory, the device's replica may be evicted while the memory is being
- * pinned at the host. The pinned memory must stay valid. */
+/* If a device uses the host's memory, the device's replica may be evicted while the host replica is
+ * being pinned. The pinned memory must stay valid. */
 static void
 test_a_pin_meets_the_end_of_a_shared_copy(void **state)
 {
@@ -371,8 +372,8 @@ close_it(ferry_buffer *buffer, int place)
     return ferry_scope_close(&left_open);
 }
 
-/* The last handle or the last scope of a buffer may end at any point while the context is being
- * destroyed. Exactly one of the two threads frees the buffer. */
+/* The last handle or the last scope of a buffer may end at any point while a second thread destroys
+ * the context. Exactly one of the two threads must free the buffer. */
 static void
 test_a_buffer_goes_while_its_context_ends(void **state)
 {
@@ -402,7 +403,7 @@ test_a_buffer_goes_while_its_context_ends(void **state)
     }
 }
 
-/* Resizes the buffer to `count` just after the next call has read the buffer's count. */
+/* A resize of the buffer to `count`, made just after the next call has read the buffer's count. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
 {
@@ -446,8 +447,8 @@ test_a_scope_on_what_was_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A scope over FERRY_REST ends at the length that the buffer has while the scope is open. This is
- * tested for every access, with and without a transfer. */
+/* A scope over FERRY_REST ends at the length that the buffer has while the scope is open. The test
+ * uses every access, with and without a transfer. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
@@ -482,7 +483,8 @@ test_calls_for_a_rest_that_is_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A block that was allocated for the old length does not become the new replica. */
+/* A resize may run while a block of the old length is being allocated. That block must not become
+ * the new replica. */
 static void
 test_a_buffer_grows_while_memory_is_taken(void **state)
 {
@@ -505,8 +507,8 @@ destroy_beside(void *user)
         ferry_buffer_destroy(&buffers[i]);
 }
 
-/* If the last handle is destroyed while the replica is written back, the buffer is freed. The
- * eviction then needs no further victim. */
+/* The last handle may be destroyed while eviction writes back the buffer's replica. The buffer is
+ * then freed, so the eviction needs no further victim. */
 static void
 test_a_buffer_ends_while_it_is_written_back(void **state)
 {
@@ -520,7 +522,7 @@ test_a_buffer_ends_while_it_is_written_back(void **state)
     OK(ferry_block_free(&block, NULL));
 }
 
-/* Buffers may be destroyed while the pool's compaction moves a replica. */
+/* A buffer may be destroyed while the pool's compaction moves the buffer's replica. */
 static void
 test_buffers_end_while_memory_is_compacted(void **state)
 {
@@ -528,7 +530,7 @@ test_buffers_end_while_memory_is_compacted(void **state)
     ferry_buffer *left[FIT];
     ferry_scope scope;
     make_sparse(f, BLOCK_COUNT, left, FIT);
-    /* This buffer has no handle any more when compaction runs. Only its open scope keeps it
+    /* When compaction runs, this buffer no longer has a handle. Only its open scope keeps it
      * alive. */
     const void *memory = open_on(left[FIT - 1], f->stream, FERRY_READ, 0, COUNT, &scope);
     ferry_buffer_destroy(&left[FIT - 1]);
@@ -569,7 +571,8 @@ count_one(const ferry_buffer_info *info, void *user)
     return ++*count < MANY;
 }
 
-/* A walk visits all buffers, even those that are created while it allocates memory for its list. */
+/* ferry_context_for_each_buffer() visits all buffers, even those that are created while it
+ * allocates memory for its list. */
 static void
 test_buffers_come_before_they_are_walked_over(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host functions fail late, in random histories, while other calls may read or write the same
- * bytes. Lost are exactly the bytes that a failing launch wrote and that were not replaced since,
- * and the bytes that other launches computed from them.
+ * Runs random histories in which host functions fail late, while other calls may read or write the
+ * same bytes. The test checks exactly which bytes are lost. Lost are bytes that a failed launch
+ * wrote and that were not replaced since. Bytes that other launches computed from lost bytes are
+ * lost, too.
  */
 #include <unistd.h>
 
@@ -25,11 +26,11 @@ struct range {
 struct world {
     fixture *f;
     work w;
-    ferry_kernel *failing[2]; /* UPDATE, OVERWRITE */
+    ferry_kernel *failing[2]; /* one kernel for UPDATE, one for OVERWRITE */
     ferry_stream *streams[STREAMS];
     struct subject subjects[BUFFERS];
     uint64_t seed;
-    int next; /* next value to write, which differs from all current values */
+    int next; /* next value to write; it differs from all current values */
     unsigned losses;
 };
 
@@ -69,8 +70,8 @@ any_range(struct world *world)
     return (struct range){subject, offset, 1 + random_below(&world->seed, subject->count - offset)};
 }
 
-/* Returns a random range of a different buffer. Shortens the longer of the two ranges, so that both
- * have the same length. */
+/* Returns a random range of a buffer other than the given one. Shortens the longer of the two
+ * ranges, so that both have the same length. */
 static struct range
 range_beside(struct world *world, struct range *range)
 {
@@ -100,8 +101,8 @@ set(struct range r, int value, bool lost)
     }
 }
 
-/* Returns whether a launch was refused. A launch with lost input is refused if the loss is already
- * known. Otherwise the bytes that it writes are lost as well. */
+/* Returns whether the launch was refused. A launch that reads lost bytes is refused if the loss is
+ * already known. Otherwise the bytes that it writes are lost, too. */
 static bool
 was_refused(struct world *world, ferry_status status, bool input_lost)
 {

@@ -35,8 +35,8 @@ expect_error(const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, ferry_last_error());
 }
 
-/* Uses the host memory after the lease was closed, which its owner may do. The content is
- * unspecified. The function does nothing in checked runs, where the access would fault. */
+/* Accesses the host memory after the lease was closed, which the lease's owner may do. The content
+ * is unspecified. In checked runs the function does nothing, because the access would fault. */
 static void
 use_stale(const fixture *f, int *memory)
 {
@@ -70,8 +70,8 @@ test_read(void **state)
         ferry_lease_destroy(&lease);
         assert_null(lease);
         assert_int_equal(info_of(x).leases, 0);
-        /* A lease over a part of the buffer, opened after a write at the device, and destroyed
-         * without a close. */
+        /* This lease covers a part of the buffer. It is opened after a write at the device, and
+         * destroyed without being closed. */
         lease = lease_with(
             x, (ferry_lease_options){.access = FERRY_READ, .offset = 10, .count = 20}, &memory);
         assert_int_equal(memory[19], 5 + 29);
@@ -124,8 +124,8 @@ test_an_abandoned_write_does_not_count(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Reads the buffer `user` inside a progress callback, where a scope may be opened only if that
- * needs no transfer. */
+/* Reads the buffer `user` inside a progress callback. Such a callback may open a scope only if the
+ * scope needs no transfer. */
 static bool
 read_inside(size_t done, size_t total, void *user)
 {
@@ -139,8 +139,8 @@ read_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that a host READ is a hit. A first READ fetches bytes that an abandoned write may have
- * left current only at a different place. */
+/* Checks that a host READ is a hit. Before that, one READ fetches the bytes that an abandoned write
+ * may have left current only at a different place. */
 static void
 expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
@@ -176,7 +176,7 @@ test_reads_are_hits_after_it(void **state)
             end_by(lease_host(x, access, &memory), end);
             expect_read_hit(f, x, other);
 
-            /* A different lease of the same buffer stays open meanwhile. */
+            /* A second lease of the same buffer stays open during this test. */
             ferry_lease *beside = lease_with(
                 x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
             end_by(
@@ -235,8 +235,8 @@ test_no_elements(void **state)
 
 /* -- what it keeps ----------------------------------------------------------------------------- */
 
-/* A lease keeps its buffer alive without a logged error. The teardown checks that no error was
- * logged. */
+/* A lease keeps its buffer alive, and destroying the buffer's handle logs no error. The teardown
+ * fails if an error was logged. */
 static void
 test_it_keeps_the_buffer(void **state)
 {
@@ -262,8 +262,8 @@ test_it_keeps_the_buffer(void **state)
     assert_null(f->context->stores);
 }
 
-/* After a lease was closed, its address stays valid, whatever is done to the buffer. The content is
- * unspecified. */
+/* The address of a closed lease stays valid, whatever other calls do to the buffer. The content at
+ * the address is unspecified. */
 static void
 test_memory_outlives_the_end(void **state)
 {
@@ -336,8 +336,8 @@ test_wraps_end_with_it(void **state)
     OK(ferry_buffer_unwrap(&x, NULL));
 }
 
-/* If memory runs short, a replica that a lease keeps is not evicted, whether the lease is open or
- * closed. */
+/* A replica that a lease keeps is not evicted if memory runs short. This holds for open and for
+ * closed leases. */
 static void
 test_eviction_leaves_it_alone(void **state)
 {
@@ -430,7 +430,7 @@ test_labels(void **state)
     ferry_lease_destroy(&other);
     OK(ferry_context_for_each_buffer(f->context, look, &visit));
     assert_string_equal(visit.labels, "");
-    /* While a lease is open, conflicting calls fail, and their messages contain the label of the
+    /* While this lease is open, conflicting calls fail. Their messages contain the label of the
      * lease. */
     lease = lease_host(x, FERRY_UPDATE, &memory);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_to(x, INT, 0, memory, 1, NULL));
@@ -466,7 +466,7 @@ test_device_with_a_stream(void **state)
     ferry_stream_destroy(&own);
 }
 
-/* The holder of the lease uses a stream of the driver that Ferry does not know. */
+/* The holder of the lease works on a driver stream that Ferry does not know. */
 static void
 test_device_without_a_stream(void **state)
 {
@@ -481,8 +481,8 @@ test_device_without_a_stream(void **state)
         ferry_access access = i % 2 ? FERRY_UPDATE : FERRY_OVERWRITE;
         ferry_lease *lease = lease_with(
             x, (ferry_lease_options){.access = access, .place = 1, .label = "torch"}, &memory);
-        /* No other writer is allowed, on any stream, because Ferry cannot order it with the
-         * holder's work. */
+        /* While the lease is open, no other writer is allowed on any stream, because Ferry cannot
+         * order that writer with the holder's work. */
         ferry_scope scope;
         void *pointer;
         FAILS(FERRY_ERROR_BUSY,
@@ -501,8 +501,8 @@ test_device_without_a_stream(void **state)
         ferry_lease_destroy(&lease);
         expect_constant(f, x, 0, 0, COUNT, 50 + i);
 
-        /* The bytes are current when the lease opens, and later writes wait for the holder's late
-         * reads. */
+        /* The bytes are current when the lease opens. Later writes wait for reads that the holder
+         * queued late. */
         lease = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .place = 1}, &memory);
         memset(pinned + COUNT, 0, BYTES);
         OK(device->ops->copy_download(device, pinned + COUNT, memory, BYTES, native));
@@ -511,7 +511,8 @@ test_device_without_a_stream(void **state)
         OK(ferryi_device_synchronize(device));
         for (int j = 0; j < COUNT; j++)
             assert_int_equal(pinned[COUNT + j], 50 + i);
-        /* Later writes also wait for the work of an abandoned lease. */
+        /* Later writes wait for the work of an abandoned lease, just as for the work of a closed
+         * lease. */
         touch(f, x, 0, FERRY_READ, 0, COUNT);
         if (!f->coherent) {
             lease =
@@ -630,8 +631,8 @@ share_and_drop(void *argument)
     return NULL;
 }
 
-/* Any of several threads may release the last reference to the lease. The buffer is destroyed
- * meanwhile. */
+/* Any of several threads may release the last reference to the lease, while the buffer is
+ * destroyed. */
 static void
 test_owners_on_threads(void **state)
 {
@@ -768,8 +769,8 @@ position(const struct scene *scene, int what)
     return i;
 }
 
-/* For a log callback that is called inside the last destroy. The callback opens a lease on a
- * different buffer. That call fails and leaks nothing. */
+/* A log callback that runs inside the last destroy. The callback opens a lease on a different
+ * buffer. That call must fail and leak nothing. */
 struct late {
     ferry_buffer *other;
     ferry_status status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests managed buffers: prefetch and advice on ranges, for the host and any device. Ferry makes
- * them only if the program asks for them. */
+/* Tests managed buffers: prefetch and advice on ranges, for the host and any device. Ferry passes
+ * prefetches and advice to the driver only if the program asks for them. */
 #include "tests/buffer/support.h"
 
 #include "src/device/emulated.h"
@@ -26,7 +26,7 @@ takes_hints(fixture *f)
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
-/* Outputs how many prefetches and advices the emulated device received for the buffer's memory.
+/* Counts the prefetches and advices that the emulated device received for the buffer's memory.
  * Returns false if the device is of a different kind. */
 static bool
 count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t *out_advices)
@@ -45,7 +45,7 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     return true;
 }
 
-/* Ferry passes no hint to the driver that the program did not ask for. */
+/* Ferry passes a hint to the driver only if the program asked for the hint. */
 static void
 test_no_hint_is_given_unasked(void **state)
 {
@@ -70,8 +70,8 @@ test_no_hint_is_given_unasked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A prefetch to a device or to the host, even of a range, passes one hint to the driver and does
- * not change the values. */
+/* A prefetch of the whole buffer or of a range passes one hint to the driver and changes no value.
+ * Its target may be a device or the host. */
 static void
 test_prefetches_are_counted(void **state)
 {
@@ -101,7 +101,8 @@ test_prefetches_are_counted(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* All six kinds of advice reach the driver, with the host or a device as their location. */
+/* All six kinds of advice reach the driver. The location of the advice may be the host or a
+ * device. */
 static void
 test_the_six_advices(void **state)
 {
@@ -148,7 +149,8 @@ test_hints_where_nobody_takes_them(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Each hint reaches the driver with its location, through the old and the new driver functions. */
+/* Each hint reaches the driver with the right location, through both the old and the new driver
+ * functions. */
 static void
 test_the_driver_is_reported_the_location(void **state)
 {
@@ -177,8 +179,8 @@ test_the_driver_is_reported_the_location(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Without concurrent access there is no managed memory, for example on Windows or on devices before
- * Pascal. Only the fake driver can be configured that way. */
+/* Managed memory is unsupported on devices without concurrent access, for example on Windows or on
+ * devices before Pascal. Only the fake driver can imitate such a device. */
 static void
 test_managed_memory_without_concurrent_access(void **state)
 {

@@ -36,8 +36,8 @@ test_states_follow_the_accesses(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A host access in the state HOST_ONLY or SYNCHRONIZED copies nothing. If the device is newer,
- * there is exactly one copy from device to host, and then the state is SYNCHRONIZED. */
+/* A host access in the state HOST_ONLY or SYNCHRONIZED copies nothing. If the device has newer
+ * bytes, a host access makes exactly one copy from the device. The state is then SYNCHRONIZED. */
 static void
 test_host_access_copies_once_when_the_device_is_newer(void **state)
 {
@@ -62,8 +62,8 @@ test_host_access_copies_once_when_the_device_is_newer(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A device access from the state HOST_ONLY allocates once and copies once. If the device is
- * current, it copies nothing. */
+/* A device access in the state HOST_ONLY allocates once and copies once. If the device is current,
+ * the access copies nothing. */
 static void
 test_device_access_allocates_and_copies_once(void **state)
 {
@@ -85,7 +85,7 @@ test_device_access_allocates_and_copies_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* OVERWRITE never copies at any place, even if a different place is dirty. */
+/* An OVERWRITE never copies bytes, even if the range is dirty at a different place. */
 static void
 test_overwrite_never_copies(void **state)
 {
@@ -104,8 +104,8 @@ test_overwrite_never_copies(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An UPDATE of 4 KiB in a large buffer copies only those bytes of its range that the place
- * lacks. */
+/* An UPDATE of 4 KiB in a large buffer copies only bytes of its range, and only those that are not
+ * current at the place. */
 static void
 test_update_copies_only_what_its_range_lacks(void **state)
 {
@@ -127,8 +127,8 @@ test_update_copies_only_what_its_range_lacks(void **state)
 }
 
 /* A sync to the host, to the device or to both copies nothing if the buffer is synchronized.
- * Otherwise there is exactly one copy in the needed direction. If the state is MIXED, disjoint
- * ranges are copied in both directions. */
+ * Otherwise it makes exactly one copy in the needed direction. If the state is MIXED, a sync copies
+ * disjoint ranges in both directions. */
 static void
 test_sync_moves_each_way_what_is_lacking(void **state)
 {
@@ -156,8 +156,8 @@ test_sync_moves_each_way_what_is_lacking(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* fill and zero work at whichever place is current, on whole buffers and on ranges. If only the
- * device has the bytes, the device fills them, with elements of any size. */
+/* Fills and zeros of whole buffers and of ranges run at a place that is current. If only the device
+ * has the bytes, the device fills them, with elements of any size. */
 static void
 test_fill_works_where_the_range_is_current(void **state)
 {
@@ -201,7 +201,7 @@ test_two_halves_make_a_whole_on_either_side(void **state)
     }
 }
 
-/* A hit is nearly free: the second and later uses of an uploaded buffer make no driver call. */
+/* The second and later uses of an uploaded buffer are hits and make no driver call. */
 static void
 test_hits_make_no_device_call(void **state)
 {

@@ -4,8 +4,7 @@
 
 #include "tests/support/heap.h"
 
-/* Tests kinds of memory (pinned and managed buffers and the reports about them), and the context
- * that libraries share. */
+/* Tests pinned and managed buffers, reports about memory, and the context that libraries share. */
 
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
@@ -47,8 +46,8 @@ use_everywhere(fixture *f, ferry_buffer *b)
     expect_counting(f, b, f->places, 0, 10, 15);
 }
 
-/* `is_pinned` is true if and only if the memory is page-locked, for buffers of every size. It is
- * false if no driver can lock pages. */
+/* `is_pinned` is true if and only if the memory is page-locked, for buffers of every size. If no
+ * driver can lock pages, `is_pinned` is false. */
 static void
 test_pinned_is_said_honestly(void **state)
 {
@@ -105,8 +104,8 @@ test_the_path_follows_the_memory(void **state)
     ferry_buffer_destroy(&pageable);
 }
 
-/* A host write waits for transfers that still read the host replica. A pinned source is therefore
- * not overwritten during its upload. */
+/* A host write waits for transfers that still read the host replica. So a pinned source is not
+ * overwritten during its upload. */
 static void
 test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
 {
@@ -118,8 +117,8 @@ test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
         void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
         assert_non_null(device);
         OK(ferry_scope_close(&scope));
-        /* The device holds this round's values, although the host overwrites its replica at
-         * once. */
+        /* The device must hold this round's values, although the host overwrites the host replica
+         * right after the upload was queued. */
         write_counting(f, b, 0, 0, 1, -1);
         expect_counting(f, b, 1, 1, FERRY_REST, round);
     }
@@ -165,8 +164,8 @@ test_managed_buffers_behave_as_others_do(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Prefetch works to the device and to the host. Advice (read-mostly, preferred location, accessed-
- * by) can be set and unset for the host and any device. */
+/* A prefetch may go to the device or to the host. Advice (read-mostly, preferred location,
+ * accessed-by) can be set and unset for the host and for any device. */
 static void
 test_managed_memory_takes_advice_and_prefetch(void **state)
 {
@@ -191,7 +190,8 @@ test_managed_memory_takes_advice_and_prefetch(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* In memory_info, free + used = total at every place, and the numbers change with allocations. */
+/* At every place, `free` + `used` = `total` in ferry_memory_info. The numbers change with
+ * allocations. */
 static void
 test_memory_info_adds_up(void **state)
 {
@@ -214,8 +214,8 @@ test_memory_info_adds_up(void **state)
     }
 }
 
-/* The first caller creates a process-wide context that counts its owners. All callers get the same
- * context, and it ends with its last owner. */
+/* The first call of ferry_context_shared() creates a process-wide context that counts its owners.
+ * All callers get the same context, and the context ends with its last owner. */
 static void
 test_the_shared_context_is_one(void **state)
 {
@@ -229,7 +229,7 @@ test_the_shared_context_is_one(void **state)
     ferry_context_destroy(&first);
     assert_null(first);
 
-    /* A library finds a buffer of a different library by its name. */
+    /* A library finds a buffer that a different library created, by the buffer's name. */
     ferry_buffer *found;
     OK(ferry_context_find(second, "common", &found));
     assert_ptr_equal(found, b);
@@ -311,7 +311,8 @@ test_streams_that_outlive_their_context(void **state)
     assert_null(stream);
 }
 
-/* A buffer that was created and never used takes few heap bytes, including malloc()'s overhead. */
+/* A buffer that was created and never used takes few heap bytes, even with the overhead of
+ * malloc(). */
 static void
 test_an_idle_buffer_is_small(void **state)
 {
@@ -333,7 +334,8 @@ test_an_idle_buffer_is_small(void **state)
 #endif
 }
 
-/* A new buffer may reuse the memory of a destroyed one, but has none of its properties or bytes. */
+/* A new buffer may reuse the memory of a destroyed buffer. It must have none of the old buffer's
+ * properties or bytes. */
 static void
 test_memory_of_a_buffer_is_used_again(void **state)
 {
@@ -357,8 +359,8 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
-/* The free bytes of a limit are the bytes that can still be allocated. Memory of other contexts
- * does not count, and neither does memory that has a different limit. */
+/* The free bytes of a place with a limit are the bytes that can still be allocated. Memory of other
+ * contexts and memory under a different limit do not reduce them. */
 static void
 test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 {
@@ -400,8 +402,8 @@ count_warnings(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
 }
 
-/* The device limit does not apply to the device "host". A context with a device limit and no other
- * device logs a warning. */
+/* The device limit does not apply to the device "host". A context that has a device limit but no
+ * device other than "host" logs a warning. */
 static void
 test_a_limit_without_effect_is_logged(void **state)
 {
@@ -430,8 +432,8 @@ device_frees(ferry_pool *pool)
     return counters.device_frees;
 }
 
-/* Calls that wait for the device never trim, even if idle memory is old enough and the trim period
- * is over. */
+/* Calls that wait for the device never trim a pool, even if its idle memory is old enough and the
+ * trim period is over. */
 static void
 test_waits_never_trim(void **state)
 {
@@ -445,7 +447,7 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
-    /* on a slow machine the calls below may free some blocks */
+    /* On a slow machine the calls of ferry_block_free() below may already trim the pool. */
     uint64_t before = device_frees(pool);
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));

@@ -18,18 +18,20 @@
 #define THREADS       6
 #define HANGS_AFTER_S 120
 
-/* A context, the number of its owners, the messages that it logs, and the progress of its end. */
+/* A context, the number of its owners, the messages that it logs, and how far its destruction has
+ * progressed. */
 struct owned {
     ferry_context *context;
     ferry_stream *stream;
-    bool calls; /* the device runs host functions */
-    bool apart; /* host functions run on threads of the device */
+    bool calls; /* whether the device runs host functions */
+    bool apart; /* whether host functions run on threads of the device */
     ferryi_mutex mutex;
-    atomic_uint errors, ends; /* numbers of logged errors, and of ends on separate threads */
-    char error[512];          /* the last error message */
-    char remaining[512];      /* the last message about owners that remain */
+    /* Number of logged errors; number of contexts that ended on separate threads. */
+    atomic_uint errors, ends;
+    char error[512];     /* the last error message */
+    char remaining[512]; /* the last message about owners that remain */
     atomic_int step;
-    atomic_bool stays; /* a destroy was refused */
+    atomic_bool stays; /* whether a destroy was refused */
 };
 
 static void
@@ -93,7 +95,7 @@ expect_error(struct owned *o, const char *part)
     atomic_store(&o->errors, 0);
 }
 
-/* Waits until the context has ended. Checks that it ended once, on a separate thread. */
+/* Waits until the context has ended. Checks that it ended exactly once, on a separate thread. */
 static void
 wait_for_end(struct owned *o)
 {
@@ -137,8 +139,8 @@ test_only_the_last_owner_ends_a_context(void **state)
     assert_int_equal(atomic_load(&o.errors), 0);
     assert_ptr_equal(last, others[2]);
 
-    /* A buffer is not an owner of its context, so the last destroy reports the buffer as an
-     * error. */
+    /* A buffer does not own its context. So the last destroy of the context reports the remaining
+     * buffer as an error. */
     ferry_context_destroy(&others[2]);
     assert_null(others[2]);
     expect_error(&o, "buffer \"left\" of 16384 bytes is still alive");
@@ -246,7 +248,7 @@ test_threads_count_at_once(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
             0);
-    ferry_context_destroy(&o.context); /* the thread that calls the last destroy ends the context */
+    ferry_context_destroy(&o.context); /* the thread that makes the last destroy ends the context */
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     close_owned(&o);
@@ -255,8 +257,8 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* Delays a destroy before it takes its first lock, when the number of owners may already be
- * zero. */
+/* Delays a destroy just before it takes its first lock. The number of owners may already be zero at
+ * that point. */
 static void
 delay_destroy(const void *site)
 {
@@ -279,8 +281,8 @@ destroy_slowly(ferry_context **context)
 #endif
 }
 
-/* ferry_context_shared() never returns a context whose last owner is gone, even while other threads
- * destroy their references. */
+/* ferry_context_shared() never returns a context whose last owner is gone. Other threads destroy
+ * their references at the same time. */
 static void *
 share_and_destroy(void *argument)
 {
@@ -305,7 +307,7 @@ test_the_last_destroy_races_with_shared(void **state)
 {
     (void)state;
     struct owned o = {0};
-    pthread_t threads[2]; /* only two, so that the number of owners is often zero */
+    pthread_t threads[2]; /* only two threads, so that the number of owners is often zero */
 #ifdef FERRYI_INTERLEAVES
     atomic_store(&ferryi_interleave, delay_destroy);
 #endif
@@ -338,7 +340,7 @@ destroy_in_host_function(const ferry_call *call, void *user)
     size_t count;
     await(o, 1);
     give_back(o);
-    ferryi_sleep_ns(20000000); /* the end of the context waits for this callback */
+    ferryi_sleep_ns(20000000); /* the end of the context must wait for this callback */
     if (ferry_call_array(call, INT, 0, &count))
         for (values = ferry_call_array(call, INT, 0, &count); count > 0; count--)
             values[count - 1] = 5;
@@ -366,7 +368,7 @@ test_the_last_owner_may_be_a_host_function(void **state)
     ferry_buffer *b = make_named(&o, "left");
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, COUNT);
     OK(ferry_kernel_create(o.context, &source, &kernel));
-    /* on other devices the function runs inside the launch or a wait */
+    /* on devices without separate threads, the function runs inside the launch or a wait */
     atomic_store(&o.step, !o.apart);
     OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
     if (!o.apart)
@@ -380,7 +382,7 @@ test_the_last_owner_may_be_a_host_function(void **state)
         expect_error(&o, "buffer \"left\"");
         assert_int_equal(ferry_buffer_count(b), COUNT);
     } else {
-        /* The destroy was refused, because the function ran inside a call that the program had
+        /* The destroy was refused, because the host function ran inside a call that the program had
          * made. */
         assert_true(atomic_load(&o.stays));
         expect_error(&o, "the callback host_function may not do this");
@@ -403,7 +405,7 @@ destroy_in_keep_going(size_t done, size_t total, void *user)
     return true;
 }
 
-/* A keep_going callback may make the last destroy. The callback runs on a worker thread. */
+/* A keep_going callback that runs on a worker thread may make the last destroy of the context. */
 static void
 test_the_last_owner_may_be_a_helper_thread(void **state)
 {
@@ -444,7 +446,7 @@ destroy_in_release(void *memory, void *user)
     give_back(user);
 }
 
-/* The on_release callback of a wrap may make the last destroy of a different context, for example
+/* The on_release callback of a wrap may make the last destroy of a different context. This happens
  * if an array was exported from that context and imported into this one. */
 static void
 test_the_last_owner_may_be_the_release_in_another_context(void **state)
@@ -515,8 +517,8 @@ unwrap_in_visit(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* An on_release callback of a different context runs during a walk of this context's buffers. It
- * cannot end this context. */
+/* While ferry_context_for_each_buffer() visits this context's buffers, an on_release callback of a
+ * different context runs. The callback cannot end this context. */
 static void
 test_a_context_does_not_end_inside_an_outer_call_on_it(void **state)
 {
@@ -580,7 +582,7 @@ group_setup(void **state)
     return 0;
 }
 
-/* If other owners remain, a destroy only logs their number and the labels of leases. */
+/* If a context has other owners, a destroy only logs their number and the labels of leases. */
 static void
 test_a_destroy_names_who_remains(void **state)
 {

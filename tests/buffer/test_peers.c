@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests three devices, with and without peer access. A buffer may be current at any subset of
- * places, and bytes take the shortest path. */
+ * places. Transfers take the shortest path. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 enum { COUNT = 3000, BYTES = COUNT * 4 };
 
-/* Opens a fixture with three devices of a kind. The chunks are small, so that a staged copy takes
- * several of them. */
+/* Opens a fixture with three devices of one kind. The staging chunks are small, so that a staged
+ * copy takes several chunks. */
 static void
 open_three(fixture *f, const char *devices, bool without_peers)
 {
@@ -116,8 +116,8 @@ test_the_way_between_devices(void **state)
     for_each_world(check_ways);
 }
 
-/* If a device has the bytes and can reach the target, it is the source of a transfer. Otherwise the
- * source is the host. */
+/* A device that has the bytes and can reach the target is preferred as the source of a transfer. If
+ * there is no such device, the host is the source. */
 static void
 check_sources(fixture *f, bool without_peers)
 {
@@ -129,8 +129,9 @@ check_sources(fixture *f, bool without_peers)
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
     before = moved(f);
-    touch(f, b, 1, FERRY_READ, 0,
-          FERRY_REST); /* places 0, 2 and 3 have the bytes: the lowest device is chosen */
+    /* Places 0, 2 and 3 have the bytes, so the device with the lowest number, place 2, is the
+     * source. */
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
     /* All four places have the bytes, so a read at any place copies nothing. */
@@ -140,7 +141,7 @@ check_sources(fixture *f, bool without_peers)
         expect_counting(f, b, place, 0, FERRY_REST, 0);
     }
     EXPECT_COUNTS(f, &before, 0, 0, 0);
-    /* After a write at one place, the others fetch only the range that was written. */
+    /* After a write at one place, the other places fetch only the range that was written. */
     write_counting(f, b, 2, 100, 50, 7);
     before = moved(f);
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
@@ -159,8 +160,8 @@ test_the_source_is_the_nearest(void **state)
     for_each_world(check_sources);
 }
 
-/* One buffer may be current at any subset of places. The test compares it with a model that has a
- * set of places for each element. */
+/* One buffer may be current at any subset of places. The test compares the buffer with a model that
+ * has a set of places for each element. */
 static void
 check_subsets(fixture *f, bool without_peers)
 {
@@ -240,8 +241,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* Each level takes one submission for each ordered pair of places. That is far less than one for
- * each range or row. */
+/* Each level of a batch takes one submission for each ordered pair of places. That is far fewer
+ * submissions than one for each range or row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -288,7 +289,7 @@ test_many_ranges_and_rows_are_one_submission(void **state)
 }
 
 /* Copies ranges of all lengths and compares the result with plain arrays. Some ranges are larger
- * than a chunk. Some are adjacent in the source or in the target. */
+ * than a chunk, and some are adjacent in the source or in the target. */
 static void
 check_ranges(fixture *f, bool without_peers)
 {
@@ -332,8 +333,8 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Without peer access, ranges are copied one by one. If a later copy fails, the ranges before it
- * have their new values at every place. */
+/* Without peer access, ranges are copied one by one. If one copy fails, the ranges of earlier
+ * copies have their new values at every place. */
 static void
 test_part_of_the_ranges_goes(void **state)
 {
@@ -371,7 +372,7 @@ test_part_of_the_ranges_goes(void **state)
 }
 
 /* Makes the N-th device call fail. Each element must then hold its old or its new value, the same
- * at every place, and the next try must succeed. Returns false if there are fewer calls. */
+ * at every place. The next try must succeed. Returns false if fewer than N calls were made. */
 static bool
 fail_call(fixture *f, uint64_t nth)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests kernels whose result is known only when they are waited for. Each buffer keeps a list of
- * such kernels. If one fails, the bytes that it writes are lost. */
+/* Tests kernels whose result is known only after a wait. Each buffer keeps a list of such kernels.
+ * If a kernel fails, the bytes that it writes are lost. */
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
@@ -24,7 +24,7 @@ failing_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* Creates a buffer with replicas at the host and at place 1, so that a launch allocates no
+/* Creates a buffer with replicas at the host and at place 1, so that a launch need not allocate a
  * replica. */
 static ferry_buffer *
 make_everywhere(fixture *f, int first)
@@ -80,8 +80,8 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Two launches allocate a buffer's list of kernels at the same time. One list is kept, and both
- * kernels are on it. */
+/* Two launches allocate a buffer's list of kernels at the same time. Ferry keeps one list, and both
+ * kernels must be on it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
 {
@@ -108,8 +108,8 @@ run_first_stream(void *user)
     expect_reason(ferry_stream_synchronize(k->streams[0]));
 }
 
-/* A launch opens its input and later registers as a reader of it. If the kernel that writes the
- * input fails between these two steps, the launch fails. */
+/* A launch first opens its input and later registers as a reader of the input. If the kernel that
+ * writes the input fails between these two steps, the launch must fail. */
 static void
 test_an_input_is_lost_during_the_launch(void **state)
 {
@@ -117,8 +117,9 @@ test_an_input_is_lost_during_the_launch(void **state)
     struct kernels k;
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
-    /* Buffers are handled in the order of their addresses. The target comes first, so that its list
-     * is allocated before the launch registers as a reader of the input. */
+    /* A launch handles its buffers in the order of their addresses. The target has the lower
+     * address here, so the target's list is allocated before the launch registers as a reader of
+     * the input. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
@@ -152,7 +153,8 @@ test_a_kernel_is_waited_for_without_its_copy(void **state)
     kernels_close(&k);
 }
 
-/* No bytes are lost if a resize has removed those that a failing kernel writes. */
+/* A resize may cut off the bytes that a kernel writes. If that kernel fails later, no bytes are
+ * lost. */
 static void
 test_a_kernel_fails_beyond_the_end(void **state)
 {
@@ -168,8 +170,8 @@ test_a_kernel_fails_beyond_the_end(void **state)
     kernels_close(&k);
 }
 
-/* Each range that a failed kernel wrote is marked as lost. If there is no memory for that, more
- * bytes are marked as lost, but never fewer. */
+/* Each range that a failed kernel wrote is marked as lost. If there is no memory for exact marks,
+ * more bytes are marked as lost, but never fewer. */
 static void
 test_no_memory_to_tell_what_is_lost(void **state)
 {
@@ -200,7 +202,7 @@ test_no_memory_to_tell_what_is_lost(void **state)
     }
 }
 
-/* Checks the state of lost bytes: they were written and are current nowhere. */
+/* Checks that lost bytes count as written and are current nowhere. */
 static void
 expect_lost_state(struct kernels *k, size_t offset, size_t count)
 {
@@ -257,7 +259,7 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     }
 }
 
-/* A call that reads the output of a kernel waits for the kernel, even at the same place. If the
+/* A call that reads the output of a kernel waits for the kernel, even at the kernel's place. If the
  * kernel fails, the call fails and changes nothing. */
 static void
 test_calls_do_not_read_what_may_fail(void **state)
@@ -299,8 +301,8 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* A kernel may run after an earlier kernel has failed and before its launch has returned. It fails
- * if it reads lost bytes. */
+/* A kernel may run after an earlier kernel has failed, and before its own launch has returned. The
+ * kernel fails if it reads lost bytes. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
@@ -329,8 +331,7 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     assert_false(ferryi_pending_calls_are_pending(buffer->store));
     expect_counting(f, buffer, 0, 100, 100, 5);
     expect_counting(f, buffer, 0, 500, COUNT - 500, 5);
-    /* Elements 0 to 9 are not lost, because the test does not make the kernel that updates them
-     * fail. */
+    /* Elements 0 to 9 are not lost, because the kernel that updates them succeeds. */
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
     assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);
@@ -341,8 +342,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* If a kernel that writes a wrap fails, the wrap cannot end before the lost bytes are overwritten.
- * The wrapped memory keeps its old bytes. */
+/* A kernel that writes a wrap may fail. The wrap then cannot end before the lost bytes are
+ * overwritten. The wrapped memory keeps its old bytes. */
 static void
 test_a_wrap_ends_under_a_kernel_that_fails(void **state)
 {

@@ -14,10 +14,10 @@
 enum {
     PIN_AFTER = 10,
     PINS_IN = PIN_AFTER + 1
-}; /* the default of pin_after; the replica is pinned on this transfer, counted from 1 */
+}; /* the default of pin_after; number of the transfer that pins the replica, counted from 1 */
 
-/* Allocates zeroed memory that shares no page with other memory, because a strict driver refuses to
- * lock a page twice. */
+/* Allocates zeroed memory on separate pages, because a strict driver refuses to lock a page
+ * twice. */
 static void *
 take_pages(size_t bytes)
 {
@@ -69,7 +69,7 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, 2 * COUNT * sizeof(int));
 
-    /* A host write makes no device call, because no transfer reads the replica any more. */
+    /* After this host write no transfer reads the replica, so the write makes no device call. */
     write_counting(f, x, 0, 0, COUNT, 5);
     touch(f, x, 1, FERRY_READ, 0, COUNT);
     before = moved(f);
@@ -105,8 +105,8 @@ test_downloads_count_too(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Copies two buffers into a third in one batch. The batch has many small pieces that alternate
- * between the two sources. */
+/* Copies two buffers into a third buffer in one batch of many small copies. Consecutive copies have
+ * different sources. */
 static void
 cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pieces,
                 ferry_stream *stream)
@@ -124,7 +124,7 @@ cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pie
     copy_list_destroy(&batch);
 }
 
-/* A batch counts as one transfer for each of its buffers, however many pieces it has. */
+/* A batch counts as one transfer for each of its buffers, however many copies it contains. */
 static void
 test_a_batch_is_one_crossing(void **state)
 {
@@ -142,7 +142,7 @@ test_a_batch_is_one_crossing(void **state)
     }
     for (int s = 0; s < 2; s++) {
         assert_true(ferry_buffer_is_page_locked(sources[s]));
-        /* A piece that is not current as a whole at any place is assembled at the host. */
+        /* If no place holds all bytes of a copy's source, the copy is assembled at the host. */
         write_counting(f, sources[s], 1, 0, COUNT, 7);
         for (size_t i = 0; i < 10; i++)
             write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
@@ -162,8 +162,8 @@ test_a_batch_is_one_crossing(void **state)
                         7 - (int)((i + 1) * (COUNT / 10)));
     }
 
-    /* A batch that copies a small part of a replica does not count, however many pieces it has.
-     * Copies that stay on one side do not count either. */
+    /* A batch that copies only a small part of a replica is not counted, however many copies it
+     * contains. Copies that stay on one side are not counted either. */
     ferry_buffer *small = make_ints(f, 20 * COUNT);
     for (int round = 0; round < 2 * PIN_AFTER; round++) {
         cross_in_pieces(small, sources, 10, NULL);
@@ -178,8 +178,8 @@ test_a_batch_is_one_crossing(void **state)
     ferry_buffer_destroy(&down);
 }
 
-/* Ferry does not pin small replicas, or replicas of which only small parts are copied. It pins none
- * in contexts that disable automatic pinning. */
+/* Ferry does not pin small replicas, or replicas of which only small parts are copied. In contexts
+ * that disable automatic pinning, Ferry pins no replica. */
 static void
 test_what_does_not_turn_pinned(void **state)
 {
@@ -215,7 +215,7 @@ test_what_does_not_turn_pinned(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Automatic pinning shares its limit with memory that the program asked Ferry to pin. The program's
+/* Automatic pinning and memory that the program asked Ferry to pin share one limit. The program's
  * memory has priority. */
 static void
 test_the_limit_and_pressure(void **state)
@@ -255,7 +255,7 @@ test_the_limit_and_pressure(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A block is unlocked before it returns to its pool, so that its next owner gets pageable
+/* A block is unlocked before it returns to its pool. So the next owner of the block gets pageable
  * memory. */
 static void
 test_memory_is_unlocked_before_it_goes_back(void **state)
@@ -376,8 +376,8 @@ unregister(void *user)
     inside->status = ferry_context_unregister_host(inside->context, inside->memory);
 }
 
-/* Calls ferry_context_unregister_host() on a separate thread, because a callback must not call
- * it. */
+/* Calls ferry_context_unregister_host() on a separate thread, because callbacks must not make this
+ * call. */
 static bool
 unregister_meanwhile(size_t done, size_t total, void *user)
 {
@@ -443,7 +443,7 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
 }
 
 /* If a device call fails, no memory stays page-locked and no bytes are lost. A replica that cannot
- * be pinned is copied nevertheless. */
+ * be pinned is still copied. */
 static void
 test_whatever_call_fails(void **state)
 {

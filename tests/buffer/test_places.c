@@ -5,7 +5,8 @@
 #define BYTES (COUNT * sizeof(int32_t))
 
 /* A mark at the device fails with FERRY_ERROR_CONFLICT if there is no device replica, or if the
- * host has newer bytes. It then changes nothing. The same holds for a mark at the host. */
+ * host has newer bytes. The failed call changes nothing. Marks at the host follow the same
+ * rules. */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -30,8 +31,8 @@ test_marks_over_newer_bytes_conflict(void **state)
     }
 }
 
-/* ferry_buffer_invalidate() of the only current replica first copies its bytes to the other side. A
- * replica whose bytes are current at a different place is freed without a transfer. */
+/* Invalidating the only current replica first copies its bytes to the other side. A replica whose
+ * bytes are current at a different place is freed without a transfer. */
 static void
 test_invalidate_never_drops_data(void **state)
 {
@@ -64,7 +65,7 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_transfer_stats before = moved(f);
     OK(ferry_buffer_discard(b, 100, 100));
     expect_constant(f, b, 0, 100, 100, 0);
-    OK(ferry_buffer_discard(b, 100, 100)); /* also discards the zeros that the host has read */
+    OK(ferry_buffer_discard(b, 100, 100)); /* discards the zeros that the host has read, too */
     expect_constant(f, b, 1, 100, 100, 0);
     expect_moved(f, &before, 0, 0);
     expect_counting(f, b, 0, 0, 100, 1);
@@ -74,8 +75,8 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A hold reserves the replica at `place` and keeps its address until it is released: the replica is
- * not evicted, freed or resized. Holds are counted. */
+/* ferry_buffer_hold() keeps the replica at `place` and its address until the hold is released.
+ * Meanwhile the replica is not evicted, freed or resized. Holds are counted. */
 static void
 test_a_pinned_copy_keeps_its_address(void **state)
 {
@@ -94,7 +95,8 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* A hold at one place is not a hold at a different place, even if the two share memory. */
+        /* A hold at one place is not a hold at a different place, even if both places share
+         * memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));
@@ -104,7 +106,7 @@ test_a_pinned_copy_keeps_its_address(void **state)
     }
 }
 
-/* An eviction drops clean replicas without a transfer, and writes dirty ones back once. */
+/* An eviction drops a clean replica without a transfer, and writes a dirty replica back once. */
 static void
 test_evict_writes_back_once_what_is_only_there(void **state)
 {
@@ -127,8 +129,8 @@ test_evict_writes_back_once_what_is_only_there(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A reserve allocates memory for the whole base buffer at a place. It copies no byte and does not
- * change the state of the buffer. */
+/* ferry_buffer_reserve() allocates memory for the whole base buffer at a place. It copies no byte
+ * and does not change the state of the buffer. */
 static void
 test_reserve_takes_memory_and_moves_nothing(void **state)
 {
@@ -174,7 +176,8 @@ note_prefetch(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_INFO && strstr(message, "prefetch a buffer: nothing was copied: ");
 }
 
-/* If there is no memory for a prefetch, it copies nothing and logs that as FERRY_LOG_INFO. */
+/* If there is no memory for a prefetch, it copies nothing and logs a message at level
+ * FERRY_LOG_INFO. */
 static void
 test_a_prefetch_without_memory_is_no_error(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests errors that end a CUDA context, returned by any driver call. The device is then lost for
- * good, and buffers still work at the host. */
+/* Tests errors, returned by any driver call, that end a CUDA context. The device is then lost for
+ * good. Buffers must still work at the host. */
 #include "tests/buffer/work.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ world_open(struct world *world)
     OK(ferry_stream_synchronize(world->stream));
 }
 
-/* Destroys all objects, which must be possible whatever errors the device returns. */
+/* Destroys all objects. This must succeed whatever errors the device returns. */
 static void
 world_close(struct world *world)
 {
@@ -79,7 +79,7 @@ world_close(struct world *world)
     assert_null(world->f.context);
 }
 
-/* Uses the device until a call returns an error. */
+/* Makes several uses of the device and returns the status of the first call that fails. */
 static ferry_status
 use_device(struct world *world)
 {
@@ -108,7 +108,7 @@ static void
 expect_lost(struct world *world)
 {
     int values[COUNT];
-    /* Bytes that are current at the host can be read and written. */
+    /* Bytes that are current at the host can still be read and written. */
     expect_at_host(world->at_host, 1000);
     ferry_scope scope;
     void *memory;
@@ -118,7 +118,7 @@ expect_lost(struct world *world)
     OK(ferry_scope_close(&scope));
     expect_at_host(world->at_host, 7);
     /* Bytes that only the device had are reported as lost. They are never replaced by older
-     * ones. */
+     * bytes. */
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
@@ -133,7 +133,7 @@ expect_lost(struct world *world)
                                        &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
-    /* The buffer can be used again once it was overwritten at the host. */
+    /* After the buffer was overwritten at the host, it can be used again. */
     for (int i = 0; i < COUNT; i++)
         values[i] = 5 + i;
     OK(ferry_buffer_open_host(world->at_device, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
@@ -154,7 +154,7 @@ test_poisoned_contexts_are_lost(void **state)
             world_open(&world);
             fake.fakecuda_fail_next(symbols[k], codes[i], 1);
             ferry_status status = use_device(&world);
-            /* The use succeeds if it does not call the driver function that fails. */
+            /* If the use does not call the driver function that fails, it succeeds. */
             if (status != FERRY_OK) {
                 met++;
                 if (status != FERRY_ERROR_DEVICE_LOST)
@@ -216,8 +216,8 @@ overwrite(ferry_buffer *buffer, size_t offset, size_t count, int value)
     OK(ferry_scope_close(&scope));
 }
 
-/* If a device is lost while it copies to page-locked memory, the copied bytes are lost as well.
- * They stay lost until they are overwritten. */
+/* If a device is lost while it copies to page-locked memory, the target bytes are lost, too. They
+ * stay lost until they are overwritten. */
 static void
 test_a_loss_on_the_way_to_the_host(void **state)
 {
@@ -229,8 +229,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     int values[COUNT];
     (void)state;
     ferryi_cuda_release_kept();
-    assert_true(
-        fake.fakecuda_set_mode("lazy")); /* so that the copies are queued before the fault */
+    assert_true(fake.fakecuda_set_mode("lazy")); /* queues the copies before the fault happens */
     world_open(&world);
     for (int i = 0; i < 3; i++) {
         OK(ferry_buffer_create(world.f.context, INT, i == 2 ? COUNT << 10 : COUNT, &options,
@@ -250,7 +249,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
           ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
-    /* A write that is abandoned does not make lost bytes valid either. */
+    /* Abandoning a write does not make lost bytes valid either. */
     if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) ==
         FERRY_OK)
         ferry_scope_abandon(&scope);
@@ -274,8 +273,8 @@ test_a_loss_on_the_way_to_the_host(void **state)
 
 enum { HALF = COUNT / 2 };
 
-/* Makes the CUDA context fail in a call that Ferry does not see. Ferry then does not know of the
- * loss yet. */
+/* Makes the CUDA context fail in a driver call of the program, so Ferry does not know of the loss
+ * yet. */
 static void
 poison_quietly(fixture *f, int place)
 {
@@ -310,7 +309,7 @@ move_over(fixture *f, ferry_buffer *b)
     return ferry_buffer_sync_to(b, 0, HALF, 2, NULL);
 }
 
-/* Copies the first half over the second half at place 2, as rows. */
+/* Copies the first half of the buffer over its second half at place 2, as rows. */
 static ferry_status
 copy_over(fixture *f, ferry_buffer *b)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests progress and cancellation of every call that takes options. Also tests the state of buffers
+/* Tests progress and cancellation of every call that takes options. Tests the state of buffers
  * after a call was cancelled or has failed. */
 #include "tests/buffer/support.h"
 
@@ -12,11 +12,11 @@
 
 enum { COUNT = 6000, CHUNK = 4096 };
 
-/* The places where each buffer is current when the call begins. */
+/* The places where each buffer is current when the tested call begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* An operation has two targets, a buffer and memory, each with old and new values of its elements.
- * It has sources of both kinds as well. */
+/* The objects of one operation. It has two targets, a buffer and memory, each with old and new
+ * values of its elements. It has two sources, too: a buffer and memory. */
 struct world {
     fixture *f;
     const struct operation *operation;
@@ -32,17 +32,19 @@ struct world {
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    void (*expect)(struct world *world); /* sets the new values in new_target and new_memory, which
-                                            hold the old values before the call */
+    /* Sets the expected new values in new_target and new_memory, which contain the old values
+     * before the call. */
+    void (*expect)(struct world *world);
     size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
-    bool in_order; /* whether elements arrive in order, from the first one on */
+    bool in_order; /* whether elements become new in order, from the first element on */
 };
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
-/* The copies that make up a batch. Each is also a row of a rectangle. */
+/* The kinds of copies in a batch: from memory, between buffers, and to memory. Each kind can be
+ * made as rows of a rectangle, too. */
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
@@ -81,8 +83,8 @@ run_batch_out(struct world *w, const ferry_copy_options *options)
 {
     return submit(w, OUT, options);
 }
-/* Submits a batch of two levels. The second level copies to the memory what the first level has
- * copied to the buffer. */
+/* Submits a batch of two levels. The first level copies to the buffer. The second level copies the
+ * same bytes from the buffer to the memory. */
 static ferry_status
 run_batch_levels(struct world *w, const ferry_copy_options *options)
 {
@@ -136,8 +138,8 @@ run_rows_out(struct world *w, const ferry_copy_options *options)
     return copy_rows_to(w->target, INT, 0, STEP, w->memory, STEP, RANGE, RANGES, options);
 }
 
-/* Overlapping rows are copied through intermediate memory. Bytes copied to that memory do not count
- * as progress. */
+/* Overlapping rows are copied through intermediate memory. Copies into the intermediate memory do
+ * not count as progress. */
 enum { SHIFT = 7 };
 
 static ferry_status
@@ -177,8 +179,8 @@ expect_shifted(struct world *w)
     memcpy(w->new_target + SHIFT, w->old_target, (COUNT - SHIFT) * sizeof(int32_t));
 }
 
-/* Makes two conversions. The first runs on the device if the device can convert, the second at the
- * host. */
+/* Makes two conversions. The first runs on the device if the device can convert. The second runs at
+ * the host. */
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
@@ -251,7 +253,7 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* A host function must check the values, so they are fetched from the device. The fetched bytes do
+/* The check uses a host function, so the values are fetched from the device. The fetched bytes do
  * not count as progress. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
@@ -361,7 +363,8 @@ complain(const struct world *w, const char *what, size_t index)
 }
 
 /* Returns the number of bytes in elements that have their new value. Fails if an element has
- * neither value. Also fails if the operation is in order and a new element follows an old one. */
+ * neither its old nor its new value. Fails if the operation is in order and a new element follows
+ * an old one. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
 {
@@ -469,8 +472,8 @@ bytes_of(const struct world *w)
                                        : 0);
 }
 
-/* bytes_done never decreases, and it is equal to bytes_total in the last call. Both count the bytes
- * of all targets together. */
+/* bytes_done never decreases, and equals bytes_total in the last call of the callback. Both count
+ * the bytes of all targets together. */
 static void
 check_progress(fixture *f, const struct operation *operation, enum start start)
 {
@@ -495,8 +498,8 @@ test_progress_rises_to_the_total(void **state)
 
 /* -- cancelling -------------------------------------------------------------------------------- */
 
-/* Checks that each chunk holds its old or its new value, and that the valid map is correct for
- * each. */
+/* Checks that each chunk of the target holds its old or its new value, and that the valid map is
+ * correct for each chunk. */
 static void
 check_cancelled(struct world *w, ferry_status status, const struct watch *watch)
 {
@@ -523,7 +526,7 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
         const ferry_copy_options options = watched_by(&watch);
         status = operation->run(&w, &options);
         check_cancelled(&w, status, &watch);
-        /* A cancelled call leaves no state behind, so the same call succeeds afterwards. */
+        /* A cancelled call leaves no state behind, so a repetition of the call succeeds. */
         if (status != FERRY_OK) {
             OK(operation->run(&w, NULL));
             if (operation->run != run_batch_over_itself &&
@@ -541,7 +544,7 @@ test_cancel_at_each_chunk(void **state)
     for_each_start(*state, cancel_at_each_chunk);
 }
 
-/* A thread that cancels the call after some chunks. */
+/* A thread that cancels the call after a given number of chunks. */
 struct stopper {
     struct watch watch;
     ferryi_mutex mutex;
@@ -614,8 +617,8 @@ test_another_thread_cancels(void **state)
 
 /* -- failing ----------------------------------------------------------------------------------- */
 
-/* Makes the N-th call to the fault device fail. The valid map must stay correct, and the message
- * must count only bytes that arrived. Returns false if there are fewer calls. */
+/* Makes the N-th call to the fault device fail. The valid map must stay correct. The error message
+ * must count only bytes that arrived. Returns false if fewer than N calls were made. */
 static bool
 fail_call(fixture *f, const struct operation *operation, enum start start, uint64_t nth)
 {
@@ -635,7 +638,7 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         assert_int_equal(arrived, watch.total);
     else if (status != FERRY_ERROR_DEVICE || !strstr(ferry_last_error(), "fault injected"))
         complain(&w, ferry_status_name(status), nth);
-    /* The bytes that were reported as progress must have arrived. */
+    /* Checks that all bytes that were reported as progress have arrived. */
     assert_true(arrived >= watch.last);
     const char *message = strstr(ferry_last_error(), " bytes of which arrived");
     if (status != FERRY_OK && message) {
@@ -704,12 +707,12 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));
         } else {
-            /* The bytes that arrived are the first ones of the range. They are current at the
-             * place. */
+            /* The bytes that arrived before the cancel are the first bytes of the range. They are
+             * current at the place. */
             assert_int_equal(status, FERRY_ERROR_CANCELLED);
             check_message(&w, watch.last, sizeof(w.old_target));
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
-            /* The bytes that are current are not copied again. */
+            /* The second sync does not copy bytes again that are already current at the place. */
             ferry_transfer_stats before = moved(f), after;
             OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);
@@ -720,7 +723,8 @@ sync_and_cancel(fixture *f, int place, enum start start)
             expect_counting(f, w.target, other, 0, FERRY_REST, 1000);
         end_world(&w);
     } while (status != FERRY_OK);
-    /* All bytes, or a third of them, are copied, which takes several chunks. */
+    /* The sync copied all bytes or a third of them. That takes several chunks, so it was cancelled
+     * at several points. */
     if (!f->coherent && (place == 0 ? start == AT_DEVICE : start == AT_HOST))
         assert_true(stop > 5);
 }
@@ -734,7 +738,8 @@ test_sync_to_tells_and_can_be_cancelled(void **state)
     for (int place = 0; place <= f->places; place++)
         for (enum start start = 0; start < STARTS; start++)
             sync_and_cancel(f, place, start);
-    /* Progress in a range inside the buffer counts bytes from the beginning of that range. */
+    /* The progress of a copy to a range inside the buffer counts bytes from the beginning of that
+     * range. */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     struct watch watch = {0};
     const ferry_copy_options options = watched_by(&watch);

@@ -25,8 +25,8 @@ settle(fixture *f)
 
 enum { WRITERS = 200 };
 
-/* Opens OVERWRITE scopes on one stream. Each writes a single element, and they cover every second
- * element. A READ scope on the same stream then relies on all these writes. */
+/* Opens OVERWRITE scopes on one stream. Each scope covers a single element, and together they cover
+ * every second element. A READ scope on the same stream then relies on all these writes. */
 static void
 open_writers(fixture *f, ferry_buffer *buffer, ferry_scope *scopes)
 {
@@ -44,8 +44,9 @@ expect_written(ferry_buffer *buffer)
     expect_ints(buffer, expected, 0, COUNT);
 }
 
-/* Each write splits the valid map. A reader of all of them needs more map memory than the writers
- * reserved, so it allocates that memory or fails with FERRY_ERROR_OUT_OF_MEMORY. */
+/* Each write splits the valid map. A reader of all writes needs more map memory than the writers
+ * reserved. The open of the reader either allocates that memory or fails with
+ * FERRY_ERROR_OUT_OF_MEMORY. */
 static void
 test_a_reader_relies_on_many_writers(void **state)
 {
@@ -79,8 +80,9 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update reserves memory of the map twice: for the bytes that it brings, and for its own write.
- * If the second reservation fails, the first is undone. A resize that fails leaves none either. */
+/* An update reserves memory of the map twice: once for the bytes that it fetches, and once for its
+ * write. If the second reservation fails, the first one is undone. A failed resize keeps no
+ * reservation either. */
 static void
 test_half_a_promise_is_given_back(void **state)
 {
@@ -141,7 +143,7 @@ test_full_tables_are_passed_over(void **state)
     DESTROY_BUFFERS(&dirty, &other);
 }
 
-/* Eviction skips a buffer without handles, because only its open scopes keep it alive. */
+/* Eviction skips a buffer without handles that only its open scopes keep alive. */
 static void
 test_ended_buffers_are_passed_over(void **state)
 {
@@ -162,7 +164,7 @@ test_ended_buffers_are_passed_over(void **state)
 }
 
 /* Makes the N-th allocation fail while a dirty replica of `parts` segments is evicted. Returns
- * false if there are fewer allocations. */
+ * false if fewer than N allocations were made. */
 static bool
 fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
 {
@@ -185,7 +187,7 @@ fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
     return tripped;
 }
 
-/* If an eviction cannot allocate map memory for writing bytes back, it changes nothing. */
+/* An eviction that cannot allocate map memory for the bytes to write back changes nothing. */
 static void
 test_no_memory_to_write_back(void **state)
 {
@@ -203,7 +205,8 @@ see(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* If memory for the report cannot be allocated, the call fails and reports nothing. */
+/* If memory for a report about a context cannot be allocated, the call fails and reports
+ * nothing. */
 static void
 test_no_memory_to_walk_over_buffers(void **state)
 {
@@ -289,8 +292,8 @@ test_writes_that_cannot_be_ordered(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Wrapped device memory is returned to its owner even if the driver cannot report whether the uses
- * of the memory have ended. The error is logged. */
+/* Ferry returns wrapped device memory to its owner even if the driver cannot report whether all
+ * uses of the memory have ended. The driver's error is logged. */
 static void
 test_wraps_that_cannot_be_waited_for(void **state)
 {
@@ -371,8 +374,8 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* If a stream is destroyed, an event marks the end of the work of its scopes. If no event can be
- * created, Ferry waits for that work. The host reads the right bytes either way. */
+/* Destroying a stream records an event that marks the end of the work of its scopes. If no event
+ * can be created, Ferry waits for that work. The host then reads the right bytes in both cases. */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -396,9 +399,9 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* A new stream may reuse the timeline of a destroyed stream without a number. It is a different
- * stream all the same: a scope that is still open on the destroyed one is BUSY for it, and its work
- * is ordered after that scope. */
+/* A new stream may reuse the timeline of a destroyed stream without a stream number. Ferry still
+ * treats it as a different stream. A scope that is still open on the destroyed stream is BUSY for
+ * the new stream. Work of the new stream is ordered after that scope. */
 static void
 test_a_reused_timeline_belongs_to_a_new_stream(void **state)
 {
@@ -426,8 +429,8 @@ test_a_reused_timeline_belongs_to_a_new_stream(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* If the last use of a block cannot be recorded, the free waits for it, so that the use has ended
- * when the block is reused. */
+/* If the last use of a block cannot be recorded as an event, freeing the block waits for that use.
+ * So the use has ended when the block is reused. */
 static void
 test_blocks_whose_use_cannot_be_noted(void **state)
 {
@@ -476,8 +479,8 @@ refuse_to_unlock(const char *slot, void *user)
     return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* If the driver fails to unlock registered memory, unregistering returns the error. Ferry then no
- * longer uses the range. */
+/* If the driver fails to unlock registered memory, ferry_context_unregister_host() returns the
+ * error. Ferry no longer uses the memory as registered. */
 static void
 test_memory_that_stays_locked(void **state)
 {
@@ -500,7 +503,7 @@ test_memory_that_stays_locked(void **state)
     free(memory);
 }
 
-/* Makes the device report once that it is lost, and then work normally. */
+/* Makes the device report once that it is lost. All other calls to the device work normally. */
 static ferry_status
 lose_one_copy(const char *slot, void *user)
 {
@@ -519,8 +522,8 @@ submit_lost(copy_list *batch)
     fault_hook(NULL, NULL);
 }
 
-/* If a transfer reports that the device is lost, the bytes of the device's replica count as lost,
- * whether the replica was the source or the target. */
+/* If a transfer reports that the device is lost, all bytes of the device's replica count as lost.
+ * The replica may be the source or the target of the transfer. */
 static void
 test_a_loss_is_believed(void **state)
 {

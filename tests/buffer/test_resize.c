@@ -14,10 +14,11 @@ enum { SHORT = 64, LONG = 50000, BYTES = LONG * 4, ROUND_NS = 60000000 };
 struct race {
     fixture *f;
     ferry_buffer *buffer;
-    int *memory; /* of LONG elements */
+    int *memory; /* array of LONG elements */
     atomic_bool stop;
-    atomic_uint resizes, refusals; /* number of resizes that succeeded; number that failed for
-                                      reasons other than a view or a pin */
+    /* Number of resizes that succeeded; number of resizes that failed although there was no view
+     * and no pin. */
+    atomic_uint resizes, refusals;
 };
 
 static void *
@@ -33,8 +34,8 @@ resize_until_stopped(void *user)
     return NULL;
 }
 
-/* Checks that no replica is shorter than its buffer. Otherwise a write to the whole buffer would
- * overrun the replica. */
+/* Checks that no replica is shorter than its buffer. A write to the whole buffer would overrun a
+ * shorter replica. */
 static void
 expect_room(ferry_buffer *buffer)
 {
@@ -48,7 +49,8 @@ expect_room(ferry_buffer *buffer)
     assert_true(fits);
 }
 
-/* A call with an explicit range may fail if the buffer was made shorter. */
+/* A call with an explicit range may fail, because another thread may have made the buffer
+ * shorter. */
 static void
 expect_done_or_out_of_range(ferry_status status)
 {
@@ -244,7 +246,8 @@ convert_range(struct race *race)
                                                     LONG, FERRY_CONVERT_SATURATE, NULL));
 }
 
-/* Either the open fails, or its pointer is valid for the whole range. */
+/* Opens a scope while other threads resize the buffer. Either the open fails, or its pointer is
+ * valid for the whole range. */
 static void
 open_the_tail(struct race *race)
 {
@@ -284,8 +287,8 @@ test_ranges(void **state)
 
 /* -- what keeps the length --------------------------------------------------------------------- */
 
-/* Checks a view of the last elements, if the view could be created. The buffer keeps its long
- * length while the view exists. */
+/* Creates a view of the last elements. If this succeeds, checks the elements: the buffer cannot
+ * become shorter while the view exists. */
 static void
 expect_view(struct race *race, ferry_status status, ferry_buffer **view)
 {

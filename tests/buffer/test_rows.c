@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests two-dimensional copies: rows at pitches, to and from buffers and between buffers. They copy
- * exactly the rows and no byte between them. */
+/* Tests two-dimensional copies: rows at pitches, to and from memory and between buffers. A copy
+ * must change exactly the rows, and no byte between them. */
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"
@@ -101,8 +101,8 @@ test_rows_go_where_they_should(void **state)
     support_seed = 0;
 }
 
-/* Exactly the rows are locked and written, and are current afterwards. The bytes between the rows
- * are not affected. */
+/* A copy of rows locks and writes exactly the rows, which are current afterwards. The bytes between
+ * the rows are not affected. */
 static void
 test_only_the_rows_move(void **state)
 {
@@ -112,8 +112,8 @@ test_only_the_rows_move(void **state)
         memory[i] = -i;
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    touch(f, b, 0, FERRY_READ, 0, FERRY_REST); /* makes the host current as well, so the copy
-                                                  prefers it as the target's place */
+    /* Makes the host current, too, so that the copy chooses the host as the target's place. */
+    touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;
     open_at(f, b, 0, FERRY_READ, 10, 90, &scope); /* between the first two rows: no conflict */
@@ -316,8 +316,8 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy of a rectangle onto itself copies nothing. If the offset is the same but the pitch
- * differs, the rows are moved. */
+/* A copy of a rectangle onto itself copies nothing. A copy to the same offset with a different
+ * pitch moves the rows. */
 static void
 test_rows_onto_themselves(void **state)
 {

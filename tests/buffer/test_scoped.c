@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FERRY_SCOPED destroys variables on every path out of their block. */
+/* Tests that FERRY_SCOPED destroys its variables on every path out of their block. */
 #include "support.h"
 
 enum { COUNT = 16 };
@@ -43,8 +43,7 @@ a_write_that_ends_early_is_abandoned(void **state)
     OK(ferry_float_sync_to(buffer, 1, NULL));
     assert_int_equal(write_first(buffer, 2.0f, true), FERRY_ERROR_CANCELLED);
     assert_false(is_busy(buffer));
-    if (!f->coherent) /* a device that shares the host's memory cannot keep other bytes than the
-                         host */
+    if (!f->coherent) /* a device that shares the host's memory cannot keep the old bytes */
         assert_true(first_of(buffer) == 1.0f);
     OK(write_first(buffer, 3.0f, false));
     assert_true(first_of(buffer) == 3.0f);
@@ -76,8 +75,8 @@ a_read_ends_with_its_block(void **state)
     ferry_float_destroy(&buffer);
 }
 
-/* Makes objects of every kind. Some are empty, some are destroyed early, and the caller keeps
- * one. */
+/* Makes objects of every kind. Some objects are empty, some are destroyed early, and the caller
+ * keeps one object. */
 static ferry_status
 make_objects(fixture *f, ferry_float_buffer *out_kept)
 {

@@ -5,8 +5,8 @@
 
 #define COUNT 1000
 
-/* Overlapping scopes conflict only if at least one writes: the second open then fails with
- * FERRY_ERROR_BUSY at once. Scopes on disjoint ranges never conflict. */
+/* Overlapping scopes conflict only if at least one of them writes. Opening the second scope then
+ * fails with FERRY_ERROR_BUSY at once. Scopes on disjoint ranges never conflict. */
 static void
 test_overlapping_scopes_conflict_only_if_one_writes(void **state)
 {
@@ -61,7 +61,7 @@ test_device_scopes_on_one_stream_never_conflict(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Closing {0}, or closing a scope twice, returns FERRY_OK and affects no other scope. */
+/* Closing the scope {0}, or closing a scope twice, returns FERRY_OK and affects no other scope. */
 static void
 test_closing_twice_touches_nobody_else(void **state)
 {
@@ -130,8 +130,8 @@ test_open_all_opens_all_or_none(void **state)
         ferry_buffer_destroy(&b[i]);
 }
 
-/* Overlapping ranges of one buffer in one call are merged. A READ merged with a write is an UPDATE,
- * so calls that work in place are allowed. */
+/* Overlapping ranges of one buffer in one call are merged. The merge of a READ and a write is an
+ * UPDATE. So a kernel may read and write the same buffer in place. */
 static void
 test_open_all_merges_overlapping_arguments(void **state)
 {
@@ -152,7 +152,7 @@ test_open_all_merges_overlapping_arguments(void **state)
         place_read(f, place, &value, (int32_t *)pointers[0] + 49,
                    sizeof(value)); /* the old value was fetched, although one range was OVERWRITE */
         assert_int_equal(value, 149);
-        /* The range stays locked until both merged scopes are closed. */
+        /* The range stays locked until both scopes that were merged are closed. */
         OK(ferry_scope_close(&scopes[1]));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
         OK(ferry_scope_close(&scopes[1]));
@@ -164,7 +164,7 @@ test_open_all_merges_overlapping_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A range lock can be shared by 31 scopes. A further scope is refused. */
+/* At most 31 scopes can share a range lock. Opening one more scope is refused. */
 static void
 test_open_all_merges_up_to_a_limit(void **state)
 {
@@ -181,8 +181,8 @@ test_open_all_merges_up_to_a_limit(void **state)
           ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
-    /* Each scope is closed separately, on any stream. Closing the last one releases the range
-     * lock. */
+    /* Each scope that shares the range lock is closed separately, on any stream. Closing the last
+     * scope releases the range lock. */
     for (int i = 0; i < MANY_SHARES; i++) {
         FAILS(FERRY_ERROR_BUSY,
               ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
@@ -203,7 +203,8 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_scope scopes[DEEP];
-    /* The valid map has many segments, so each write needs separate room in the map. */
+    /* These writes give the valid map many segments. So each nested write must reserve separate
+     * memory of the map. */
     for (size_t at = 0; at + 1 < COUNT; at += 2)
         touch(f, b, 1, FERRY_READ, at, 1);
     for (size_t i = 0; i < DEEP; i++) {
@@ -219,7 +220,7 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Closing a copy of the scope struct has no effect once the scope itself was closed. */
+/* After a scope was closed, closing a copy of its scope struct has no effect. */
 static void
 test_copies_of_ended_scopes(void **state)
 {
@@ -238,8 +239,8 @@ test_copies_of_ended_scopes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An abandoned OVERWRITE keeps the old value at other places. It never exposes bytes of a different
- * buffer. */
+/* Abandoning an OVERWRITE keeps the old value at other places. It never exposes bytes of a
+ * different buffer. */
 static void
 test_an_abandoned_write_keeps_the_old_value(void **state)
 {
@@ -261,7 +262,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
             expect_counting(f, b, other, 0, FERRY_REST, 3);
             ferry_buffer_destroy(&b);
         }
-        /* The new buffer reuses memory of a destroyed buffer. */
+        /* This new buffer reuses memory of a destroyed buffer with different bytes. */
         ferry_buffer *secret = make_ints(f, COUNT), *b;
         write_counting(f, secret, place, 0, FERRY_REST, 0x1111);
         ferry_buffer_destroy(&secret);
@@ -276,7 +277,8 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
     }
 }
 
-/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until a timeout. */
+/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until its timeout has
+ * passed. */
 static void
 close_later(void *scope)
 {
@@ -352,8 +354,8 @@ test_many_scopes_are_open_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A range is refused if a different thread's resize cuts it after it was checked. A READ that is a
- * hit therefore checks the range under the lock. */
+/* A second thread's resize may cut the range of a READ after the range was checked. The READ is
+ * then refused, because even a hit checks its range again under the lock. */
 static void
 test_a_range_that_a_resize_cut_is_refused(void **state)
 {

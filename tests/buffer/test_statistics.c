@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the counters of transfers. They count every use of the staging ring, and each byte only
- * once. */
+/* Tests the counters of transfers. They must count every use of the staging ring, and each byte
+ * only once. */
 #include <ferry/int_convert.h>
 
 #include "src/transfer/engine.h"
@@ -8,7 +8,8 @@
 #include "tests/support/copies.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4, CHUNK = 4096, CHUNKS = (BYTES + CHUNK - 1) / CHUNK };
-/* Sizes of the ranges in batches and of the rows. A chunk holds 25 whole ranges. */
+/* Sizes of the ranges in batches and of the rows, in elements. A staging chunk has room for 25
+ * whole ranges. */
 enum {
     RANGE = 40,
     STEP = 50,
@@ -44,8 +45,8 @@ since(fixture *f, const struct seen *before)
                            now.moved.staged.bytes - before->moved.staged.bytes};
 }
 
-/* Checks the numbers since `before`. On a coherent device all of them must be 0, because nothing is
- * staged. */
+/* Checks how much the counters have grown since `before`. On a coherent device they must not have
+ * grown, because nothing is staged. */
 static void
 expect_counts(fixture *f, const struct seen *before, const char *what, struct counts expected)
 {
@@ -110,7 +111,7 @@ test_single_copies_batches_and_rows_are_counted(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Calls on files and conversions count the chunks of the staging ring that they use. */
+/* Loads, stores and conversions count the chunks of the staging ring that they use. */
 static void
 test_files_and_conversions_are_counted(void **state)
 {
@@ -127,8 +128,8 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_destroy(&b);
 }
 
-/* If a pattern is too long for the device's fill, its first repetitions are staged. The call still
- * counts as one fill, not as an upload. */
+/* If a pattern is too long for the device's fill function, the host stages its first repetitions.
+ * The call still counts as one fill, not as an upload. */
 static void
 test_the_beginning_of_a_fill_is_counted(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests pipelines that process a file on a device, chunk by chunk. */
+/* Tests pipelines that process a file on a device in chunks. */
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 
@@ -15,16 +15,19 @@ struct job {
     work w;
     size_t chunks, elements;
     uint64_t next_offset;
-    size_t fail_at; /* index of the chunk whose callback fails; 0: none */
+    size_t fail_at; /* index of the chunk whose `work` callback fails; 0: no callback fails */
     ferry_status fail_with;
-    const char *cut; /* the first call cuts this file to `cut_to` bytes */
+    const char *cut; /* file that the first call of the callback truncates to `cut_to` bytes */
     off_t cut_to;
-    bool waits_for_next;    /* whether `work` returns only after the next chunk has been loaded */
-    uint64_t loaded_before; /* bytes loaded before the pipeline */
-    size_t device_most, host_most; /* peak of live bytes at place 1 and at the host, in all calls */
+    /* Whether the `work` callback returns only after the next chunk has been loaded. */
+    bool waits_for_next;
+    uint64_t loaded_before; /* number of bytes loaded before the pipeline */
+    /* Peak of live and cached bytes at place 1 and at the host, in all calls of `work`. */
+    size_t device_most, host_most;
     size_t tells, reported, total, stop_at;
-    bool expects_work; /* whether to check that reported work is done; counts host functions since
-                          `pending_calls_before` */
+    /* Whether to check that reported work is done; the check counts host functions since
+     * `pending_calls_before`. */
+    bool expects_work;
     unsigned pending_calls_before;
 };
 
@@ -114,7 +117,7 @@ options_of(struct job *job, const char *input, const char *output)
                                          .chunk_bytes = CHUNK * sizeof(int32_t) + 3};
 }
 
-/* Creates a file of `count` integers. Returns the options for a pipeline on that file. */
+/* Creates a file of `count` integers, and returns the options of a pipeline that reads the file. */
 static ferry_file_pipeline_options
 job_on_counting(fixture *f, struct job *job, const char *input, size_t count, const char *output)
 {
@@ -147,8 +150,8 @@ test_every_element_passes_once(void **state)
     work_close(&job.w);
 }
 
-/* Pipelines work without an output file, with any number of chunks in flight, and if one chunk
- * holds the whole file. */
+/* Pipelines work without an output file, and with any number of chunks in flight. One chunk may
+ * hold the whole file. */
 static void
 test_shapes(void **state)
 {
@@ -196,7 +199,8 @@ test_parts_of_files(void **state)
     assert_int_equal(job.elements, 2500);
     expect_integers(output, 8, 2500, 101);
 
-    /* `keep_rest` determines whether bytes after the output range are kept or cut off. */
+    /* The option `keep_rest` keeps the bytes after the output range. Without it they are cut
+     * off. */
     write_counting_file(output, COUNT);
     job.next_offset = job.reported = 0;
     options.output_offset = 400;
@@ -287,8 +291,8 @@ see_bytes(const ferry_file_chunk *chunk, void *user)
     return FERRY_OK;
 }
 
-/* By default elements are bytes and chunks have 4 MiB. If there is only one device, the default
- * stream is used. */
+/* By default, elements are bytes, and chunks have 4 MiB. In a context with only one device, the
+ * default stream is that device's. */
 static void
 test_defaults(void **state)
 {
@@ -305,7 +309,7 @@ test_defaults(void **state)
     assert_true(seen.count == (9 << 20) + 1 && seen.chunks == 3);
 }
 
-/* While the work on one chunk runs, the next chunk is read and uploaded. This is tested with
+/* While the work on one chunk runs, the pipeline reads and uploads the next chunk. The test uses
  * several numbers of chunks in flight. */
 static void
 test_the_next_chunk_is_loaded_meanwhile(void **state)
@@ -319,7 +323,8 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
         ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
         options.chunk_count = depths[i];
         job.waits_for_next = true;
-        /* The counter counts only loads that have ended, and no other copies of host memory. */
+        /* This counter includes only loads that have ended. It includes no other copies of host
+         * memory. */
         job.loaded_before = loaded_bytes(f);
         OK(ferry_file_pipeline(f->context, &options));
         assert_int_equal(job.chunks, CHUNKS);
@@ -327,8 +332,8 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
     }
 }
 
-/* Files larger than memory are processed in bounded memory: 64 MiB through at most 2 MiB each of
- * device and host memory. */
+/* A pipeline processes files larger than memory in bounded memory: 64 MiB with at most 2 MiB each
+ * of device and host memory. */
 static void
 test_memory_is_bounded(void **state)
 {
@@ -355,7 +360,8 @@ test_memory_is_bounded(void **state)
     unlink(input);
     unlink(output);
 
-    /* If the device has no memory for the chunks, the call fails before any chunk is processed. */
+    /* If the device has no memory for the chunks, the pipeline fails before it processes any
+     * chunk. */
     write_counting_file(input, FILE_BYTES / 16);
     job.chunks = 0;
     options.chunk_bytes = 1 << 20;
@@ -393,7 +399,7 @@ test_callbacks_that_fail(void **state)
     expect_failure(&job, FERRY_ERROR_CONFLICT, &options, "CONFLICT");
     assert_int_equal(job.chunks, 4);
     assert_true(stats.chunks <= 3 && stats.bytes_written == stats.chunks * CHUNK * 4);
-    /* The file holds at least the bytes that the message counts. */
+    /* Checks that the file holds at least as many bytes as the error message reports. */
     char done[64];
     snprintf(done, sizeof(done), "%llu of %d bytes done", (unsigned long long)stats.bytes_written,
              COUNT * 4);
@@ -413,7 +419,8 @@ test_callbacks_that_fail(void **state)
     work_close(&job.w);
 }
 
-/* Progress never decreases and ends at the total. The callback may cancel. */
+/* The progress of a pipeline never decreases and ends at the total. The progress callback may
+ * cancel the pipeline. */
 static void
 test_progress_that_cancels(void **state)
 {
@@ -427,7 +434,7 @@ test_progress_that_cancels(void **state)
     work_close(&job.w);
 }
 
-/* When progress reports work, that work is done, not only queued. */
+/* When a pipeline reports the work on a chunk as progress, that work is done, not only queued. */
 static void
 test_progress_waits_for_the_work(void **state)
 {
@@ -445,8 +452,9 @@ test_progress_waits_for_the_work(void **state)
     work_close(&job.w);
 }
 
-/* A pipeline fails with FERRY_ERROR_IO if its file is missing, short, unreadable or a folder, or
- * grows or shrinks while it is read. The message contains the path and the offset. */
+/* A pipeline fails with FERRY_ERROR_IO if its file is missing, short, unreadable or a folder. It
+ * fails, too, if the file grows or shrinks while it is read. The message contains the path and the
+ * offset. */
 static void
 test_files_that_cannot_be_streamed(void **state)
 {

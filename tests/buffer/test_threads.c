@@ -15,8 +15,8 @@ enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
 /* -- threads that report ----------------------------------------------------------------------- */
 
-/* A team of threads. Only the thread that runs cmocka may call its checks, so the other threads
- * store the first failure in `problem`. */
+/* A group of threads that run a test together. Only the thread that runs cmocka may call its
+ * checks, so the other threads store their first failure in `problem`. */
 struct team {
     fixture f;
     work w;
@@ -180,7 +180,8 @@ test_readers_share_one_transfer(void **state)
 
 enum { ROUNDS = 60 };
 
-/* Threads with even indices work on the host, the others on devices. */
+/* Adds to a part of the buffer that belongs to the calling thread. Threads with even indices work
+ * on the host, the others on devices. */
 static void
 add_to_my_part(struct member *m)
 {
@@ -222,14 +223,14 @@ test_disjoint_writers_lose_nothing(void **state)
 /* -- anything, by everybody -------------------------------------------------------------------- */
 
 /*
- * Each buffer is divided into pieces, and piece k belongs to thread k % THREADS. The ranges of the
- * threads therefore interleave, and the valid map has many segments. Each thread records the values
- * of its pieces in an account.
+ * Values that one thread has written. Each buffer is divided into pieces, and piece k belongs to
+ * thread k % THREADS. So the threads' ranges interleave, and the valid map has many segments.
  */
 struct account {
-    size_t piece;      /* number of elements in a piece */
-    size_t pieces;     /* number of pieces of one thread in a buffer */
-    int values[2][64]; /* one value per piece, because all elements of a piece are equal */
+    size_t piece;  /* number of elements in a piece */
+    size_t pieces; /* number of pieces of one thread in a buffer */
+    /* One value per piece of each buffer, because all elements of a piece are equal. */
+    int values[2][64];
 };
 
 static size_t
@@ -265,8 +266,8 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
     (void)GOOD(ferry_scope_close(&scope));
 }
 
-/* Makes a call on the whole buffer. The call may be BUSY because of open scopes in other
- * threads. */
+/* Makes a call on the whole buffer. The call may fail with BUSY because other threads have open
+ * scopes. */
 static void
 disturb(struct member *m, size_t b)
 {
@@ -698,8 +699,8 @@ resize_from_nothing(struct member *m)
     (void)GOOD(ferry_buffer_resize(m->team->buffers[0], 1000 + 1000 * (size_t)m->index));
 }
 
-/* Concurrent resizes run one after the other, even if the buffer is empty and there are therefore
- * no bytes to lock. */
+/* Concurrent resizes run one after the other. This holds even if the buffer is empty and a resize
+ * has no bytes to lock. */
 static void
 test_resizes_of_an_empty_buffer_at_once(void **state)
 {
@@ -790,7 +791,7 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
-        /* leaves times without an open scope, even if checks make scopes slow */
+        /* leaves times without an open scope, even if the checks of the build make scopes slow */
         ferryi_sleep_ns(1000);
     }
     if (m->index == 0)
@@ -825,7 +826,7 @@ check_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* The first thread visits all buffers, while the other threads create buffers of all kinds, use
+/* The first thread visits all buffers. Meanwhile the other threads create buffers of all kinds, use
  * them and destroy them. */
 static void
 walk_or_live(struct member *m)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests timed events, which measure the time between two points on the streams of a place, on every
+/* Tests timed events, which measure the time between two points on streams of one place, on every
  * kind of device. */
 #include "tests/buffer/work.h"
 
@@ -97,7 +97,8 @@ test_events_of_two_streams(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* For the test that ferry_event_elapsed() blocks until both events have been reached. */
+/* A gate that a second thread opens. The test checks that ferry_event_elapsed() blocks until both
+ * events have been reached. */
 struct gate {
     atomic_bool open;
 };
@@ -139,8 +140,8 @@ test_it_blocks_until_both_are_reached(void **state)
     uint64_t before = ferryi_now_ns();
     double seconds = elapsed(begin, end);
     assert_true(atomic_load(&gate.open));
-    /* The call blocked while the gate was closed. A lazy device reaches both events only when they
-     * are waited for, so the duration is not checked there. */
+    /* Checks that the call blocked while the gate was closed. A lazy device reaches both events
+     * only when a call waits for them, so the duration is not checked there. */
     assert_true(ferryi_seconds_between(before, ferryi_now_ns()) >= (is_lazy(f) ? 0 : 0.01));
     assert_true(seconds >= 0 && seconds < 1000);
     OK(ferry_event_query(end, &done));
@@ -195,8 +196,8 @@ test_copies_are_timed(void **state)
     fixture_close(&f);
 }
 
-/* Events also measure time on streams without a stream number. The streams after the 62nd have
- * none. */
+/* Events can measure time on streams without a stream number. Streams after the 62nd have no
+ * number. */
 static void
 test_every_stream_of_a_crowd_keeps_time(void **state)
 {
@@ -213,7 +214,7 @@ test_every_stream_of_a_crowd_keeps_time(void **state)
     destroy_crowd(streams);
 }
 
-/* Timed events support all operations of other events. */
+/* Timed events support all operations that other events support. */
 static void
 test_a_timed_event_is_an_event(void **state)
 {
@@ -238,7 +239,7 @@ test_a_timed_event_is_an_event(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* Events outlive the stream on which they were recorded. */
+/* A timed event outlives the stream on which it was recorded. */
 static void
 test_the_stream_may_go_first(void **state)
 {
@@ -297,7 +298,7 @@ test_what_is_refused(void **state)
     DESTROY_EVENTS(&timed, &plain, &copy);
 }
 
-/* Events may be destroyed after their context. The context has closed its devices by then, which
+/* Events may be destroyed after their context. The context has then closed its devices, which has
  * freed the driver's events. */
 static void
 test_events_outlive_their_context(void **state)
@@ -309,7 +310,7 @@ test_events_outlive_their_context(void **state)
     ferry_event *events[5];
     for (size_t i = 0; i < LENGTH(events); i++)
         events[i] = record_timed(f.stream);
-    ferry_event_destroy(&events[2]); /* this event is in the middle of the context's list */
+    ferry_event_destroy(&events[2]); /* destroys the event in the middle of the context's list */
     ferry_event_destroy(&events[4]);
     fixture_finish(&f);
     ferry_context_destroy(&f.context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scopes that are opened together, calls that fail half way, and abandoned writes must keep the
- * guarantees of single scopes. */
+/* Tests scopes that are opened together, calls that fail half way, and abandoned writes. They must
+ * keep the guarantees of single scopes. */
 #include "tests/buffer/work.h"
 
 #include "src/buffer/buffer.h"
@@ -73,7 +73,8 @@ begin_write(fixture *f, ferry_buffer *b, ferry_access access, ferry_scope *write
     int32_t scribble[COUNT];
     memset(scribble, 0xEE, sizeof(scribble));
     void *memory = open_at(f, b, 1, access, 0, COUNT, write);
-    if (!f->coherent) /* a coherent device would overwrite the host's value */
+    /* A coherent device would overwrite the host's value, because both share memory. */
+    if (!f->coherent)
         device_write(f, 1, memory, scribble, sizeof(scribble));
 }
 
@@ -86,8 +87,8 @@ expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
     expect_counting(f, b, 1, 0, COUNT, 0);
 }
 
-/* A call that fails changes nothing. An open write on the same stream may therefore still be
- * abandoned. */
+/* A call that fails changes nothing. So an open write on the same stream can still be abandoned
+ * afterwards. */
 static void
 test_a_call_that_is_busy_relies_on_nothing(void **state)
 {
@@ -95,8 +96,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses. The rounds alternate, so that the BUSY
-         * buffer comes first in some rounds and last in others. */
+        /* Range locks are taken in the order of addresses. The rounds alternate, so the BUSY buffer
+         * is the first one in some rounds and the last one in others. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
@@ -116,8 +117,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work_close(&w);
 }
 
-/* An open_all or a launch may rely on an open write of the same stream. If it fails in a device
- * call, that write may still be abandoned. */
+/* An open_all or a launch may rely on an open write on the same stream. If a device call inside it
+ * fails, that write can still be abandoned. */
 static void
 test_a_call_that_fails_relies_on_nothing(void **state)
 {
@@ -142,7 +143,7 @@ test_a_call_that_fails_relies_on_nothing(void **state)
                           : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
-            /* The call succeeds if the device call that failed was optional. */
+            /* If the device call that failed was optional, the open_all or launch succeeds. */
             if (status == FERRY_OK && !(round & 2))
                 ferry_scope_close_all(both, 2);
             if (status == FERRY_OK) {
@@ -161,8 +162,8 @@ test_a_call_that_fails_relies_on_nothing(void **state)
     assert_true(failures >= 8);
 }
 
-/* If the same stream writes parts of a range, a read of the range transfers only its other
- * bytes. */
+/* If an open scope of the same stream has written a part of a range, a read of the range transfers
+ * only the other bytes. */
 static void
 test_what_an_earlier_write_covers_is_not_moved(void **state)
 {
@@ -180,7 +181,8 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* The abandons do not restore the old values, because the read has relied on the writes. */
+    /* Abandoning the writes does not restore the old values, because the read has relied on the
+     * writes. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));
@@ -190,7 +192,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A thread that abandons a write in the middle of a call that relies on the write. */
+/* A thread that abandons a write in the middle of a call. That call relies on the write. */
 struct middle {
     ferry_scope *write;
     atomic_bool abandoned;
@@ -220,8 +222,8 @@ come_in_the_middle(const char *slot, void *user)
     return FERRY_OK;
 }
 
-/* An abandon waits for a concurrent call that relies on the write, until that call has succeeded or
- * failed. */
+/* Abandoning a write waits for a concurrent call that relies on the write, until that call has
+ * succeeded or failed. */
 static void
 test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 {
@@ -265,7 +267,7 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 /* -- while a write is open --------------------------------------------------------------------- */
 
 /* While a scope writes, the last replica of the old value at a different place cannot be dropped,
- * because an abandon needs it. Dropping it fails with FERRY_ERROR_BUSY. */
+ * because abandoning the scope needs the old value. The attempt fails with FERRY_ERROR_BUSY. */
 static void
 test_the_old_value_stays_while_a_write_is_open(void **state)
 {
@@ -281,8 +283,8 @@ test_the_old_value_stays_while_a_write_is_open(void **state)
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
         FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(b, 199, 1, 0));
-        /* The old value outside the written range is not needed, so it can be dropped. On coherent
-         * devices it cannot, because the write uses the same memory. */
+        /* The old value outside the written range is not needed, so its replica can be dropped. On
+         * coherent devices it cannot be dropped, because the write uses the same memory. */
         if (!f->coherent)
             OK(ferry_buffer_invalidate(b, 200, 800, 0));
         OK(ferry_scope_abandon(&write));
@@ -326,7 +328,7 @@ test_zeros_that_were_read_are_not_written(void **state)
         STATE(b, UNINITIALIZED);
     }
     expect_moved(f, &before, 0, 0);
-    /* A mark makes unwritten bytes count as written, but only at the marked place. */
+    /* Marking unwritten bytes dirty makes them count as written, but only at the marked place. */
     OK(ferry_buffer_discard(b, 0, FERRY_REST));
     expect_constant(f, b, 0, 0, COUNT, 0);
     OK(ferry_buffer_reserve(b, 1));
@@ -335,7 +337,8 @@ test_zeros_that_were_read_are_not_written(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Bytes that were never written still read as zero, whichever place they were read at before. */
+/* Bytes that were never written read as zero at every place, even if they were read at a different
+ * place before. */
 static void
 test_an_abandoned_write_of_nothing_reads_zero(void **state)
 {
@@ -375,7 +378,7 @@ test_copies_of_zeros_go_without_a_trace(void **state)
     OK(ferry_buffer_evict(b, 0));
     assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
     expect_moved(f, &before, 0, 0);
-    /* If the zeros are copied, they count as written in the target. */
+    /* A copy of never written bytes copies zeros. In the target they count as written. */
     ferry_buffer *target = make_counting(f, COUNT, 1);
     OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL));
     expect_constant(f, target, 1, 0, COUNT, 0);
@@ -417,8 +420,8 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
     }
 }
 
-/* If an abandoned write has overwritten memory, its place is not current afterwards, and neither is
- * any place that shares the memory. */
+/* If an abandoned write has overwritten memory, its place is not current afterwards. Other places
+ * that share the memory are not current either. */
 static void
 test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 {
@@ -447,7 +450,7 @@ test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 
 /* -- copies of scopes -------------------------------------------------------------------------- */
 
-/* The number of a scope is unique, even if the storage of its buffer is reused for a new buffer. */
+/* Each scope has a unique number, even if the storage of its buffer is reused for a new buffer. */
 static void
 test_no_two_scopes_have_one_number(void **state)
 {

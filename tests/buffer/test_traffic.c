@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The counters in each ferry_buffer_info must agree with the transfers that were made, and with the
- * counters of the context. */
+/* Tests the counters in ferry_buffer_info. They must agree with the transfers that were made, and
+ * with the counters of the context. */
 #include <ferry/int_convert.h>
 
 #include <pthread.h>
@@ -17,8 +17,8 @@ expect_count(ferry_transfer_count got, uint64_t copies, uint64_t bytes)
     assert_int_equal(got.bytes, bytes);
 }
 
-/* Checks the buffer's counters of copies and bytes, to the device and to the host. On coherent
- * devices all of them must be 0. */
+/* Checks the buffer's counters: copies and bytes to the device, and copies and bytes to the host.
+ * On coherent devices all counters must be 0. */
 static void
 expect_traffic(fixture *f, ferry_buffer *buffer, uint64_t up, uint64_t up_bytes, uint64_t down,
                uint64_t down_bytes)
@@ -82,8 +82,8 @@ test_a_view_reports_its_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy between two buffers counts for the buffer that it writes. Several ranges of a buffer in
- * one transfer count once. */
+/* A copy between two buffers counts for the buffer that it writes. If one transfer copies several
+ * ranges of a buffer, it counts once for that buffer. */
 static void
 test_lists_count_for_each_buffer(void **state)
 {
@@ -118,7 +118,7 @@ test_lists_count_for_each_buffer(void **state)
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* The target exists only at the host. The source is current partly at the host and partly at a
+/* The target is current only at the host. The source is current partly at the host and partly at a
  * device. The copy is then made at the host. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
@@ -155,7 +155,7 @@ add_info(const ferry_buffer_info *info, void *user)
 }
 
 /* Checks that the counters of all buffers add up to those of the context. If `shared` is true, some
- * transfers were for several buffers, and each of these counts once for every buffer. */
+ * transfers were made for several buffers. Such a transfer counts once for each buffer. */
 static void
 expect_sums(fixture *f, bool shared)
 {
@@ -317,8 +317,8 @@ test_a_cancelled_copy_counts_what_arrived(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* There is device memory for four of twelve buffers. The eviction counter of a buffer must grow by
- * one whenever its replica is evicted. */
+/* The device has memory for four of twelve buffers. The eviction counter of a buffer must grow by
+ * one whenever the buffer's replica is evicted. */
 static void
 test_evictions_are_counted(void **state)
 {
@@ -333,8 +333,8 @@ test_evictions_are_counted(void **state)
         set[i] = make_counting(f, LARGE, i);
     for (int round = 0; round < 5 * SET; round++) {
         int used = (7 * round + round / SET) % SET;
-        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0,
-              FERRY_REST); /* some replicas are clean, others must be written back */
+        /* Leaves some replicas clean; others must be written back when they are evicted. */
+        touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST);
         for (int i = 0; i < SET; i++) {
             ferry_buffer_info info = info_of(set[i]);
             bool is_there = info.places_with_copy >> 1 & 1;
@@ -369,8 +369,8 @@ read_half(void *argument)
     return NULL;
 }
 
-/* The first transfer of a buffer allocates its counters. A transfer that a different thread makes
- * at the same time must be counted as well. */
+/* The first transfer of a buffer allocates its counters. If a second thread makes a transfer at the
+ * same time, that transfer must be counted, too. */
 static void
 test_threads_make_the_counters_at_once(void **state)
 {

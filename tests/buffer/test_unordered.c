@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests ferry_scope_close_unordered() and ferry_scope_wait(), for scopes whose holder queues work
- * that Ferry cannot see. The holder is called consumer here, and uses a stream of the driver that
- * Ferry does not know. A lazy driver does its work only when a call waits for that work.
+ * Tests ferry_scope_close_unordered() and ferry_scope_wait(). They are for scopes whose holder, the
+ * consumer, queues work that Ferry cannot see. The consumer uses a driver stream that Ferry does
+ * not know. A lazy driver does its work only when a call waits for that work.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/fakecuda.h"
@@ -15,8 +15,8 @@ typedef struct consumer {
     fixture *f;
     int place;
     void *native;
-    int *pinned; /* the first half is the source of the consumer's copies, the second half their
-                    target */
+    /* The first half is the source of the consumer's copies, the second half is their target. */
+    int *pinned;
 } consumer;
 
 static consumer
@@ -47,7 +47,7 @@ queue_write(consumer *c, void *target, int value)
            ->ops->copy_upload(device_of(c->f, c->place), target, c->pinned, BYTES, c->native));
 }
 
-/* Queues a copy of `source` to the second half of `pinned`. */
+/* Queues a copy of `source` to the second half of `pinned` on the consumer's stream. */
 static void
 queue_read(consumer *c, const void *source)
 {
@@ -65,8 +65,8 @@ expect_was_read(const consumer *c, int value)
         assert_int_equal(c->pinned[COUNT + i], value);
 }
 
-/* Opens a scope on the default stream. Waits until the bytes have arrived, so that the consumer may
- * use them. */
+/* Opens a scope on the default stream. Waits until the transfers into the scope have ended, so that
+ * the consumer may use the bytes. */
 static void *
 open_ready(fixture *f, ferry_buffer *buffer, int place, ferry_access access, ferry_scope *scope)
 {
@@ -121,8 +121,8 @@ test_late_write_is_seen_by_streams(void **state)
     consumer_free(&c);
 }
 
-/* A write by Ferry runs after an earlier write by the consumer. A write by the consumer runs after
- * an earlier write by Ferry. */
+/* A write by Ferry runs after an earlier write by the consumer. A later write by the consumer runs
+ * after the write by Ferry. */
 static void
 test_writes_stay_in_order(void **state)
 {
@@ -155,7 +155,7 @@ test_late_read_is_not_overwritten(void **state)
         ferry_scope scope;
         queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
         OK(ferry_scope_close_unordered(&scope));
-        /* Writes through a scope if i is odd, and by a fill otherwise. */
+        /* Ferry writes through a scope if i is odd, and by a fill otherwise. */
         if (i % 2)
             write_counting(f, x, 1, 0, COUNT, 6 + i);
         else
@@ -169,7 +169,7 @@ test_late_read_is_not_overwritten(void **state)
     consumer_free(&c);
 }
 
-/* A reader on any stream does not wait for a consumer's read that is still queued. */
+/* A reader on any stream does not wait for the consumer's queued read. */
 static void
 test_reads_go_on_beside_a_late_read(void **state)
 {
@@ -266,8 +266,8 @@ test_shortage_waits_for_the_device(void **state)
 
 /* -- what it costs ----------------------------------------------------------------------------- */
 
-/* A single wait for the device covers all unordered closes before it. The closes themselves make no
- * driver call. */
+/* A single wait for the device covers all unordered closes that precede it. The closes themselves
+ * make no driver call. */
 static void
 test_one_wait_serves_all_ends(void **state)
 {
@@ -291,7 +291,7 @@ test_one_wait_serves_all_ends(void **state)
         }
         uint64_t calls = device_calls(f);
         touch(f, x[0], 1, FERRY_UPDATE, 0, COUNT);
-        /* Only the first later use waits for the device, which takes driver calls. */
+        /* Only the first use after the closes waits for the device, which takes driver calls. */
         assert_int_equal(device_calls(f) - calls > 0, 1);
         calls = device_calls(f);
         for (int i = 1; i < BUFFERS; i++)
@@ -359,7 +359,7 @@ argument_of(ferry_buffer *buffer)
         .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
 }
 
-/* Of several scopes that share a range, some may be closed ordered and others unordered. */
+/* Several scopes share a range. Some of them may be closed ordered and others unordered. */
 static void
 test_shared_scopes(void **state)
 {
@@ -381,8 +381,8 @@ test_shared_scopes(void **state)
     consumer_free(&c);
 }
 
-/* ferry_scope_wait() waits for transfers into the range. Before a write it also waits for earlier
- * readers. */
+/* ferry_scope_wait() waits for transfers into the range. If the scope writes, it waits for earlier
+ * readers, too. */
 static void
 test_wait_waits_for_the_bytes(void **state)
 {
@@ -444,8 +444,8 @@ test_after_the_end_of_the_context(void **state)
     }
 }
 
-/* The memory of a scrubbed OVERWRITE is cleared before ferry_scope_wait() returns. Otherwise it
- * could be cleared after the consumer's write. */
+/* The memory of a scrubbed OVERWRITE is cleared before ferry_scope_wait() returns. Otherwise the
+ * clearing could run after the consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
 {

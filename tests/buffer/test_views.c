@@ -3,8 +3,8 @@
 
 #define COUNT 1000
 
-/* A view is not a copy. A write through the view or its base is seen through the other, at every
- * place, in whichever order the writes are made. Offsets of nested views add up. */
+/* A view and its base share their bytes. A write through either of them is seen through the other,
+ * at every place and in any order of writes. Offsets of nested views add up. */
 static void
 test_a_view_is_not_a_copy(void **state)
 {
@@ -59,8 +59,8 @@ test_views_have_the_state_of_their_range(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A view outside its base is refused. A view of length zero is valid, even at the end. The tests of
- * errors check other ranges. */
+/* Creating a view outside its base is refused. A view of length zero is valid, even at the end of
+ * the base. test_errors.c checks other ranges. */
 static void
 test_views_at_the_end(void **state)
 {
@@ -74,9 +74,9 @@ test_views_at_the_end(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reinterpreting a buffer as bytes multiplies the count. Reinterpreting it as a larger element
- * fails with FERRY_ERROR_WRONG_TYPE unless size and alignment are divisible by those of the
- * element. */
+/* Reinterpreting a buffer as bytes multiplies its count by the element's size. Reinterpreting it as
+ * a larger element requires that its size and alignment are multiples of the element's. Otherwise
+ * the call fails with FERRY_ERROR_WRONG_TYPE. */
 static void
 test_reinterpreting_needs_size_and_alignment(void **state)
 {
@@ -91,7 +91,8 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     OK(ferry_buffer_reinterpret(b, DOUBLE, 0, 50, &doubles));
     OK(ferry_buffer_reinterpret(b, DOUBLE, 8, 49, &out));
     ferry_buffer_destroy(&out);
-    /* The alignment is checked relative to the start of the base, not of the view. */
+    /* The alignment is checked at the offset from the start of the base, not from the start of the
+     * view. */
     OK(ferry_buffer_view(b, INT, 1, FERRY_REST, &ints));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(ints, DOUBLE, 0, 50, &out));
     OK(ferry_buffer_reinterpret(ints, DOUBLE, 4, 49, &out));
@@ -110,8 +111,8 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* If a buffer is current at the device, the device pointer of a view is the base's pointer + the
- * view's offset. */
+/* If a buffer is current at the device, the device pointer of a view is the base's device pointer
+ * plus the view's offset. */
 static void
 test_a_views_pointer_is_base_plus_offset(void **state)
 {

@@ -56,14 +56,15 @@ copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Settings that running kernels read, and the number of kernels that have run. On CUDA the struct
- * lies in pinned memory, so that a GPU can read it. The PTX below depends on the member offsets. */
+/* Settings that running kernels read, and the number of kernels that have run. On CUDA this struct
+ * lies in pinned memory, so that a GPU can read it. The PTX below depends on the offsets of the
+ * members. */
 struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
-static struct control own,
-    *_Atomic control = &own; /* work on a lost device may still read it after it was replaced */
+/* `control` is atomic, because work on a lost device may still read it after it was replaced. */
+static struct control own, *_Atomic control = &own;
 
 void
 work_delay(unsigned microseconds)
@@ -156,8 +157,8 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* The kernels of fakecuda, as host functions. The third parameter is the number of elements. The
- * fourth one, the control block, is not used. */
+/* The kernels as host functions for fakecuda. The third parameter is the number of elements. The
+ * fourth parameter, the control block, is not used. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -180,10 +181,10 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 }
 
 /*
- * The same kernels for a GPU. Each kernel runs in one block. Its first thread waits until the gate
- * is open, for at most ten seconds, so that a failing test does not hang the device. That thread
- * then waits for the delay, and the other threads wait for that thread. %i is the index of an
- * element, and starts at the thread's index.
+ * The kernels as PTX for a GPU. Each kernel runs in one block. Its first thread waits until the
+ * gate is open, for at most ten seconds, so that a failing test does not hang the device. It then
+ * waits for the delay, and the other threads wait for it. %i is the index of an element, and starts
+ * at the thread's index.
  */
 #define PTX_BEGIN(name, second)                                                                    \
     ".visible .entry " name "(.param .u64 a, .param ." second                                      \
@@ -206,7 +207,8 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
     "setp.lt.u64 %p, %now, %pause;\n@%p bra delay;\n"                                              \
     "passed:\nbar.sync 0;\n"
 
-/* `step` handles element %i. The byte offset of the element is %at. */
+/* A loop over the elements: `step` is the PTX for element %i, and %at is the byte offset of that
+ * element. */
 #define PTX_LOOP(step)                                                                             \
     "loop:\nsetp.ge.u64 %p, %i, %n;\n@%p bra finished;\nshl.b64 %at, %i, 2;\n" step                \
     "add.u64 %i, %i, %step;\nbra loop;\n"                                                          \
@@ -298,7 +300,7 @@ work_close(work *w)
     ferry_kernel_destroy(&w->copy);
     if (!w->device)
         return;
-    /* The pinned memory of a lost device is not freed, because it is lost with the device. */
+    /* The pinned memory of a lost device is not freed here, because it is lost with the device. */
     ferry_status status = ferryi_device_synchronize(w->device);
     if (status == FERRY_OK)
         status = w->device->ops->memory_free(w->device, FERRY_MEMORY_PINNED, control);
@@ -306,7 +308,7 @@ work_close(work *w)
     control = &own;
 }
 
-/* Returns a grid of one block, which the PTX requires. */
+/* Returns a grid of one block, because the PTX kernels run in one block. */
 static ferry_grid
 grid_of_work(void)
 {

@@ -4,20 +4,21 @@
 
 /*
  * Asynchronous work for the tests of ordering. Fills and copies are queued on a stream of the
- * device between opening and closing a scope, and the library does not count them. Real kernels run
+ * device while a scope is open, and the library does not count them. The kernels of this file run
  * on every device.
  */
 
 #include "tests/buffer/support.h"
 
-/* Each queues a fill or a copy of the device on memory that scopes returned. */
+/* queue_fill() queues a fill of memory that a scope returned. queue_copy() queues a copy between
+ * such memory. */
 void queue_fill(fixture *f, ferry_stream *stream, void *target, int value, size_t count);
 void queue_copy(fixture *f, ferry_stream *stream, void *target, const void *source, size_t count);
 
 void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
 
-/* fill_on() queues a fill inside one scope, copy_on() a copy inside two scopes. */
+/* fill_on() queues a fill inside one scope. copy_on() queues a copy inside two scopes. */
 void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count,
              int value);
 void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
@@ -27,7 +28,8 @@ void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,
  * be open at a time. */
 typedef struct work {
     ferry_kernel *fill, *add, *copy;
-    /* owns the pinned memory that the kernels read; NULL if they read none */
+    /* device that owns the pinned memory that the kernels read; NULL if they read no pinned
+     * memory */
     ferryi_device *device;
 } work;
 
@@ -40,8 +42,8 @@ void work_close(work *w);
 void work_delay(unsigned microseconds);
 /* Returns the number of kernels that have run. */
 unsigned work_done(void);
-/* Opens or closes the gate. Kernels block while it is closed, and it is open at first. It must be
- * closed only if kernels run on threads of the device. */
+/* Opens or closes the gate. Kernels block while the gate is closed; it is open at first. A test may
+ * close the gate only if kernels run on threads of the device, because it would hang otherwise. */
 void work_gate(bool open);
 ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
                          size_t count, int value);
@@ -50,13 +52,14 @@ ferry_status launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size
 ferry_status launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to,
                          ferry_buffer *in, size_t from, size_t count);
 
-/* is_lazy() returns whether the device of place 1 does work only when the work is waited for.
+/* is_lazy() returns whether the device of place 1 does work only when a call waits for that work.
  * runs_apart() returns whether that device works on separate threads. */
 bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 
 ferry_stream *make_stream(fixture *f, int place);
-/* Creates more streams at place 1 than there are stream numbers, so the last streams have none. */
+/* Creates more streams at place 1 than there are stream numbers, so the last streams have no
+ * number. */
 enum { STREAM_CROWD = 70 };
 void make_crowd(fixture *f, ferry_stream **streams);
 void destroy_crowd(ferry_stream **streams);

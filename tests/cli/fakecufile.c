@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes the place of the library of GPUDirect Storage in tests that only look up its functions. */
+/* An empty library that tests load as the library of GPUDirect Storage. These tests only look up
+ * its functions. */
 int cuFileRead(void);
 
 int

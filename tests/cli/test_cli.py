@@ -113,7 +113,7 @@ def check_text(tap, ferry):
         (titles == ["Place", "Kind", "Number", "Name", "Memory", "Free", "Driver", "Capability"], str(titles)),
         ([row[:5] for row in rows] == wanted, f"{rows} is not {wanted}"), (all(len(row) == 8 for row in rows), "cells are missing"),
         (not any(line.endswith(" ") for line in done.stdout.splitlines()), "spaces at the end of a line")))
-    # Each title begins or ends where all cells of its column do.
+    # Each title begins or ends in the same column as all cells below it.
     ends = [[match.span() for match in re.finditer(r"\S+(?: \S+)*", line)] for line in places]
     tap.case("info has straight columns", expect(*(
         (all(spans[column][0] == ends[0][column][0] for spans in ends) or all(spans[column][1] == ends[0][column][1] for spans in ends), titles[column])

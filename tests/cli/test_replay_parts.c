@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The parts of `ferry replay`: the reader of logs, scripts, the best-fit peer of the benchmarks,
- * and the run itself with an allocator that a test controls.
+ * Tests the parts of `ferry replay`: the reader of logs, scripts, the best-fit allocator that the
+ * benchmarks compare with, and the run itself with an allocator that a test controls.
  */
 
 #include <setjmp.h>
@@ -184,7 +184,7 @@ test_long_fields_and_many_columns(void **state)
     assert_non_null(strstr(problem.text, "more than 64 columns"));
 }
 
-/* Checks that the reader ends without a crash for any bytes, and that a failure has a message. */
+/* Checks that the reader does not crash on any bytes, and that each failure has a message. */
 static void
 test_changed_bytes_do_no_harm(void **state)
 {
@@ -278,8 +278,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Addresses are allocated and freed again and again, with a limited number alive. Each free must
- * find the slot of its allocation. */
+/* Allocates and frees addresses again and again, with a limited number alive. Each free must find
+ * the slot of its allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {
@@ -402,7 +402,7 @@ test_the_smallest_hole_that_fits_is_taken(void **state)
     assert_true(large && wall && small && wall2 && rest);
     fit.give(fit.user, large, 0);
     fit.give(fit.user, small, 0);
-    void *taken = take(&fit, 900, 0); /* taken from the hole of 1 KiB, not from that of 3 KiB */
+    void *taken = take(&fit, 900, 0); /* allocated in the hole of 1 KiB, not in the hole of 3 KiB */
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
     assert_int_equal(look(&fit).free_bytes, 3 * KIB);
     void *left[] = {taken, wall, wall2, rest};
@@ -585,8 +585,8 @@ test_the_smallest_limit_is_found(void **state)
 {
     struct allocator_options options = {.streams = 1};
     (void)state;
-    /* Two blocks of 64 KiB with a small live block between them. After the first one is freed, 72
-     * KiB do not fit into its gap and must go behind the second. */
+    /* Two blocks of 64 KiB have a small live block between them. After the first block is freed, 72
+     * KiB do not fit into its gap. They must be placed behind the second block. */
     struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,"
                                      "1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
     uint64_t limit = replay_smallest_limit(&script, best_fit_open, &options, 1024 * KIB);

@@ -248,7 +248,7 @@ def check_known_summary(tap, programs, path):
     both = {"upload": {"count": ROUNDS, "bytes": ROUNDS * BYTES}, "download": {"count": ROUNDS, "bytes": ROUNDS * BYTES}}
     tap.case("bytes by buffer", expect((moved == both, str(moved)), (buffer_of(summary, "pong")["bytes"] == BYTES, "size")))
     reasons = {r["reason"]: r["moved"] for r in summary["reasons"]}
-    # Each of the buffers needless, half, used, left, held and filled is updated on the device once.
+    # Each of the buffers needless, half, used, left, held and filled is updated on the device exactly once.
     tap.case("bytes by reason", expect(
         (reasons["update_device"] == {"upload": {"count": ROUNDS + 6, "bytes": (ROUNDS + 6) * BYTES}}, str(reasons)),
         (reasons["update_host"] == {"download": both["download"]}, str(reasons)),

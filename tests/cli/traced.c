@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program whose trace is known. test_trace.py starts it as `traced HOW [FILE]`, where FILE is the
- * context's trace_file. HOW must be one of the words in the table in main().
+ * A program whose trace is known in advance. test_trace.py starts it as `traced HOW [FILE]`. FILE
+ * is the context's trace_file, and HOW is one of the words in the table in main().
  */
 #include <pthread.h>
 #include <signal.h>
@@ -72,8 +72,8 @@ update_host(ferry_float_buffer buffer)
     CHECK(ferry_scope_close(&scope));
 }
 
-/* Opens and closes an UPDATE scope on the device. No work is queued in it, because Ferry would not
- * see that work. */
+/* Opens and closes an UPDATE scope on the device. No work is queued inside the scope, because the
+ * trace would not show that work. */
 static void
 update_device(ferry_float_buffer buffer)
 {
@@ -114,7 +114,8 @@ ping_pong(ferry_context *context)
     ferry_float_destroy(&pong);
 }
 
-/* The host writes and the device reads, ten times. This is not a round trip. */
+/* The host writes and the device reads in turn, ten times. The trace report must not call this a
+ * round trip. */
 static void
 go_one_way(ferry_context *context)
 {
@@ -126,7 +127,8 @@ go_one_way(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* The buffers differ in which operation reads the bytes that were fetched. */
+/* Fetches bytes to the device in several buffers. The buffers differ in which operation then reads
+ * the fetched bytes. */
 static void
 fetch_needlessly(ferry_context *context)
 {
@@ -150,7 +152,7 @@ fetch_needlessly(ferry_context *context)
     update_device(left);
     CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
     overwrite_device(left, COUNT);
-    /* The scope that caused this fetch reads the fetched bytes itself. */
+    /* The scope that causes this fetch reads the fetched bytes. */
     read_device(hit);
     overwrite_device(hit, COUNT);
     void *address;
@@ -195,7 +197,8 @@ launch(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* The device has memory for only one of the two buffers. */
+/* Reads two buffers on a device that has memory for only one of them, so the second read evicts the
+ * first buffer. */
 static void
 evict(ferry_context *context)
 {
@@ -209,7 +212,7 @@ evict(ferry_context *context)
     ferry_float_destroy(&second);
 }
 
-/* Copies two regions in one transfer, to a buffer whose name must be escaped in JSON. */
+/* Copies two regions in one transfer. The target buffer has a name that must be escaped in JSON. */
 static void
 copy_pieces(ferry_context *context)
 {
@@ -258,7 +261,8 @@ run_known(const char *path)
     return 0;
 }
 
-/* Each line of the standard input is the name of a buffer. "~" in a name means a new line. */
+/* Reads names from the standard input, one a line, and creates a buffer with each name. "~" in a
+ * name means a new line. */
 static int
 run_names(const char *path)
 {
@@ -276,7 +280,7 @@ run_names(const char *path)
     return 0;
 }
 
-/* Both contexts take the name of the trace file from the environment. */
+/* Creates two contexts that both take the name of the trace file from the environment. */
 static int
 run_contexts(const char *path)
 {
@@ -312,7 +316,8 @@ run_exit(const char *path)
     exit(0);
 }
 
-/* The child destroys what it inherited, creates a new context, and ends with exit() or _exit(). */
+/* Forks while a context is traced. The child destroys the objects that it inherited, creates a new
+ * context, and ends with exit() or _exit(). */
 static int
 run_fork(const char *path)
 {
@@ -326,8 +331,8 @@ run_fork(const char *path)
             ferry_float_destroy(&buffer);
             ferry_context_destroy(&context);
             ferry_context *own;
-            /* The host device starts no threads. A sanitizer does not allow threads in the child.
-             */
+            /* The child uses the host device, which starts no threads, because a sanitizer does not
+             * allow threads in a forked child. */
             CHECK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &own));
             ping_pong(own);
             ferry_context_destroy(&own);
@@ -356,7 +361,7 @@ run_refused(const char *path)
     return 0;
 }
 
-/* The file system is full. All calls must succeed. */
+/* Writes the trace to a full file system. All calls must still succeed. */
 static int
 run_full(const char *path)
 {
@@ -366,8 +371,8 @@ run_full(const char *path)
     return 0;
 }
 
-/* The file is a pipe whose reader has closed it. All calls must succeed, and no SIGPIPE may stay
- * pending. */
+/* Writes the trace to a pipe whose reader has closed it. All calls must still succeed, and no
+ * SIGPIPE may stay pending. */
 static int
 run_pipe(const char *path)
 {
@@ -375,7 +380,7 @@ run_pipe(const char *path)
     sigset_t pending, blocked;
     printf("made\n");
     fflush(stdout);
-    if (getchar() == EOF) /* the reader closes the pipe before this returns */
+    if (getchar() == EOF) /* the reader closes the pipe before getchar() returns */
         exit(1);
     fill_chunks(context);
     ferry_context_destroy(&context);
@@ -411,8 +416,8 @@ wait_in_log(ferry_log_level level, const char *message, void *user)
         pthread_join(thread, NULL);
 }
 
-/* Like run_pipe(), but the entries are written when the program ends. The log callback waits for a
- * different trace, so it must be called without a lock of the traces. */
+/* Writes the trace to a pipe whose reader has closed it, but only when the program ends. The log
+ * callback waits for a different trace, so it must be called without a lock of the traces. */
 static int
 run_pipe_exit(const char *path)
 {
@@ -431,7 +436,7 @@ run_pipe_exit(const char *path)
     exit(0);
 }
 
-/* Callbacks that only watch may open scopes that are hits, even in a traced context. */
+/* A keep_going callback may open scopes that are hits, even in a traced context. */
 static bool
 open_in_callback(size_t done, size_t total, void *user)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Runs SUNDIALS' own tests of vectors on Ferry's vectors. The source of these tests is not part of
- * Ferry; it is among the examples of Debian's package libsundials-dev.
+ * Runs SUNDIALS' tests of vectors on Ferry's vectors. The source of these tests is not part of
+ * Ferry. It is among the examples of Debian's package libsundials-dev.
  *
  * usage: by_sundials LENGTH
  */
@@ -146,7 +146,8 @@ max_time(N_Vector X, double time)
     return time;
 }
 
-/* Need not wait, because the call that returns a host pointer waits for the device. */
+/* SUNDIALS' tests call this function to wait for the device. It does nothing, because the call that
+ * returns a host pointer waits for the device. */
 void
 sync_device(N_Vector X)
 {

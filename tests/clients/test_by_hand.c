@@ -2,9 +2,9 @@
 
 /*
  * Checks that CVODE over Ferry's vectors behaves like the same program written by hand over the
- * CUDA driver (bench/by_hand.c). Both take the same steps, and their solutions have the same bits.
- * Both transfer the same number of bytes with the same number of launches and copies, and Ferry
- * does not wait more often. Runs only over the fake driver.
+ * CUDA driver (bench/by_hand.c). Both programs must take the same steps, and their solutions must
+ * have the same bits. Both must transfer the same number of bytes with the same number of launches
+ * and copies. Ferry must not wait more often. This test runs only over the fake driver.
  */
 
 #include <setjmp.h>
@@ -51,7 +51,8 @@ calls_of(const struct fakecuda *fake, const char *first, const char *second)
     return fake->fakecuda_calls_of(first) + fake->fakecuda_calls_of(second);
 }
 
-/* Adds `sign` times the counts of all calls so far. `sign` is 1 or -1. */
+/* Adds `sign` times the number of all calls so far to the counts. `sign` is 1 or -1, so two calls
+ * yield a difference. */
 static void
 count_calls(const struct fakecuda *fake, struct result *out, uint64_t sign)
 {

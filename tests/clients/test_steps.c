@@ -2,9 +2,9 @@
 
 /*
  * Checks that integrators take the same steps over Ferry's vectors and over serial vectors that add
- * their sums in the same order: the counts are equal, and so is every bit of the solution. The
- * unchanged serial vector of SUNDIALS adds in a different order, so it takes different steps. Also
- * checks that during an integration only the results of reductions cross the link.
+ * in the same order. All counts must be equal, and so must every bit of the solution. The unchanged
+ * serial vector of SUNDIALS adds in a different order, so it takes different steps. During an
+ * integration, only the results of reductions may be transferred.
  */
 
 #include <math.h>
@@ -86,8 +86,8 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
                : -1;
 }
 
-/* Calls the host function `run` of a stencil kernel for a whole array. The kernel has one or two
- * scalar arguments, reads `from` and writes `to`. */
+/* Calls the host function `run` of a stencil kernel for a whole array. The kernel reads `from`,
+ * writes `to`, and has one or two scalar arguments. */
 static void
 run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to,
             size_t rows, size_t columns)
@@ -257,9 +257,9 @@ test_heat_takes_the_steps_of_equal_sums(void **state)
 }
 
 /*
- * Checks that the order of addition matters: near the steady state the integrator's error estimate
- * consists of rounding errors. So integrations with serial vectors that differ only in their order
- * of addition take very different numbers of steps.
+ * Checks that the order of addition matters. Near the steady state, the integrator's error estimate
+ * consists of rounding errors. So serial vectors that differ only in their order of addition lead
+ * to very different numbers of steps.
  */
 static void
 test_steps_depend_on_the_order_of_sums(void **state)
@@ -332,8 +332,8 @@ test_only_scalars_cross(void **state)
     print_message("# %.1f bytes down per step\n", (double)run.down / (double)run.counts.steps);
 }
 
-/* A host pointer can be used for reads and writes. So each call of the right-hand side downloads
- * two vectors and later uploads them again. */
+/* Ferry cannot know whether a host pointer is read or written. So each call of the right-hand side
+ * downloads two vectors and later uploads them again. */
 static void
 test_pointers_of_the_host_cross(void **state)
 {

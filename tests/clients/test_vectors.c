@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks that every operation of Ferry's vectors has the same result as the operation of a serial
- * vector of SUNDIALS, in all bits and for several lengths. The serial vector adds its sums in the
- * order of generated host functions. The fake CUDA driver runs these functions too.
+ * Checks every operation of Ferry's vectors. Its result must have the same bits as the result of a
+ * serial vector of SUNDIALS, for several lengths. The serial vector adds in the order of the
+ * generated host functions. The fake CUDA driver runs the same host functions.
  */
 
 #include <math.h>
@@ -30,7 +30,7 @@ struct fixture {
     SUNContext sunctx;
 };
 
-/* Vectors of Ferry, and serial vectors with the same values. */
+/* Vectors of Ferry, and serial vectors with the same values as Ferry's. */
 struct pair {
     sunindextype length;
     N_Vector ours[VECTORS], theirs[VECTORS];
@@ -134,8 +134,8 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
             fail_msg("%s: result %d is %.17g, not %.17g", what, i, ours[i], theirs[i]);
 }
 
-/* Executes the statements once for each kind of vectors. In the statements `v` is the array of
- * vectors of that kind. */
+/* Executes the statements once for Ferry's vectors and once for serial vectors. In the statements,
+ * `v` is the array of vectors. */
 #define BOTH(f, pair, ...)                                                                         \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -145,7 +145,8 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
         assert_equal_vectors(f, pair, #__VA_ARGS__);                                               \
     } while (0)
 
-/* Evaluates an expression with `v` for both kinds of vectors, and compares the values. */
+/* Evaluates an expression with `v` for both kinds of vectors, and checks that both values are
+ * equal. */
 #define RESULT(pair, expression)                                                                   \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -158,7 +159,7 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
 static void
 check_maps(struct fixture *f, sunindextype length)
 {
-    /* These include the factors for which the serial vector has special cases. */
+    /* The factors include all values for which the serial vector has special cases. */
     static const double factors[] = {0.0, 1.0, -1.0, 0.3, -0.3, 1.0 / 3.0};
     struct pair pair;
     pair_open(f, length, &pair);
@@ -215,7 +216,8 @@ check_reductions(struct fixture *f, sunindextype length)
     BOTH(f, &pair, N_VConst(0.0, v[6]));
     RESULT(&pair, N_VMinQuotient(v[0], v[6]));
     assert_true(N_VMinQuotient(pair.ours[0], pair.ours[6]) == 1.7976931348623157e308);
-    /* The constraints are of every kind. Some are satisfied and some are violated. */
+    /* The constraints in this vector are of every kind. The other vector satisfies some and
+     * violates some. */
     for (sunindextype i = 0; i < length; i++)
         N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] =
             (double)(i % 5) - 2.0;
@@ -252,7 +254,7 @@ check_fused(struct fixture *f, sunindextype length, int count)
     pair_close(&pair);
 }
 
-/* The operands are two arrays of vectors, which begin at v[0] and v[4]. */
+/* The operands of the fused operations are two arrays of vectors, which begin at v[0] and v[4]. */
 static int
 scale_add_rows(int count, int sums, double *factors, N_Vector *v)
 {
@@ -345,7 +347,7 @@ test_life(void **state)
     assert_int_equal(N_VBufUnpack(v, values), 0);
     assert_int_equal(N_VBufPack(v, back), 0);
     assert_memory_equal(values, back, sizeof(values));
-    /* A clone has the same operations, but its values are not copied. */
+    /* A clone of a vector has the same operations as the vector, but the values are not copied. */
     assert_int_equal(N_VEnableFusedOps_Ferry(v, SUNFALSE), 0);
     copy = N_VClone(v);
     assert_non_null(copy);
@@ -389,7 +391,8 @@ test_pointers_end_with_the_next_operation(void **state)
     assert_ptr_equal(N_VGetArrayPointer(v), pointer);
     MUST(ferry_double_get_info(N_VGetBuffer_Ferry(v), &info));
     assert_int_equal(info.scopes, 0);
-    /* The host writes the vector, a kernel changes it, and the host reads the changed values. */
+    /* The host writes the vector, then a kernel changes it, and then the host reads the changed
+     * values. */
     for (int i = 0; i < 1000; i++)
         N_VGetArrayPointer(v)[i] = 2.0;
     assert_non_null(N_VGetDeviceArrayPointer(v));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One program that uses two libraries. They exchange buffers of uint16_t, and vec3 elements go to
- * the device and back. */
+/* A program that uses two libraries. The libraries exchange buffers of uint16_t. Elements of type
+ * vec3 are copied to the device and back. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,8 +36,8 @@ expect(int condition, int line)
 #define MUST(call)        must(call, __LINE__)
 #define EXPECT(condition) expect(condition, __LINE__)
 
-/* A buffer made by one library can be used by the other, because their elements have equal content.
- */
+/* A buffer made by one library can be used by the other, because their elements have equal
+ * content. */
 static void
 exchange_numbers(ferry_context *context)
 {
@@ -95,7 +95,7 @@ move_vectors(ferry_context *context)
     mylib_vec3_destroy(&buffer);
 }
 
-/* Converts with mylib's own functions: from and to the caller's memory, between buffers, and
+/* Converts with mylib's conversion functions: from and to the caller's memory, between buffers, and
  * between arrays. */
 static void
 convert_vectors(ferry_context *context)
@@ -145,7 +145,7 @@ scale_body(const ferry_call *call, void *user)
                : FERRY_ERROR_WRONG_TYPE;
 }
 
-/* Launches a kernel over a range of a buffer, with a struct and a number as arguments. */
+/* Launches a kernel over a range of a buffer. The kernel's arguments are a struct and a number. */
 static void
 scale_vectors(ferry_context *context)
 {
@@ -180,7 +180,8 @@ scale_vectors(ferry_context *context)
     ferry_kernel_destroy(&kernel);
 }
 
-/* Launches the same kernel, generated from one source, over a view. */
+/* Launches a generated kernel over a view. The host function and the CUDA code are generated from
+ * the same source. */
 static void
 scale_from_one_source(ferry_context *context)
 {
@@ -201,7 +202,7 @@ scale_from_one_source(ferry_context *context)
     mylib_kernels_destroy(&kernels);
 }
 
-/* Calls the functions for programs in other languages. */
+/* Calls the functions that mylib offers to programs in other languages. */
 static void
 shift_vectors(ferry_context *context)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversions of arrays for Python, which cannot call the inline functions of the headers. */
+/* Conversions of arrays for Python tests, because Python cannot call the inline functions of the
+ * headers. */
 #include <string.h>
 
 #include <ferry/bfloat16.h>

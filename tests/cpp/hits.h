@@ -6,7 +6,7 @@
 
 FERRY_BEGIN_DECLS
 
-/* Each function opens and closes a scope `rounds` times. Returns false if a call failed. */
+/* Each function opens and closes a scope `rounds` times. It returns false if a call failed. */
 bool hits_c_read(ferry_float_buffer buffer, size_t rounds);
 bool hits_c_read_range(ferry_float_buffer buffer, size_t rounds);
 bool hits_c_read_device(ferry_float_buffer buffer, size_t rounds);

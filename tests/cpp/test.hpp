@@ -2,7 +2,7 @@
 #ifndef FERRY_TEST_CPP_HPP
 #define FERRY_TEST_CPP_HPP
 
-/* The common part of the C++ tests: cases that print TAP, and expectations that throw if they fail. */
+/* Support for the C++ tests: cases that print TAP, and expectations that throw if they fail. */
 
 #include <cstdio>
 #include <stdexcept>

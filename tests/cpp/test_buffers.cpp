@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers, views, leases, copies and errors of <ferry/ferry.hpp>, on the devices of FERRY_DEVICE. */
+/* Tests the buffers, views, leases, copies and errors of <ferry/ferry.hpp> on the devices of
+ * FERRY_DEVICE. */
 #include "test.hpp"
 
 #include <algorithm>
@@ -196,8 +197,8 @@ updates_fetch_what_is_newer(const ferry::context &context)
     EXPECT(context.transfer_stats().upload.bytes == 48);
 }
 
-/* If an exception abandons a write, the other places keep their old bytes. If host and device share
- * their memory, the old bytes cannot be kept. */
+/* If an exception abandons a write, other places keep their old bytes. The old bytes are lost if
+ * host and device share their memory. */
 void
 exceptions_abandon_writes(const ferry::context &context)
 {
@@ -227,7 +228,8 @@ exceptions_abandon_writes(const ferry::context &context)
         EXPECT(content(buffer) == counting(10));
 }
 
-/* Checks that the header, which counts exceptions without a call, agrees with the standard library. */
+/* Checks that the header's count of uncaught exceptions, which it reads without a call, equals the
+ * count of the standard library. */
 void
 expect_same_count(int expected)
 {
@@ -276,7 +278,8 @@ exceptions_are_counted(const ferry::context &)
         std::rethrow_exception(problem);
 }
 
-/* A view that is opened and closed while an exception unwinds the stack writes normally. */
+/* Opens and closes a view in a destructor while an exception unwinds the stack. The write through
+ * this view must take effect as usual. */
 struct writes_in_destructor {
     floats &buffer;
     ~writes_in_destructor()
@@ -398,8 +401,8 @@ copies_move_ranges(const ferry::context &context)
     EXPECT(content(a) == counting(10));
 }
 
-/* Copies two rows of three elements, from the left half of a 2 by 6 array to the right half of a
- * different one. */
+/* Copies two rows of three elements from the left half of one 2 by 6 array to the right half of a
+ * second one. */
 void
 regions_have_rows(const ferry::context &context)
 {
@@ -559,8 +562,8 @@ contexts_are_counted(const ferry::context &context)
     THROWS(ferry::wrong_context, FERRY_ERROR_WRONG_CONTEXT, (void)buffer.read_device(second.default_stream()));
 }
 
-/* Tests other kinds of elements: a struct with an array, an enum, complex numbers, and the bytes of
- * a half. */
+/* Tests less common elements: a struct with an array, an enum, complex numbers, and the bytes of a
+ * half. */
 void
 elements_have_types(const ferry::context &context)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Typed kernels of <ferry/ferry.hpp>, on the devices of FERRY_DEVICE. On CUDA the driver is
- * fakecuda, which runs functions of this program as the entry points. */
+/* Tests the typed kernels of <ferry/ferry.hpp> on the devices of FERRY_DEVICE. On CUDA the driver
+ * is fakecuda, which runs functions of this program as the kernels. */
 #include "test.hpp"
 
 #include <cstdlib>
@@ -39,7 +39,7 @@ axpy_on_host(float a, ferry::span<const float> x, ferry::span<float> y, std::siz
         y[i] += a * x[i];
 }
 
-/* The function that fakecuda runs for the entry point. */
+/* The host function that fakecuda runs for the kernel's entry point. */
 extern "C" void
 axpy_on_device(void **parameters, const unsigned[3], const unsigned[3])
 {
@@ -101,8 +101,8 @@ kernels_check_their_arguments(const ferry::context &context)
 }
 
 
-/* Tests structs by value, small and large, and callable objects of every kind. Runs on the host
- * only, because CUDA has no host functions. */
+/* Tests kernel arguments: small and large structs by value, and callable objects of every kind as
+ * host functions. Runs on the host only, because CUDA has no host functions. */
 void
 host_functions_take_what_the_signature_says(const ferry::context &context)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* C++ objects that several threads use, on the devices of FERRY_DEVICE. The thread sanitizer runs
- * these tests. */
+/* Tests C++ objects that several threads use, on the devices of FERRY_DEVICE. The thread sanitizer
+ * checks these tests for data races. */
 #include "test.hpp"
 
 #include <atomic>
@@ -19,8 +19,8 @@ namespace
 
 constexpr std::size_t threads = 4, part = 100;
 
-/* Runs body(0), body(1), ... at the same time. An exception that one of them throws is thrown
- * again. */
+/* Runs body(0), body(1), ... in parallel threads. If one of them throws an exception,
+ * in_threads() throws it again. */
 template <class Body>
 void
 in_threads(const Body &body)
@@ -49,7 +49,8 @@ await(const std::atomic<bool> &flag)
         std::this_thread::yield();
 }
 
-/* Threads share a const view. Its first size() asks the library and keeps the answer. */
+/* Threads share a const view. The first call of its size() queries the library and keeps the
+ * answer. */
 void
 threads_share_a_view(const ferry::context &context)
 {
@@ -66,7 +67,7 @@ threads_share_a_view(const ferry::context &context)
     });
 }
 
-/* Threads share one buffer object. Ranges that do not overlap do not conflict. */
+/* Threads share one buffer object. They write disjoint ranges, which must not conflict. */
 void
 threads_write_ranges(const ferry::context &context)
 {
@@ -85,7 +86,7 @@ threads_write_ranges(const ferry::context &context)
         EXPECT(values[i] == 20.0f * static_cast<float>(i / part));
 }
 
-/* Leases, copied contexts and shared buffers are destroyed in the thread of their last owner. */
+/* Leases, copied contexts and shared buffers are destroyed on the thread of their last owner. */
 void
 owners_end_on_any_thread(const ferry::context &)
 {
@@ -148,7 +149,7 @@ threads_launch(const ferry::context &context)
     EXPECT(common.read_host()[0] == 1.0f + 20.0f * threads);
 }
 
-/* Helper threads read and write the program's memory until the event is done. */
+/* Threads of the library read and write the program's memory until the event of a call is reached. */
 void
 copies_run_beside(const ferry::context &context)
 {
@@ -162,7 +163,8 @@ copies_run_beside(const ferry::context &context)
     });
 }
 
-/* An exception that is being thrown in one thread must not affect the writes of a different thread. */
+/* An object whose destructor waits for a second thread while an exception unwinds the stack. The
+ * exception must not affect the writes of the second thread. */
 struct waits_for_the_other {
     std::atomic<bool> &begun;
     const std::atomic<bool> &ended;

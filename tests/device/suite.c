@@ -8,8 +8,8 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* Usage: suite [DEVICES]. DEVICES defaults to FERRY_DEVICE. The exit status is 77 if this machine
- * has no such device. */
+/* Usage: suite [DEVICES]. If DEVICES is missing, FERRY_DEVICE names the devices. The exit status is
+ * 77 (skipped) if this machine has no such device. */
 
 #define EXIT_SKIPPED 77
 
@@ -151,8 +151,8 @@ note_caller(void *opaque)
     atomic_store(&caller->called, true);
 }
 
-/* Determines whether the device performs work immediately. If it does, a host function has run on
- * this thread before host_call returns. */
+/* Determines whether the device performs work immediately. On such a device, a host function runs
+ * on this thread before host_call returns. */
 static void
 find_out_immediate(void)
 {

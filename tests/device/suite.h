@@ -3,9 +3,9 @@
 #define FERRY_TEST_SUITE_H
 
 /*
- * Tests of the contract of src/device/device.h that run on every device. Capabilities decide which
- * optional features are tested. The tests access device memory only through copies, so a GPU runs
- * the same tests.
+ * Tests of the contract in src/device/device.h, which run on every device. The device's
+ * capabilities decide which optional features are tested. The tests access device memory only
+ * through copies, so the same tests can run on a GPU.
  */
 
 #include <setjmp.h>
@@ -22,8 +22,9 @@
 struct suite {
     ferryi_device *devices[FERRYI_DEVICES_MAX];
     int count;
-    bool immediate; /* host_call runs the function on the calling thread before it returns, so
-                       work is never left queued */
+    /* Whether host_call runs the function on the calling thread before it returns, so that work is
+     * never left queued. */
+    bool immediate;
 };
 
 extern struct suite suite;
@@ -42,7 +43,7 @@ suite_can(uint64_t capability)
 
 /* Calls a slot and asserts that it succeeds. */
 #define OK(device, slot, ...) assert_ok(FERRYI_CALL(device, slot, __VA_ARGS__), #slot)
-/* Calls a slot and asserts that it fails with this status and a message. */
+/* Calls a slot of the device, and asserts that the call fails with this status and a message. */
 #define FAILS(expected, device, slot, ...)                                                         \
     do {                                                                                           \
         ferryi_fail(FERRY_OK, "%s", "");                                                           \
@@ -58,7 +59,7 @@ suite_can(uint64_t capability)
 
 void assert_ok(ferry_status status, const char *slot);
 
-/* These functions allocate and free memory and handles. A failure fails the test. */
+/* These functions allocate and free memory and handles. If one of them fails, the test fails. */
 void *take(ferryi_device *device, ferry_memory_kind kind, size_t bytes);
 void give(ferryi_device *device, ferry_memory_kind kind, void *memory);
 void *new_stream(ferryi_device *device);
@@ -68,8 +69,8 @@ void *new_event(ferryi_device *device);
  * memory contains that sequence. */
 void write_pattern(void *memory, size_t bytes, unsigned seed);
 void assert_pattern(const void *memory, size_t bytes, unsigned seed);
-/* Like write_pattern() and assert_pattern() with device memory. These functions wait for the
- * copy. */
+/* write_device() writes the pattern of write_pattern() to device memory. assert_device() checks
+ * device memory as assert_pattern() does. Both wait for the copy. */
 void write_device(ferryi_device *device, void *target, size_t bytes, unsigned seed);
 void assert_device(ferryi_device *device, const void *source, size_t bytes, unsigned seed);
 void assert_device_byte(ferryi_device *device, const void *source, size_t bytes,
@@ -81,7 +82,8 @@ struct gate {
     atomic_bool open, passed;
 };
 void pass_gate(void *gate);
-void take_a_while(void *done); /* `done`: NULL, or an atomic_bool that is set at the end */
+/* `done`: NULL, or an atomic_bool that the function sets at its end. */
+void take_a_while(void *done);
 
 extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
 extern const size_t memory_test_count, order_test_count, copy_test_count;

@@ -6,7 +6,7 @@
 
 #define GUARD 64 /* number of bytes before and after a target that no copy may change */
 
-/* Allocates `bytes` of device memory between two guard areas that are filled with 0x5A. */
+/* Allocates `bytes` of device memory between two guard areas that contain 0x5A. */
 static char *
 take_guarded(ferryi_device *device, size_t bytes)
 {
@@ -112,7 +112,8 @@ test_zero_bytes_do_nothing(void **state)
     OK(device, stream_destroy, stream);
 }
 
-/* Fills device memory with a pattern, downloads it, and checks every element. */
+/* Fills device memory with repetitions of an element, downloads the memory, and checks every
+ * element. */
 static void
 check_fill(size_t pattern_bytes, uint32_t pattern, size_t count)
 {

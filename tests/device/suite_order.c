@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two streams, one event, a mebibyte of device memory and two pinned buffers of a mebibyte each.
- * The tests of order use them. */
+/* Objects for the tests of order: two streams, one event, one mebibyte of device memory, and two
+ * pinned buffers of one mebibyte each. */
 struct scene {
     ferryi_device *device;
     void *first, *second; /* streams */
     void *event;
-    void *memory;   /* device memory */
-    char *in, *out; /* pinned; `in` is the source of uploads, `out` the target of downloads */
+    void *memory; /* device memory */
+    /* Pinned memory; `in` is the source of uploads, `out` the target of downloads. */
+    char *in, *out;
 };
 
 static void
@@ -151,7 +152,7 @@ test_new_streams_are_ordered_with_no_other(void **state)
     write_pattern(scene.in, MEBIBYTE, 2);
     OK(scene.device, copy_upload, scene.memory, scene.in, MEBIBYTE, scene.first);
     OK(scene.device, copy_download, scene.out, scene.memory, MEBIBYTE, scene.first);
-    /* This wait returns although the default stream is blocked. */
+    /* Waiting for this stream returns although the default stream is blocked. */
     OK(scene.device, stream_synchronize, scene.first);
     assert_pattern(scene.out, MEBIBYTE, 2);
     assert_false(atomic_load(&gate.passed));
@@ -173,8 +174,8 @@ test_queued_work_of_a_destroyed_stream_still_runs(void **state)
     OK(scene.device, event_record, scene.event, stream);
     OK(scene.device, stream_destroy, stream);
     void *next = new_stream(scene.device);
-    /* The event still marks the work of the destroyed stream, even if the new stream has the same
-     * handle. */
+    /* The event still marks the work of the destroyed stream. This holds even if the new stream has
+     * the same handle. */
     OK(scene.device, event_synchronize, scene.event);
     assert_device(scene.device, scene.memory, MEBIBYTE, 3);
     OK(scene.device, stream_destroy, next);
@@ -338,8 +339,8 @@ test_a_wait_means_the_record_of_its_moment(void **state)
     OK(scene.device, host_call, scene.first, pass_gate, &after);
     OK(scene.device, event_record, scene.event, scene.first);
     atomic_store(&before.open, true);
-    /* The second record replaced the first one. The stream that was already waiting for the event
-     * still waits for the first record. */
+    /* The second record of the event replaced the first one. A stream that was waiting for the
+     * event before still waits for the first record. */
     OK(scene.device, event_synchronize, end);
     assert_pattern(scene.out, MEBIBYTE, 6);
     assert_false(atomic_load(&after.passed));
@@ -380,7 +381,7 @@ test_streams_wait_for_events_of_other_devices(void **state)
     set_scene(&scene);
     ferryi_device *other = suite.devices[1];
     void *stream = new_stream(other), *memory = take(other, FERRY_MEMORY_DEVICE, MEBIBYTE);
-    /* Copies from the first device to pinned memory, and then from the same memory to the second
+    /* Copies from the first device to pinned memory, and then from that pinned memory to the second
      * device. */
     write_pattern(scene.in, MEBIBYTE, 8);
     OK(scene.device, host_call, scene.first, take_a_while, NULL);
@@ -445,8 +446,8 @@ holds_pattern(const char *memory, size_t bytes, unsigned seed)
     return equal;
 }
 
-/* Performs one round of work. Returns false on failure instead of asserting, because cmocka's
- * assertions work on the main thread only. */
+/* Performs one round of work on a second thread. Returns false on failure, because cmocka's
+ * assertions work only on the main thread. */
 static bool
 work_once(ferryi_device *device, unsigned seed)
 {
@@ -525,7 +526,8 @@ test_the_time_between_events_is_that_of_the_work(void **state)
     OK(scene.device, event_record, end, scene.first);
     OK(scene.device, event_synchronize, end);
     OK(scene.device, event_elapsed, begin, end, &seconds);
-    /* take_a_while() sleeps for 5 ms. The upper bound only checks that the unit is seconds. */
+    /* take_a_while() sleeps for 5 ms, which is the lower bound. The upper bound only checks that
+     * the unit is seconds. */
     assert_true(seconds >= 0.005 * 0.99);
     assert_true(seconds < 60);
     OK(scene.device, event_elapsed, end, begin, &back);
@@ -537,8 +539,9 @@ test_the_time_between_events_is_that_of_the_work(void **state)
     clear_scene(&scene);
 }
 
-/* Checks that the time of an event is the time at which the device reaches it, not the time of the
- * call of event_record. Both records are queued before the device reaches them. */
+/* Checks that the time of an event is the time at which the device reaches the event, not the time
+ * of the call of event_record. Both events are recorded before the device reaches either of
+ * them. */
 static void
 test_the_time_is_when_the_stream_gets_there(void **state)
 {

@@ -12,8 +12,8 @@
 #include "src/device/emulated.h"
 #include "tests/support/lazy.h"
 
-/* Tests what the emulated device guarantees beyond the contract: it checks arguments, limits its
- * memory, and makes copies take as long as an emulated link would. */
+/* Tests what the emulated device guarantees beyond the contract in src/device/device.h. It checks
+ * arguments, limits its memory, and makes copies take as long as an emulated link would. */
 
 #define MEBIBYTE ((size_t)1 << 20)
 
@@ -70,8 +70,8 @@ test_device_pointers_are_checked(void **state)
     char *memory = take(device, FERRY_MEMORY_DEVICE, 1000),
          *foreign = take(other, FERRY_MEMORY_DEVICE, 1000);
     char *pinned = take(device, FERRY_MEMORY_PINNED, 1000);
-    /* Each refused range is one byte too long, starts too early, or belongs to a different device
-     * or to the host. */
+    /* Each of these calls has an invalid range. The range is one byte too long, starts too early,
+     * or belongs to a different device or to the host. */
     REFUSES(device, copy_upload, memory, pinned, 1001, stream);
     REFUSES(device, copy_upload, memory + 1, pinned, 1000, stream);
     REFUSES(device, copy_upload, memory - 1, pinned, 1, stream);
@@ -311,8 +311,8 @@ test_memory_in_use_is_not_unregistered(void **state)
     close_all();
 }
 
-/* Returns how long up to four uploads and four downloads of 256 KiB take on two streams, in
- * nanoseconds. */
+/* Returns how many nanoseconds some uploads and downloads of 256 KiB take on two streams, at most
+ * four of each kind. */
 static uint64_t
 time_copies(const struct ferryi_device_config *config, bool up, bool down)
 {
@@ -345,13 +345,13 @@ static void
 test_the_link_takes_its_time(void **state)
 {
     (void)state;
-    /* At 16 MiB/s, one mebibyte takes 62.5 ms in each direction. The test checks only lower bounds,
-     * because a busy machine may take longer. */
+    /* At 16 MiB/s, copying one mebibyte takes 62.5 ms in each direction. The test checks only lower
+     * bounds, because a busy machine may take longer. */
     struct ferryi_device_config config = {.emulated_bytes_per_second = 16 * MEBIBYTE};
     assert_true(time_copies(&config, true, false) >= 62000000);
     assert_true(time_copies(&config, false, true) >= 62000000);
-    /* Both directions at once take less time than one after the other. The measurement is repeated
-     * because a busy machine may delay it. */
+    /* Copies in both directions at once take less time than first in one and then in the other
+     * direction. The measurement is repeated because a busy machine may delay it. */
     uint64_t took = UINT64_MAX;
     for (int i = 0; i < 10 && took >= 120000000; i++) {
         took = time_copies(&config, true, true);
@@ -362,8 +362,8 @@ test_the_link_takes_its_time(void **state)
     assert_true(time_copies(&config, true, false) >= 20000000);
 }
 
-/* Checks that the emulated link starts each copy at the time when the previous one ends, even if
- * the thread that performs the copies wakes up late. */
+/* Checks that the emulated link starts each copy at the time when the previous copy ends. This
+ * holds even if the thread that performs the copies wakes up late. */
 static void
 test_the_link_loses_no_time_between_copies(void **state)
 {

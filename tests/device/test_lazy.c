@@ -69,7 +69,7 @@ test_nothing_is_performed_unasked(void **state)
     OK(event_record, scene->event, scene->first);
     ferryi_sleep_ns(5000000);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
-    /* A wait for a different stream does not perform this stream's work. */
+    /* Waiting for a different stream does not perform this stream's work. */
     OK(stream_synchronize, scene->second);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(event_synchronize, scene->event);
@@ -180,7 +180,8 @@ test_destroyed_streams_stay_lazy(void **state)
     OK(event_record, scene->event, scene->first);
     OK(stream_destroy, scene->first);
     OK(stream_create, &scene->first);
-    /* The new stream has the same handle as the destroyed one, but not its queued work. */
+    /* The new stream has the same handle as the destroyed stream, but must not perform the
+     * destroyed stream's work. */
     OK(stream_synchronize, scene->first);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(stream_wait, scene->first, scene->event);

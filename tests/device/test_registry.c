@@ -97,7 +97,7 @@ test_malformed_lists_are_invalid(void **state)
                                         "host, "};
     for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++)
         assert_refuses(specs[i], FERRY_ERROR_INVALID_ARGUMENT);
-    /* A kind whose devices are created on request does not accept "all", because the number of its
+    /* "all" is refused for a kind whose devices are created on request, because the number of such
      * devices is unlimited. */
     assert_refuses("emulated:all", FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "emulated:N makes N devices"));
@@ -131,14 +131,14 @@ static void
 test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
 {
     (void)state;
-    /* This path hides the machine's driver, if it has one. */
+    /* This path makes sure that the machine's real driver, if it has one, is not found. */
     setenv("FERRY_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", 1);
     assert_refuses("cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:all", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
-    /* The message names only the kind. If it named the number, it would suggest that a different
-     * number might exist. */
+    /* The message names only the kind of the device. If it named the device's number, a reader
+     * might think that other numbers exist. */
     assert_refuses("cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
     assert_non_null(strstr(ferry_last_error(), "/nonexistent/libcuda.so.1"));
@@ -174,7 +174,7 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* Opening a device of this kind succeeds for the first `healthy` calls and then fails. */
+/* Opening a device of this test's kind succeeds for the first `healthy` calls, and then fails. */
 static int opened, present = 8, healthy = 2;
 
 static int

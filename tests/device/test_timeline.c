@@ -10,8 +10,8 @@
 
 /*
  * Tests timelines that are retired while other threads take sync points on them. The test replaces
- * functions of the device. The replacements make the calls of the other thread in the middle of the
- * operation.
+ * functions of the device. Each replacement makes the calls of the other thread in the middle of a
+ * driver call.
  */
 
 struct scene {
@@ -19,11 +19,12 @@ struct scene {
     int count;
     ferryi_device *device;
     const struct ferryi_device_ops *real;
-    struct ferryi_device_ops ops; /* the device's functions, with event_record replaced */
+    struct ferryi_device_ops ops; /* functions of the device, in which event_record is replaced */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
-    ferryi_timeline *noted;          /* timeline on which the next event_record takes sync points */
-    ferryi_sync_point before, after; /* taken before and after the driver's event_record */
+    ferryi_timeline *noted; /* timeline on which the next event_record takes sync points */
+    /* Sync points that were taken before and after the driver's event_record. */
+    ferryi_sync_point before, after;
 };
 
 static struct scene scene;
@@ -82,8 +83,8 @@ retire_while_stamping(void)
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Checks that the host can wait for sync points that were taken while their timeline was retired.
- */
+/* Checks that the host can wait for sync points that were taken while their timeline was
+ * retired. */
 static void
 test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
 {
@@ -116,8 +117,8 @@ test_a_use_stamped_while_its_stream_goes_can_be_asked_for(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Checks that a timeline that reuses a number is not ordered with any other timeline, even if the
- * previous timeline with this number was. */
+/* A timeline may reuse the number of a retired timeline that was ordered with other timelines.
+ * Checks that the new timeline is not ordered with any of them. */
 static void
 test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
 {
@@ -143,8 +144,8 @@ test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
     }
 }
 
-/* Checks that sync points of a timeline count as done when a new timeline reuses its number, even
- * if no call has queried them. */
+/* Checks that sync points of a retired timeline count as done when a new timeline reuses its
+ * number. This holds even if no call has queried the sync points. */
 static void
 test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 {
@@ -159,8 +160,8 @@ test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 
 /* -- what one wait covers ---------------------------------------------------------------------- */
 
-/* Checks that a wait for a timeline's event also covers everything that the timeline had waited for
- * before the record. */
+/* Checks that a wait for an event of a timeline covers everything that the timeline had waited for
+ * before the event was recorded. */
 static void
 test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
 {
@@ -180,7 +181,8 @@ test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, second));
 }
 
-/* Checks that a wait for an event does not cover what its timeline waited for after the record. */
+/* Checks that a wait for an event does not cover what its timeline waited for after the event was
+ * recorded. */
 static void
 test_a_wait_does_not_cover_what_came_after_its_event(void **state)
 {
@@ -207,8 +209,8 @@ point_and_synchronize(ferryi_device *device, void *stream)
     return scene.real->stream_synchronize(device, stream);
 }
 
-/* Checks that a synchronization covers the sync points taken before it. It must not cover those
- * taken while it runs, because their work may have been queued later. */
+/* Checks that a synchronization covers the sync points that were taken before it. It must not cover
+ * sync points taken while it runs, because their work may have been queued later. */
 static void
 test_a_synchronization_covers_what_came_before_it(void **state)
 {
@@ -225,8 +227,8 @@ test_a_synchronization_covers_what_came_before_it(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, stamped_meanwhile));
 }
 
-/* Checks that a wait for an upload does not wait for work that was queued later on the same stream.
- */
+/* Checks that a wait for an upload does not wait for work that was queued later on the same
+ * stream. */
 static void
 test_uploads_have_events_of_their_own(void **state)
 {
@@ -244,8 +246,8 @@ test_uploads_have_events_of_their_own(void **state)
     assert_false(ferryi_sync_point_is_done(&scene.order, later));
 }
 
-/* Checks that the timeline of uploads is retired together with its stream, and that its number is
- * reused only after its events have happened. */
+/* Checks that the timeline of uploads is retired together with its stream. Its number may be reused
+ * only after its events have happened. */
 static void
 test_the_timeline_of_uploads_goes_with_its_stream(void **state)
 {

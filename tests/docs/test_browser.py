@@ -30,8 +30,8 @@ def browser_command(profile, address):
     """The command, or None."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if shutil.which(name):
-            # Chromium's sandbox needs privileges that containers lack. It is not needed, because only this site is
-            # opened.
+            # Chromium's sandbox needs privileges that containers lack. The sandbox is unnecessary, because only this
+            # site is opened.
             return [name, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage", "--no-first-run",
                     "--disable-background-networking", f"--user-data-dir={profile}", "--remote-debugging-port=0", address]
     for name in ("firefox-esr", "firefox"):

@@ -14,7 +14,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-# Does what a shell does at completion: the arguments are the words of the line, the output is what is offered.
+# Completes a command line as bash does. The arguments are the words of the line. The output is the list of offered
+# completions.
 BASH = r"""
 source "$1"
 shift

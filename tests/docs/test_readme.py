@@ -14,7 +14,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-# Benchmark, case, metric, and peer or None; how README prints the value, and how it prints the peer's value.
+# Each entry is a benchmark, a case, a metric, a peer or None, how README prints the value, and how README prints the
+# peer's value.
 FIGURES = [
     ("access", "host/whole/1thread", "open_close", None, "{:.1f} ns** on the host", None),
     ("access", "device/whole/1thread", "open_close", None, "{:.1f} ns on a device", None),

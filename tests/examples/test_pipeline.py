@@ -57,7 +57,8 @@ def test_chunks_of_any_size(folder):
 def test_around_the_page_cache(folder):
     text = succeed(folder, "8", "--direct")
     direct = int(re.search(r"(\d+) bytes around the page cache", text).group(1))
-    # The number is 0 if the file system, or the alignment of the device's memory, does not allow such transfers.
+    # The number of bytes is 0 if the file system, or the alignment of the device's memory, does not allow direct
+    # transfers.
     assert 0 <= direct <= 2 * (8 << 20), text
 
 

@@ -39,7 +39,8 @@ def expect(found, bins, values):
     wide = values.astype("f8")
     assert int(found["count"]) == values.size
     assert np.float32(found["least"]) == values.min() and np.float32(found["most"]) == values.max()
-    # The error is at most n * eps times the sum of absolute differences to the pivot, as docs/kernels.md says of sums.
+    # The error is at most n * eps times the sum of absolute differences to the pivot, as docs/kernels.md states for
+    # sums.
     scale = np.abs(wide - wide[0]).sum() / values.size
     assert abs(float(found["mean"]) - wide.mean()) <= 1e-12 * max(scale, abs(wide.mean())), found
     assert abs(float(found["variance"]) - wide.var()) <= 1e-9 * max(wide.var(), 1e-300), (found, wide.var())
@@ -52,7 +53,7 @@ def test_file_larger_than_the_device(folder):
     values = np.random.default_rng(1).standard_normal(25 * CHUNK + 77, dtype="f4") * np.float32(1.5)  # 100 MiB, with a limit of 32 MiB
     found, bins, told = succeed(folder, values)
     expect(found, bins, values)
-    # The values are uploaded once. For each chunk only its results come back.
+    # The values are uploaded once. For each chunk, only the results are downloaded.
     chunks = 26
     assert f"{values.nbytes} bytes in {chunks} chunks" in told, told
     back = 0 if DEVICE == "host" else chunks * RESULTS

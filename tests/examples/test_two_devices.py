@@ -21,7 +21,8 @@ def plate(rows, columns, steps):
         row = 4 * columns
         for devices, up, across, down in (map(int, line) for line in lines):
             assert down == rows * row and up + across == (rows + (devices - 1) * 2 * steps) * row, process.stdout
-            # After the first step, the rows on the other side of the border are current on the other device only.
+            # After the first step, the rows next to the border between two devices are current on only one of the two
+            # devices. So each later step must transfer two rows for each border.
             assert across >= (devices - 1) * 2 * (steps - 1) * row, process.stdout
     return case
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of elements in other languages, formatted and parsed, and elements created at run time. */
+/* Tests names of elements in other languages, which Ferry formats and parses, and elements that are
+ * created at run time. */
 #include "tests/buffer/support.h"
 
 #include <pthread.h>
@@ -48,7 +49,8 @@ expect_text(const ferry_element *element, ferry_text language, const char *expec
     }
     assert_string_equal(text, expected);
     assert_int_equal(length, strlen(expected));
-    /* Like snprintf(), the call returns the full length even if the text is cut. */
+    /* Like snprintf(), ferry_element_text() returns the full length even if the text is
+     * truncated. */
     assert_int_equal(ferry_element_text(element, language, NULL, 0), length);
     assert_int_equal(ferry_element_text(element, language, cut, sizeof(cut)), length);
     assert_int_equal(strlen(cut), length < 3 ? length : 3);
@@ -279,7 +281,8 @@ test_structs_go_round(void **state)
     expect_text(&colon, FERRY_TEXT_BUFFER, "T{f}");
 }
 
-/* Checks that the spellings of NumPy, ctypes and other programs are parsed to the same struct. */
+/* Checks that the spellings of a struct by NumPy, ctypes and other programs are all parsed to the
+ * same struct. */
 static void
 test_one_struct_has_many_spellings(void **state)
 {
@@ -320,7 +323,7 @@ test_one_struct_has_many_spellings(void **state)
     assert_int_equal(out->bytes, 16);
     assert_int_equal(out->fields[1].count, 12);
     assert_int_equal(out->fields[1].kind, FERRY_KIND_UINT);
-    /* Padding at the end of a struct is implied only with native sizes. */
+    /* Padding at the end of a struct is implied only if the format uses native sizes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:b:y:}", &out));
     assert_int_equal(out->bytes, 16);
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:=b:y:}", &out));
@@ -401,8 +404,8 @@ test_limits_of_names(void **state)
 
 /* -- elements made at run time ----------------------------------------------------------------- */
 
-/* Checks that two descriptions share one copy if content, name, C type, CUDA declaration and field
- * names are equal. */
+/* Interning two descriptions returns the same copy if their content, name, C type, CUDA declaration
+ * and field names are equal. */
 static void
 test_descriptions_are_kept_once(void **state)
 {
@@ -418,7 +421,7 @@ test_descriptions_are_kept_once(void **state)
     OK(ferry_element_intern(&element, &second));
     assert_ptr_equal(first, second);
     assert_true(second->identity == ferry_element_identity(&element));
-    /* The copy does not refer to the description's memory. */
+    /* The interned copy must not refer to the memory of the description. */
     strcpy(name, "gone");
     strcpy(field_name, "-");
     assert_string_equal(first->name, "dynamic");
@@ -465,8 +468,8 @@ test_descriptions_are_checked(void **state)
     assert_ptr_equal(out, SENTINEL);
 }
 
-/* Checks that a failed allocation leaves nothing registered or written. Each attempt uses a
- * different name, because a known name needs no allocation. */
+/* Checks that a failed allocation leaves no element registered and no output written. Each attempt
+ * uses a different name, because a known name needs no allocation. */
 static void
 test_descriptions_without_memory(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* <ferry/exchange.h>: exports of leases as DLPack tensors and Arrow arrays, on every kind of
+/* Tests exports of leases as DLPack tensors and Arrow arrays (<ferry/exchange.h>) on every kind of
  * device. */
 #include "tests/buffer/support.h"
 #include "tests/support/exchange.h"
@@ -52,8 +52,9 @@ expect_device(fixture *f, int place, int32_t type, int32_t id)
     assert_int_equal(id, expected_id);
 }
 
-/* Exports one dimension in both kinds of tensors, at every place and with every access. The values
- * that the consumer writes must be in the buffer after the deleter was called. */
+/* Exports a one-dimensional array as both kinds of DLPack tensors, at every place and with every
+ * access. After the deleter was called, the buffer must contain the values that the consumer
+ * wrote. */
 static void
 test_leases_go_out_whole(void **state)
 {
@@ -88,7 +89,8 @@ test_leases_go_out_whole(void **state)
                 expect_device(f, place, dl->device.type, dl->device.id);
                 if (!legacy)
                     assert_int_equal(tensor->flags, access == FERRY_READ ? 1 : 0);
-                /* The tensor owns the lease, so the lease stays open. */
+                /* The tensor still owns the lease, so destroying this reference leaves the lease
+                 * open. */
                 ferry_lease_destroy(&lease);
                 ferry_scope scope;
                 void *out;
@@ -155,8 +157,8 @@ static const ferry_field vec3_fields[] = {
     {.name = "v", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 2},
 };
 
-/* Checks that elements that are structs are exported as bytes, with one more dimension at the end.
- */
+/* Checks that elements that are structs are exported as bytes, with one more dimension at the
+ * end. */
 static void
 test_structs_go_out_as_bytes(void **state)
 {
@@ -301,8 +303,8 @@ test_arguments_of_exports(void **state)
     DESTROY_BUFFERS(&words, &b);
 }
 
-/* Checks that an export whose allocation fails takes no share of the lease: the lease still ends
- * when its only owner destroys it. */
+/* Checks that an export whose allocation fails does not become an owner of the lease. The lease
+ * still ends when its only owner destroys it. */
 static void
 test_exports_without_memory(void **state)
 {
@@ -388,7 +390,7 @@ test_exports_outlive_everything(void **state)
     }
 }
 
-/* The deleter runs as on_release of a wrap in a second context. Inside this callback it destroys
+/* The deleter of an export runs as on_release of a wrap in a second context. The deleter destroys
  * the last owner of the first context. */
 static void
 test_a_deleter_ends_a_context_inside_another(void **state)
@@ -541,8 +543,8 @@ test_arrow_arrays(void **state)
     }
 }
 
-/* Checks that an export at a device place blocks until the bytes are there. A stream that Ferry
- * does not know reads them directly after the call. */
+/* Checks that an export at a device place blocks until the bytes are current there. Right after the
+ * call, a stream that Ferry does not know reads the bytes. */
 static void
 test_arrow_arrays_are_ready_for_any_stream(void **state)
 {
@@ -650,8 +652,9 @@ static void
 test_a_lease_goes_while_it_is_exported(void **state)
 {
     fixture *f = *state;
-    /* Sizes in bytes of the allocations that are intercepted: a tensor of one dimension with its
-     * shape and strides, for both kinds of tensors, and an array with its two buffers. */
+    /* Sizes in bytes of the allocations that the test intercepts. Both kinds of tensors allocate a
+     * tensor of one dimension with its shape and strides. Arrow exports allocate an array with its
+     * two buffers. */
     static const size_t allocations[EXPORT_KINDS] = {88 + 16, 88 + 16, 24};
     for (enum export_kind kind = DLPACK; kind < EXPORT_KINDS; kind++) {
         for (int closes = 0; closes < 2; closes++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* <ferry/exchange.h>: imports of other libraries' arrays as buffers, on every kind of device. */
+/* Tests imports of other libraries' arrays as buffers (<ferry/exchange.h>) on every kind of
+ * device. */
 #include "tests/buffer/support.h"
 #include "tests/support/exchange.h"
 #include "tests/support/short_memory.h"
@@ -50,8 +51,8 @@ import(fixture *f, enum kind kind, void *made, const ferry_import_options *optio
     }
 }
 
-/* Checks that the import fails, writes nothing and leaves the tensor to its owner, and then frees
- * the tensor. */
+/* Checks that the import fails, writes no output and leaves the tensor to its owner. Then frees the
+ * tensor. */
 static void
 refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
         const ferry_import_options *options)
@@ -155,7 +156,7 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* A context imports its own export, so that the import is the context's only owner. The import is
+/* A context imports its own export, and then the import is the context's only owner. The import is
  * destroyed in each possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
@@ -208,7 +209,8 @@ destroy_other(void *other)
     ferry_buffer_destroy(other);
 }
 
-/* Checks that the deleter may destroy a different import: it is a restricted working callback. */
+/* Checks that the deleter of an import may destroy a different import. A deleter may make all calls
+ * that restricted working callbacks may make. */
 static void
 test_a_deleter_may_use_the_library(void **state)
 {
@@ -224,8 +226,8 @@ test_a_deleter_may_use_the_library(void **state)
     }
 }
 
-/* Checks that the end of the context counts as the last use of the memory, so it calls the deleter.
- */
+/* Checks that the end of the context counts as the last use of the memory, so it calls the
+ * deleter. */
 static void
 test_the_context_ends_first(void **state)
 {
@@ -247,8 +249,8 @@ test_the_context_ends_first(void **state)
     (void)f;
 }
 
-/* Checks that the tensor stays the caller's if the import fails, for each allocation that can fail.
- */
+/* Checks that a tensor still belongs to the caller if its import fails. The test makes each
+ * allocation of the import fail. */
 static void
 test_without_memory_nothing_is_taken(void **state)
 {
@@ -318,7 +320,7 @@ static const struct layout {
     {FERRY_ERROR_OVERFLOW, 1, {INT64_MAX}, false, {0}, 0},
 };
 
-/* Checks that the dimensions may have any order in which the elements are packed. */
+/* Checks that the dimensions of a tensor may have any order, if its elements are packed. */
 static void
 test_layouts(void **state)
 {
@@ -433,7 +435,7 @@ test_every_element_type(void **state)
 }
 
 /* Checks that a tensor with the flag READ_ONLY becomes a read-only buffer. Writes to the buffer
- * fail, even if the producer would allow them. */
+ * fail, even if other flags of the tensor allow writes. */
 static void
 test_read_only_imports(void **state)
 {
@@ -471,7 +473,8 @@ test_read_only_imports(void **state)
 
 /* -- producers that are wrong ------------------------------------------------------------------ */
 
-/* Checks that the import reads nothing else of a tensor whose major version is not 1. */
+/* If the major version of a tensor is not 1, the import must not read any other field of the
+ * tensor. */
 static void
 test_versions(void **state)
 {
@@ -520,7 +523,7 @@ test_hostile_tensors(void **state)
         dl->data = cases[i].has_data ? (char *)numbers + cases[i].data_shift : NULL;
         refuses(f, cases[i].status, VERSIONED, tensor, NULL);
     }
-    /* A tensor with the maximum number of dimensions. */
+    /* Makes a tensor with the maximum number of dimensions. */
     struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
     ferry_buffer *b;
     tensor->dl_tensor.rank = 64;
@@ -732,8 +735,8 @@ set_device(fixture *f, int place, exchange_tensor *around, enum kind kind, void 
     dl->data = memory;
 }
 
-/* Checks that device memory is used only after the work on `options->ready_on`. That work is
- * queued, and nothing waits for it. */
+/* Checks that `options->ready_on` orders every use of imported device memory after the work on that
+ * stream. The work is queued, and no call waits for it. */
 static void
 test_memory_of_devices_is_ordered_after_its_stream(void **state)
 {
@@ -767,7 +770,8 @@ test_memory_of_devices_is_ordered_after_its_stream(void **state)
     }
 }
 
-/* The deleter frees the device memory, so every use of the memory must be complete. */
+/* Checks that every use of the imported memory is complete when the deleter runs, because the
+ * deleter frees the memory. */
 struct memory_of {
     fixture *f;
     int place;
@@ -804,8 +808,8 @@ test_deleters_run_after_queued_work(void **state)
     }
 }
 
-/* The deleter is called at once, because the stream and not the host waits for every use of the
- * memory. The allocator of this test then reuses the memory on that stream. */
+/* The stream, not the host, waits for every use of the memory, so the deleter is called at once.
+ * The allocator of this test then reuses the memory on that stream. */
 struct reuse {
     fixture *f;
     ferry_stream *stream;
@@ -862,8 +866,8 @@ test_a_stream_waits_for_the_last_use(void **state)
     device_free(f, 1, reuse.memory);
 }
 
-/* Checks that `options->ready_on` waits for the array's `sync_event`. The event follows work on a
- * stream that Ferry does not know. */
+/* Checks that the stream `options->ready_on` waits for the array's `sync_event`. The event follows
+ * work on a stream that Ferry does not know. */
 static void
 test_events_of_arrow_arrays(void **state)
 {
@@ -900,7 +904,8 @@ test_events_of_arrow_arrays(void **state)
     }
 }
 
-/* Checks that for host memory the import blocks until the device's work on it has completed. */
+/* Checks that an import of host memory blocks until the device's work on this memory has
+ * completed. */
 static void
 test_memory_of_the_host_that_a_device_writes(void **state)
 {
@@ -945,7 +950,7 @@ test_streams_of_imports(void **state)
     refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, make(VERSIONED, COUNT),
             &(ferry_import_options){.ready_on = ferry_context_stream(other, 1)});
     if (f->places > 1 && !f->coherent) {
-        /* A stream of a different context is not valid here. */
+        /* A stream of a different context is not valid as `ready_on`. */
         made = make(VERSIONED, COUNT);
         set_device(f, 1, exchange_around(made), VERSIONED, memory);
         refuses(f, FERRY_ERROR_WRONG_CONTEXT, VERSIONED, made,

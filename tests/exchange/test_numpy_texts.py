@@ -64,8 +64,8 @@ def fields_of(element):
 def struct_problems(ferry, dtype):
     written = format_of(dtype)
     element = ferry.parse(BUFFER, written)
-    # NumPy omits the padding at the end of structs from a format. So the layout that NumPy reads from the format can
-    # differ from the original one. The layout that NumPy reads is the reference.
+    # NumPy omits the padding at the end of structs from a format. So the layout that NumPy reads from the format may
+    # differ from the original layout. Ferry must read the same layout as NumPy.
     dtype = read_format(written)
     wanted = []
     for name, offset, base, count in leaves(dtype):

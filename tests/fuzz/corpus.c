@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A main program for builds without libFuzzer. It plays every file of a corpus, whole and truncated
- * to CUTS shorter lengths. */
+/* A main program for builds without libFuzzer. It plays every file of a corpus, first the whole
+ * file, then the file truncated to CUTS shorter lengths. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -32,7 +32,7 @@ clean_up(void)
     folder_remove(root);
 }
 
-/* Stores an entry, so that the path of its file is known. */
+/* Stores an entry in the cache, so that the path of the entry's file is known. */
 static void
 start(void)
 {
@@ -56,7 +56,8 @@ hash_entry(const unsigned char *file, size_t count, unsigned char *out)
     ferryi_sha256_end(&state, out);
 }
 
-/* Corrects the fields that `what` selects. Returns whether all fields are correct afterwards. */
+/* Corrects the fields that the bits of `what` select. Returns whether all fields are correct
+ * afterwards. */
 static int
 repair(unsigned char *file, size_t count, unsigned what)
 {

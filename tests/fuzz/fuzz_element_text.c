@@ -8,7 +8,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Limits the number of elements, because they stay allocated until the process ends. */
+/* Maximum number of elements that one process creates. Elements stay allocated until the process
+ * ends. */
 #define KEPT_MAX 200000
 
 static void

@@ -13,8 +13,8 @@
 
 enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
-/* Sets or unsets one variable. A value that is a path is put below a folder that does not exist, so
- * that no file of the machine is opened or overwritten. */
+/* Sets or unsets one variable. A path is prefixed with a folder that does not exist, so that no
+ * file of the machine is opened or overwritten. */
 static void
 set_line(int which, const char *text)
 {

@@ -36,7 +36,8 @@ take(struct input *in, size_t bytes)
     return value;
 }
 
-/* Reads a number from the input. It is mostly small, and sometimes has any 64 bits. */
+/* Reads a number from the input. The number is mostly small, but sometimes consists of 64 arbitrary
+ * bits. */
 static int64_t
 take_number(struct input *in)
 {
@@ -81,7 +82,8 @@ delete_legacy(struct DLManagedTensor *self)
     deleted++;
 }
 
-/* Counts the elements. Returns false if there are too many to check each one. */
+/* Counts the elements of the array. Returns false if the array has too many elements to check each
+ * one. */
 static bool
 count_small(const struct ferryi_dl_tensor *t, size_t *out)
 {
@@ -100,8 +102,8 @@ count_small(const struct ferryi_dl_tensor *t, size_t *out)
     return true;
 }
 
-/* Returns whether the elements occupy positions 0 to `count` - 1, with one element at each
- * position. */
+/* Returns whether the elements of the tensor occupy positions 0 to `count` - 1, with one element at
+ * each position. */
 static bool
 is_packed(const struct ferryi_dl_tensor *t, size_t count)
 {
@@ -122,8 +124,8 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
     return true;
 }
 
-/* Allocates an array of exactly the needed size, so that a sanitizer detects reads behind its end.
- */
+/* Allocates an array of exactly the needed size, so that a sanitizer detects reads behind its
+ * end. */
 static int64_t *
 take_array(struct input *in, int32_t rank)
 {
@@ -163,7 +165,8 @@ check_taken(const struct ferryi_dl_tensor *t, ferry_buffer *buffer)
         abort();
 }
 
-/* Checks that a refusal has a message, and that a tensor refused as "not packed" is not packed. */
+/* Checks that a refused import has a message, and that a tensor refused as "not packed" really is
+ * not packed. */
 static void
 check_refused(const struct ferryi_dl_tensor *t, ferry_status status)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The input is a trace. It is parsed, and the report of `ferry trace` is made of it. */
+/* The input is a trace. The program parses it and writes the report of `ferry trace` about it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

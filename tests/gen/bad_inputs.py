@@ -27,7 +27,7 @@ CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y
 COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
-# (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
+# Each entry is (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA]).
 CHANGES = [
     ("unknown key", FLOAT, ["colour"], "red", "colour", "unknown key"),
     ("unknown key that is nearly a known one", FLOAT, ["aligned"], 4, "aligned", "unknown key; did you mean 'align'? expected one of"),

@@ -37,7 +37,7 @@ MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"]
 SOFT = 1  # index of the function that calls a second function
 BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
-# (name, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA])
+# Each entry is (name, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA]).
 CHANGES = [
     ("unknown key", ["kernel"], [], "kernel", "unknown key; did you mean 'kernels'?"),
     ("no prefix", ["prefix"], DROP, "prefix", "missing"),
@@ -274,8 +274,8 @@ def value_cases(tap, library, how):
     call(library, "functions", x, y, z, x.size)
     wide = x.astype(numpy.longdouble)
     first, second = ulps(y, wide ** numpy.longdouble(1.5) + numpy.exp(-wide)), ulps(z, numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1))
-    # Each function's error is at most 2 units in the last place, and the addition rounds once more. The second result
-    # cancels near its roots, so the median of its absolute error is checked instead.
+    # The error of each function is at most 2 units in the last place, and the addition rounds once more. The second
+    # result cancels near its roots, so the test checks the median of its absolute error instead.
     tap.case(f"{how}: functions are exact enough", [] if first <= 3 and numpy.median(numpy.abs(z - numpy.asarray(
         numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1), "f8"))) < 1e-14 else [f"{first} and {second} units"])
 
@@ -318,7 +318,7 @@ def value_cases(tap, library, how):
     tap.case(f"{how}: a stencil gives NumPy's bits, at every edge", problems)
 
 
-# Ranges of the arguments. Functions that are not listed have the range -30 to 30.
+# Ranges of the arguments of functions. A function that is not listed has the range -30 to 30.
 RANGES = {"exp": (-80, 80), "exp2": (-120, 120), "expm1": (-80, 80), "log": (1e-9, 1e9), "log2": (1e-9, 1e9), "log10": (1e-9, 1e9),
           "log1p": (-0.99, 1e6), "asin": (-1, 1), "acos": (-1, 1), "sinh": (-80, 80), "cosh": (-80, 80), "atanh": (-0.999, 0.999),
           "sqrt": (0, 1e9), "pow": (0.01, 15)}

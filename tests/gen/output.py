@@ -263,7 +263,7 @@ ferry_status both(mylib_p_buffer p, yourlib_q_buffer q)
     tap.case("two types convert to each other", problems)
 
 
-# (C declaration, C type, kinds that it can hold); sizes are checked separately.
+# Each entry is (C declaration, C type, kinds that the type can hold). Sizes are checked separately.
 HOLDS = [
     ("typedef float metre;", "metre", "float"),
     ("typedef double far;", "far", "float"),

@@ -18,7 +18,7 @@
 
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
-/* Calls X(name) for each entry point; the name has no prefix. */
+/* Calls X(name) for each kernel entry point, where name has no prefix. */
 /* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(linear_sum)                                                                                  \
@@ -112,7 +112,8 @@ test_maps(ferry_context *context, const mylib_several *kernels)
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
     }
-    /* An array may be both input and output. Arrays of different lengths are refused. */
+    /* One array may be both input and output of a kernel. Arrays of different lengths are
+     * refused. */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
     MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
@@ -221,7 +222,7 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
         plate[i] = (float)(i * 7919 % 997) / 10.0f;
     MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
-    /* The rows are computed in three parts. Each part reads two rows of each part beside it. */
+    /* The rows are computed in three parts. Each part reads two rows of each neighbouring part. */
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));

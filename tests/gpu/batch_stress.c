@@ -25,8 +25,8 @@ next_random(struct stress *s)
     return s->seed >> 33;
 }
 
-/* Cuts the first `bytes` bytes of the memory into copies of 8 bytes to 4 MiB that cover all of it.
- * Returns the number of copies. */
+/* Divides the first `bytes` bytes of the memory into copies of 8 bytes to 4 MiB, which cover all
+ * these bytes. Returns the number of copies. */
 static size_t
 cut(struct stress *s, size_t bytes, bool up)
 {
@@ -52,8 +52,8 @@ cut(struct stress *s, size_t bytes, bool up)
     return count;
 }
 
-/* Uploads with one batch, downloads with a second batch whose copies are cut differently, and
- * compares the bytes. */
+/* Uploads the bytes with one batch and downloads them with a second batch, which is divided into
+ * different copies. Returns whether the bytes are the same. */
 static bool
 go_round(struct stress *s, size_t bytes, double *out_copies)
 {

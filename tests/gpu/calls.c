@@ -180,7 +180,7 @@ retain(struct world *w)
 static const struct call {
     const char *name;
     void (*run)(struct world *w);
-    int count; /* calls in a round */
+    int count; /* number of calls in a round */
 } calls[] = {
     {"push+pop", push_pop, 10000},
     {"get-current", get_current, 10000},

@@ -6,8 +6,8 @@
 
 #include "tests/support/fakecuda.h"
 
-/* If the driver is fakecuda, registers a host function for a kernel that exists as PTX for a GPU.
- */
+/* If the driver is fakecuda, registers a host function for a kernel that exists as PTX for a
+ * GPU. */
 static inline void
 gpu_give_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks a CUDA driver questions that its manual does not answer, or answers wrongly. Each answer is
- * a line of JSON with a result code or a number. It is written at once. Questions that may end the
- * context or the process, or might not return, are asked in separate processes.
+ * Records how a CUDA driver behaves in cases that its manual does not describe, or describes
+ * wrongly. Each answer is a line of JSON with a result code or a number, and is written at once.
+ * Questions that may end the context or the process, or might never return, are asked in separate
+ * processes.
  *
  * usage: probe [--json FILE] [GROUP...]
  *
- * facts/expected.json holds the answers that public sources give, and check_facts.py compares them
- * with a driver's. Answers of a real driver belong in facts/ as driver-VERSION.json: `./dev gpu
- * probe` writes them to build/gpu/probe.json.
+ * facts/expected.json contains the answers that public sources give. check_facts.py compares them
+ * with the answers of a driver. Answers of a real driver belong in facts/ as driver-VERSION.json.
+ * `./dev gpu probe` writes them to build/gpu/probe.json.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -148,8 +149,8 @@ open_driver(void)
            cu->cuMemHostAlloc((void **)&pinned, MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0;
 }
 
-/* Asks the questions of a group in a process that has not used the driver before. The process may
- * run for ten seconds. Returns false if the driver could not be opened. */
+/* Asks the questions of a group in a new process, which has not used the driver before. The process
+ * is killed after ten seconds. Returns false if the driver could not be opened. */
 static bool
 run_group(const struct group *group)
 {

@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_PROBE_H
 #define FERRY_TEST_GPU_PROBE_H
 
-/* The common part of the probe's files: a device whose primary context is current, objects to
- * probe, and functions that record answers. */
+/* Shared by the files of the probe: a device whose primary context is current, objects to probe,
+ * and functions that record answers. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-/* Answers that are not results of the driver: the entry point does not exist, or the process was
- * killed. */
+/* Answers that are not result codes of the driver: the entry point does not exist, or the process
+ * was killed. */
 enum { ABSENT = -1, KILLED = -2 };
 
 extern const struct ferryi_cuda_driver *cu;
@@ -33,7 +33,8 @@ void settle(const char *question);
 
 /* Records the result of a driver call. */
 #define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
-/* Records the result of a call that belongs to `group`. The driver may lack this group of calls. */
+/* Records the result of a call that belongs to the group of calls `group`. A driver may lack such a
+ * group. */
 #define ASK_IN(group, question, call, ...)                                                         \
     answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
 
@@ -45,7 +46,7 @@ ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size
                            ? (long long)probe_submit(__VA_ARGS__)                                  \
                            : ABSENT)
 
-/* The first function returns a kernel of the probe, and the second one launches a kernel on
+/* probe_function_of() returns a kernel of the probe. probe_start() launches a kernel on
  * `stream`. */
 ferryi_cu_function probe_function_of(const char *name);
 long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,

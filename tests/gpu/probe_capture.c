@@ -5,8 +5,8 @@
 
 #include "tests/gpu/probe.h"
 
-/* Records the result of the call while a different stream is captured, and whether the capture
- * stays valid. */
+/* Makes the call while a different stream is being captured. Records the call's result, and whether
+ * the capture stays valid. */
 static void
 in_capture(int mode, const char *question, ferryi_cu_result (*call)(void))
 {
@@ -117,7 +117,7 @@ probe_captures(void)
             in_capture(mode, calls[i].name, calls[i].call);
 }
 
-/* A call in a thread that captures nothing, while a different thread captures. */
+/* A call in one thread, which captures nothing, while a second thread captures a stream. */
 struct elsewhere {
     size_t call;
     ferryi_cu_result result;

@@ -153,8 +153,8 @@ probe_fills(void)
     settle("fills-settle");
 }
 
-/* Probes copies to addresses that the program does not own. The call may refuse them, or the device
- * may report a fault. */
+/* Probes copies to addresses that the program does not own. Either the call refuses the address, or
+ * the device reports a fault later. */
 void
 probe_upload_beyond(void)
 {

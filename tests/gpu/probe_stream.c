@@ -13,7 +13,7 @@ host_function(void *user)
     *(_Atomic int *)user = ++moment;
 }
 
-/* Launches kernels until one launch takes a millisecond, because then the queue is full. */
+/* Launches kernels until one launch takes a millisecond, because the queue is then full. */
 void
 probe_queue(void)
 {
@@ -127,8 +127,8 @@ call_the_driver(void *user)
     inside[2] = (long long)cu->cuMemAlloc_v2(&pointer, 256);
 }
 
-/* Calls the driver in a host function. The manual forbids this, so the call may be refused or never
- * return. */
+/* Calls the driver inside a host function. The manual forbids this, so the call may be refused or
+ * may never return. */
 void
 probe_driver_in_host_function(void)
 {

@@ -36,7 +36,7 @@
 typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* The calls that are recorded: Ferry's calls, and calls of programs that change the results of
+/* The calls that are recorded: Ferry's calls, and calls of programs that can change the results of
  * Ferry's calls. */
 #define RECORDED(X)                                                                                \
     FERRYI_CUDA_SYMBOLS(X)                                                                         \
@@ -108,7 +108,7 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* Completes a line: replaces each mark in the line with the output that the call wrote. */
+/* Completes a line: replaces each mark in the line by the output that the recorded call wrote. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
             ferryi_cu_result result, uint64_t ns)

@@ -11,7 +11,9 @@
 #include "src/device/cuda_abi.h"
 
 #define RECORDER_PARAMETERS 11
-#define RECORDER_MARK       '\1' /* followed by 'a' and the index of an output parameter */
+/* Marks an output in a line. The next character is the letter 'a' + index of the output
+ * parameter. */
+#define RECORDER_MARK '\1'
 
 enum recorder_kind {
     RECORDER_NOTHING, /* a parameter that is not recorded */
@@ -31,7 +33,8 @@ struct recorder_parameter {
     char name[32], type[48];
     enum recorder_kind kind; /* for an output, the kind of its target */
     int bytes;               /* size of an integer or of an array's element */
-    int is_output;           /* 1: the call writes it; 2: the call reads and writes it */
+    /* 0: not an output; 1: the call writes the output; 2: the call reads and writes the output. */
+    int is_output;
 };
 
 struct recorder_call {
@@ -55,7 +58,7 @@ int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARA
 void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
 void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
                         ferryi_cu_result result);
-/* If the call freed a block, forgets the block. */
+/* If the call freed a block, removes the block from the recorder's list of blocks. */
 void recorder_forget(const struct recorder_call *call);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "tests/gpu/recorder.h"
 
-/* Makes room for `more` bytes plus one formatted value of the maximum length. */
+/* Makes room in the line for `more` bytes plus one formatted value of the maximum length. */
 static void
 reserve(struct recorder_text *text, size_t more)
 {
@@ -44,7 +44,8 @@ recorder_print(struct recorder_text *text, const char *format, ...)
 
 /* -- parameters -- */
 
-/* Sets the kind of a parameter from its type. For an output the last star is ignored. */
+/* Sets the kind of a parameter from its type. If the parameter is an output, the last star of the
+ * type is ignored. */
 static void
 classify(struct recorder_parameter *p)
 {
@@ -94,7 +95,7 @@ classify(struct recorder_parameter *p)
         p->kind = RECORDER_NOTHING;
 }
 
-/* Parses one parameter, from its first letter to the comma that follows it. */
+/* Parses one parameter, from its first letter to the comma behind it. */
 static void
 parse_one(const char *text, size_t length, struct recorder_parameter *p)
 {
@@ -169,8 +170,8 @@ grown(void *array, size_t count, size_t bytes)
     return array;
 }
 
-/* Returns a number for a new handle. If the new handle has the value of an old one, the new number
- * replaces the old number. */
+/* Returns a number for a new handle. If an old handle has the same value, the new number replaces
+ * the old number. */
 static int
 number_handle(const char *type, uint64_t value)
 {
@@ -213,7 +214,7 @@ write_handle(struct recorder_text *line, const char *type, uint64_t value)
         recorder_print(line, "\"%s:0\"", kind);
 }
 
-/* Writes an address. If `bytes` is 0, the address must not be written as host memory. */
+/* Writes an address as text. If `bytes` is 0, the address is not written as host memory. */
 static void
 write_address(struct recorder_text *line, uint64_t value, uint64_t bytes)
 {
@@ -255,8 +256,8 @@ write_string(struct recorder_text *line, const char *prefix, const char *text)
     recorder_print(line, "\"");
 }
 
-/* Writes the image of a module. Only text can be replayed, because the length of a binary is
- * unknown. */
+/* Writes the image of a module. Only an image that is text can be replayed, because the length of a
+ * binary image is unknown. */
 static void
 write_image(struct recorder_text *line, const char *image)
 {

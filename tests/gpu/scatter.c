@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the scatter kernel alone, on extents of many lengths and alignments. On drivers that
- * support batches nothing else runs this kernel, and tools can check it here. */
+/* Tests the scatter kernel alone, on extents of many lengths and alignments. On drivers with
+ * batched copies no other test runs this kernel. Tools such as compute-sanitizer can check the
+ * kernel in this program. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the throughput of copies of pageable memory through the staging ring. It varies threads,
- * chunk size, loop and direction. The results show which defaults to choose. */
+/* Measures the throughput of copies of pageable memory through the staging ring. The number of
+ * threads, the chunk size, the loop and the direction vary. The results show which defaults to
+ * choose. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ enum { TURNS = 3 };
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define MIB           ((size_t)1 << 20)
 
-/* Returns the rate of the fastest round in GB/s, separately for each direction: { up, down }. */
+/* Measures the throughput of the fastest round in GB/s, separately for uploads and downloads: { up,
+ * down }. Returns false if a copy failed. */
 static bool
 time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out[2])
 {

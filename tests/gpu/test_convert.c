@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares conversions on a GPU with those of the host: every pair of types, every policy, and
- * every search for a value that does not fit. Only a run on a real GPU shows that the kernels are
- * correct. fakecuda runs the same source compiled as C, so there the program tests little more than
- * itself.
+ * Compares conversions on a GPU with conversions on the host: every pair of types, every policy,
+ * and every search for a value that does not fit. Only a run on a real GPU shows that the kernels
+ * are correct. fakecuda runs the same source compiled as C, so there the program tests little more
+ * than itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,8 +155,8 @@ finish(void **state)
     return 0;
 }
 
-/* Returns whether this build has no conversion kernels: nvcc did not compile them and NVRTC is not
- * available. ferry_last_error() then names the missing component. */
+/* Returns whether this build has no conversion kernels, because nvcc did not compile them and NVRTC
+ * is not available. ferry_last_error() then names the missing component. */
 static bool
 lacks_code(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ferry in a program that calls the CUDA driver itself, and has its own streams, graphs and
- * pointers. Only a real driver proves the behavior, but fakecuda can run all of these tests. Exits
- * with status 77 if there is no driver.
+ * Tests Ferry in a program that calls the CUDA driver directly, and has its own streams, graphs and
+ * pointers. fakecuda can run all these tests, but only a real driver proves the behavior. Exits
+ * with status 77 (skipped) if there is no driver.
  */
 
 #include <ferry/ferry.h>
@@ -185,8 +185,8 @@ test_graphs(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that wrapped memory of the program is used only after the work of the stream that fills
- * it, and that Ferry never frees this memory. */
+/* Checks that Ferry uses the program's wrapped memory only after the work of the stream that fills
+ * this memory. Ferry must never free this memory. */
 static void
 test_device_memory_of_the_program(void **state)
 {
@@ -254,7 +254,8 @@ fill_on_own_stream(void *opaque)
             return NULL;
     }
     ferry_stream_destroy(&stream);
-    /* Checks that the context is still the current one, and the only one on the stack. */
+    /* Checks that the context is still the current one, and that no other context is on the
+     * stack. */
     return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque
                                                                                      : NULL;
 }

@@ -18,14 +18,16 @@ sys.dont_write_bytecode = True
 
 from tap import Tap  # noqa: E402
 
-# -Wunused-const-variable without a level means level 2, which also warns about constants in headers.
+# -Wunused-const-variable is not in this list: without a level it means level 2, which warns even about constants in
+# headers.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wunused-const-variable", "-Wcast-qual", "-Wconversion", "-Werror"]
 C_WARNINGS = [*WARNINGS, "-Wstrict-prototypes", "-Wmissing-prototypes"]
 CXX_WARNINGS = [*WARNINGS, "-Wold-style-cast"]
 C_STANDARDS = ("c99", "c11", "c2x")
 CXX_STANDARDS = ("c++98", "c++11", "c++14", "c++17", "c++20", "c++2b")
 
-# This program passes each status to a function that the compiler does not see.
+# Source text of a small program. It passes each status to a function that is defined elsewhere, so the compiler cannot
+# remove the call.
 USE = """
 void expect(int condition);
 float first(ferry_context *context);

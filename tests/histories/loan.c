@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loans, which steps and printed histories use: scopes, leases, exports and imports. */
+/* Calls on loans that steps and printed histories share: scopes, leases, exports and imports. */
 #include "tests/histories/loan.h"
 
 #include <stdlib.h>

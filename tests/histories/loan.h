@@ -3,9 +3,9 @@
 #define FERRY_TEST_LOAN_H
 
 /*
- * A loan is a scope that reads on the host, or a lease. A lease may have a second share, exports,
- * and a buffer that was imported from one of the exports. Each of these parts keeps the lease open.
- * Steps and printed histories use the same calls on loans.
+ * A loan is a lease, or a scope that reads on the host. A lease may have a second share, exports,
+ * and a buffer that was imported from an export. Each of these parts keeps the lease open. Steps
+ * and printed histories use these functions for loans.
  */
 
 #include <pthread.h>
@@ -43,23 +43,23 @@ struct loan {
 /* Opens a lease and creates a share of it. */
 ferry_status loan_open(struct loan *loan, ferry_buffer *buffer, const ferry_lease_options *options);
 ferry_status loan_export(struct loan *loan, enum loan_kind kind);
-/* Imports one of the existing exports as a buffer, which is called the twin. */
+/* Imports one of the loan's exports as a buffer, which is called the twin. */
 ferry_status loan_import(struct loan *loan, ferry_context *context,
                          const ferry_import_options *options);
 unsigned loan_parts(const struct loan *loan);
 void loan_drop_part(struct loan *loan, unsigned part);
-/* Drops these parts, on this thread or on a second one. If the call drops the last part, or a twin,
- * it waits for the second thread. */
+/* Drops the parts of the loan that the bits of `parts` select. If `elsewhere` is true, a second
+ * thread drops them. The call waits for that thread if the last part or the twin is dropped. */
 void loan_drop(struct loan *loan, unsigned parts, bool elsewhere);
 void loan_wait(struct loan *loan);
 
 /* Runs the function on a second thread and waits for its end. */
 void run_elsewhere(void (*run)(void *), void *argument);
-/* Destroys one owner of the context on a second thread. */
+/* Destroys one handle of a context on a second thread. The context ends with its last handle. */
 void destroy_elsewhere(ferry_context **context);
 
-/* Imports a tensor of ints over `memory` as a buffer. The tensor is versioned or legacy. Its
- * deleter increments `deleted`. */
+/* Imports `memory` as a buffer of ints through a DLPack tensor. The tensor is legacy or versioned.
+ * When the tensor is deleted, its deleter increments `deleted`. */
 ferry_status import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy,
                          ferry_stream *release_on, atomic_int *deleted, ferry_buffer **out);
 

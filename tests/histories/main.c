@@ -174,7 +174,7 @@ describe(char *text, size_t bytes, const struct wish *wish, const struct history
              (unsigned long long)wish->length);
 }
 
-/* Prints how a history failed. `status` is from waitpid(). */
+/* Prints how the process that played a history failed. `status` is the status from waitpid(). */
 static void
 tell_failure(const struct wish *wish, const char *device, uint64_t seed, int status)
 {
@@ -216,11 +216,11 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
         free(bytes);
         progress->counts = history_counts;
     }
-    /* Calls exit() instead of _exit(), because leak checkers run at exit. */
+    /* The process ends with exit() and not with _exit(), because leak checkers run in exit(). */
     exit(0);
 }
 
-/* Plays histories on a device. If one fails, reports the failure and returns false. */
+/* Plays histories on one device. Returns false after the first history that fails. */
 static bool
 play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume,
             struct history_counts *sum)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle: the expected value of every element, and the legal results of each call. This file
- * also writes the history as a script. */
+/* The oracle knows the expected value of every element and the legal results of each call. This
+ * file contains the oracle, and writes the history as a script. */
 #include "tests/histories/history.h"
 
 #include "tests/support/fault.h"
@@ -45,12 +45,12 @@ say(struct player *p, const char *format, ...)
     vfprintf(p->script, format, arguments);
     va_end(arguments);
     fputc('\n', p->script);
-    /* The line is flushed at once, because the call in this line may end the process. */
+    /* Each line of the script is flushed before its call, because the call may end the process. */
     fflush(p->script);
 }
 
-/* Returns the length of the run at the start of `values`. In a run all values are equal, or each is
- * one more than the value before it. */
+/* Returns the length of the run at the start of `values`. A run consists of equal values, or of
+ * values that increase by one. */
 static size_t
 run_length(const int32_t *values, size_t count, int *out_step)
 {
@@ -223,8 +223,8 @@ disarm(struct player *p)
     return tripped;
 }
 
-/* Returns whether the second range has doubtful elements. Their values make the target doubtful
- * too. */
+/* Returns whether a resize may have cut elements of the second range. If so, the elements that the
+ * call wrote to the target are doubtful too. */
 bool
 second_is_doubtful(struct player *p)
 {
@@ -235,8 +235,8 @@ second_is_doubtful(struct player *p)
     return memchr(&second->subject->doubtful[second->begin], true, second->count) != NULL;
 }
 
-/* Checks the values after a failure. Each element must have its old value, or its new value if the
- * call commits by chunks. The value that is found becomes the expected one. */
+/* Checks the values after a call that failed. Each element must have its old value, or its new
+ * value if the call commits by chunks. The value found becomes the expected value. */
 static void
 settle(struct player *p, const struct target *target, unsigned how)
 {
@@ -249,7 +249,8 @@ settle(struct player *p, const struct target *target, unsigned how)
     for (size_t i = 0; i < all.count; i++) {
         size_t at = all.begin + i;
         bool inside = at >= target->begin && at < target->begin + target->count;
-        /* The failed call may have written some elements, even with the same values as before. */
+        /* A failed call may have written the elements of its range, even if their values have not
+         * changed. */
         s->written[at] = s->written[at] || (inside && !(how & READS));
         if (is_right(p, s, at, p->values[i]))
             continue;
@@ -277,7 +278,7 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     race_look(p, s);
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
-        /* An element whose value did not change stays as doubtful as it was. */
+        /* If the call did not change the value of an element, a doubtful element stays doubtful. */
         s->doubtful[at] =
             s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
@@ -312,7 +313,8 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* Another player's launch failed, and the range that it wrote has not been overwritten yet. */
+    /* CANCELLED is legal if a launch of a different player has failed. The range of that launch is
+     * unreadable until it is overwritten. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
     if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {

@@ -4,8 +4,8 @@
 
 #include "tests/buffer/work.h"
 
-/* Reads device memory after the work of the stream. The device copies it into page-locked memory.
- */
+/* Reads device memory after the work that is queued on the stream. The device copies the bytes into
+ * page-locked memory. */
 static inline ferry_status
 peek(fixture *f, ferry_stream *stream, void *pinned, const void *memory, size_t count)
 {

@@ -3,12 +3,13 @@
 #define FERRY_TEST_PRINTED_H
 
 /*
- * Support for printed histories. Apart from the public calls a printed program uses the queued work
- * of tests/buffer/work.h and these functions: want() compares values, counting() returns memory
- * with i + first at index i, and TRY() is for calls with several legal results.
+ * Support for printed histories. A printed program uses the public calls, the queued work of
+ * tests/buffer/work.h and the functions here. want() compares values, counting() returns memory
+ * with first + i at index i, and TRY() marks calls with several legal results.
  *
- * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY where the history also got them.
- * The message of a line that fails describes the failure that the history found there.
+ * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY if the history got the same
+ * status there. If a line fails, its message describes the failure that the history found at that
+ * line.
  */
 
 #include <pthread.h>
@@ -48,7 +49,7 @@ printed_conversion(const ferry_element *from, const ferry_element *to, ferry_con
 #define to_int   (*printed_conversion(DOUBLE, INT, &(ferry_conversion){0}))
 #define from_int (*printed_conversion(INT, DOUBLE, &(ferry_conversion){0}))
 
-/* Returns memory that stays allocated while the program runs. */
+/* Returns memory that stays allocated until the program ends. */
 static inline void *
 printed_room(size_t bytes)
 {
@@ -106,8 +107,8 @@ put(void *memory, size_t count, const struct run *runs)
             values[i] = runs->first + runs->step * (int)k;
 }
 
-/* Overwrites the range with the expected values, because the contents after an interrupted call
- * differ between runs. */
+/* Overwrites the range with the values that the history found. An interrupted call may leave
+ * different contents in each run. */
 static inline void
 be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
@@ -160,7 +161,7 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* Waits until all players have called it, so that they begin and end together. */
+/* Blocks until all players have called this function, so that players begin and end together. */
 static inline void
 meet(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeps track of shared buffers that any player resizes while the others use their regions. */
+/* Tracks the length of shared buffers that any player may resize while the others use their
+ * regions. */
 #include "tests/histories/history.h"
 
 static size_t

@@ -179,7 +179,7 @@ struct walked {
     size_t buffers, blocks;
 };
 
-/* Callback for a visit of the buffers. Such a callback may call the library. */
+/* Callback of a visit of all buffers. The callback calls the library, which must be allowed. */
 static bool
 visit_buffer(const ferry_buffer_info *info, void *user)
 {
@@ -221,8 +221,8 @@ scene_walk(const struct scene *s)
 
 /* -- contexts ---------------------------------------------------------------------------------- */
 
-/* Creates a second context. Calls with objects of both contexts are refused. The second context's
- * buffer outlives it. */
+/* Creates a second context, and checks that calls with objects of both contexts are refused. A
+ * buffer of the second context outlives that context. */
 void
 scene_context(const struct scene *s)
 {
@@ -302,8 +302,8 @@ scene_pool(const struct scene *s)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
-/* Raises or lowers the limit of a pool temporarily. This scene is played only if allocations may
- * fail anyway. */
+/* Raises or lowers the limit of a pool for a short time. This scene is played only if allocations
+ * are allowed to fail. */
 void
 scene_pool_limit(const struct scene *s)
 {
@@ -312,8 +312,8 @@ scene_pool_limit(const struct scene *s)
     int place = ferry_stream_place(s->stream);
     if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)))
         return;
-    /* Host memory may hold the only replicas of the players' buffers, so its limit has room for all
-     * of them. */
+    /* The host limit is larger than the device limit, because the host may hold the only replicas
+     * of all players' buffers. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
     ferry_pool_options options = {.limit_bytes = limits[s->flags % 4],
@@ -346,7 +346,7 @@ own_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Creates a pool that uses the allocator of the program. */
+/* Creates a pool that uses an allocator that the program supplies. */
 void
 scene_own_pool(const struct scene *s)
 {
@@ -407,8 +407,8 @@ scene_managed(const struct scene *s)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Creates a second ferry_stream for the same native stream, and checks that both order work as one
- * stream. */
+/* Creates a second ferry_stream for one native stream. Checks that work on both is ordered as on
+ * one stream. */
 void
 scene_wrapped_stream(const struct scene *s)
 {
@@ -503,7 +503,7 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
-/* Wraps pages that cannot be written, so a write to them ends the process. */
+/* Wraps read-only pages. If the library writes to them, the process ends with a signal. */
 void
 scene_read_only(const struct scene *s)
 {
@@ -532,8 +532,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Wraps bytes at an odd address, or ints at the start of a megabyte. The device must not allocate
- * much more than the size of the wrap. */
+/* Wraps bytes at an odd address, or ints at the start of a megabyte. Checks that the device does
+ * not allocate much more memory than the wrap has. */
 void
 scene_odd_wrap(const struct scene *s)
 {
@@ -565,8 +565,8 @@ scene_odd_wrap(const struct scene *s)
     free(room);
 }
 
-/* Prefetches the bytes to the stream's place, so that a later scope on the stream finds them
- * current. */
+/* Prefetches the buffer to the place of a stream. A scope that is opened later on the stream must
+ * find the bytes current. */
 void
 scene_copy_prefetched(const struct scene *s)
 {

@@ -3,11 +3,11 @@
 #define FERRY_TEST_SCENES_H
 
 /*
- * A scene is a short sequence of calls that checks itself and leaves the buffers' contents
- * unchanged. A step plays one scene. A printed history calls the scene by its name. A scene that
- * finds an error prints it and ends the process with abort().
+ * A scene is a short sequence of calls that checks its own results and leaves the contents of
+ * buffers unchanged. A step plays one scene, and a printed history calls the scene by its name. A
+ * scene that finds an error prints it and ends the process with abort().
  *
- * A scene may end early if the world limits memory.
+ * A scene may end early if the memory of the world is limited.
  */
 
 #include "tests/histories/history.h"
@@ -16,8 +16,8 @@ struct scene {
     struct world *world;
     ferry_stream *stream;
     ferry_buffer *buffer; /* a buffer of ints, which other players may use at the same time */
-    size_t offset, count; /* a range that no other player uses; it may be beyond the end of the
-                             buffer if players resize the buffer */
+    size_t offset, count; /* a range that no other player uses; may lie beyond the end of the buffer
+                             if players resize it */
     unsigned flags;       /* six bits that select the variant of the scene */
     bool racing;          /* whether other players may resize the buffer at the same time */
 };
@@ -30,19 +30,19 @@ scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_
     scene_cache, scene_copy_prefetched;
 /* scenes_own.c */
 scene scene_owners;
-/* These scenes are defined in scenes_call.c. Their callbacks call the library. Calls that the
- * header forbids in a callback must be refused, and must never wait. */
+/* Scenes of scenes_call.c, whose callbacks call the library. Calls that the header forbids in a
+ * callback must be refused and must not block. */
 scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends,
     scene_shortage_calls, scene_stream_file;
 
-/* The context's trace callback in every history. */
+/* Trace callback that the context uses in every history. */
 ferry_trace_callback scene_trace;
 
 _Noreturn void scene_wrong(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define SCENE_WRONG(...) scene_wrong(__FILE__, __LINE__, __VA_ARGS__)
-/* Returns true if the call succeeded. Returns false if memory was short and the world limits
- * memory. Any other status ends the process. */
+/* Returns true if the call succeeded. Returns false if the call ran out of memory and the memory of
+ * the world is limited. Any other status ends the process. */
 bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file,
                 int line);
 #define WENT(s, call) scene_went((s), (call), #call, __FILE__, __LINE__)
@@ -54,8 +54,8 @@ void scene_among(ferry_status status, const ferry_status *list, const char *file
 /* Returns the resident bytes of this process. */
 size_t resident_bytes(void);
 
-/* Creates a kernel that writes `first`, `first` + 1 and so on, and launches it. The kernel's host
- * function takes one argument of every kind and checks the values. */
+/* Creates and launches a kernel that writes `first`, `first` + 1 and so on. The host function of
+ * the kernel takes one argument of each kind, and checks their values. */
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 

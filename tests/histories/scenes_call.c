@@ -12,7 +12,7 @@ struct inside {
     unsigned calls;
 };
 
-/* Checks that the call succeeded or was refused, and that it did not wait. */
+/* Checks that a call succeeded or was refused, and that the call did not block. */
 static void
 done_or_refused(ferry_status status)
 {
@@ -132,8 +132,8 @@ scene_progress_calls(const struct scene *s)
 
 /* -- traces ------------------------------------------------------------------------------------ */
 
-/* Data of the scene that runs on this thread. It is not passed to the trace callback, because the
- * context has only one. */
+/* Data of the scene that runs on this thread. The trace callback reads this variable, because all
+ * threads share the callback and its `user` pointer. */
 static _Thread_local struct inside *traced;
 
 void
@@ -175,7 +175,7 @@ call_from_release(void *memory, void *user)
     in->calls++;
     for (unsigned i = 0; i < 3; i++) {
         unsigned which = in->scene->flags + i;
-        /* The buffer that is being released no longer has a handle. */
+        /* The released buffer no longer has a handle, so the callback uses a different buffer. */
         in->same = in->other;
         call_inside(in, which % 8 == 5 ? 6 : which);
     }
@@ -199,7 +199,8 @@ scene_release_calls(const struct scene *s)
             sched_yield();
         if (in.calls > 1)
             SCENE_WRONG("released %u times", in.calls);
-        /* The release callback may be called later, when the last use of the memory has ended. */
+        /* The release callback may run after the synchronize call, when the last use of the memory
+         * ends. */
         for (unsigned i = 0; i < 20000 && in.calls == 0; i++)
             usleep(100);
         if (in.calls != 1)
@@ -222,8 +223,8 @@ end_in_release(void *memory, void *user)
     ferry_context_destroy(&ending->context);
 }
 
-/* The release callback of a context's last buffer tries to destroy the context. The call succeeds
- * or is refused. */
+/* The release callback of a context's last buffer calls ferry_context_destroy(). This call may
+ * succeed or be refused, and the buffer must be released once at most. */
 void
 scene_release_ends(const struct scene *s)
 {
@@ -248,7 +249,8 @@ struct hoard {
     unsigned calls;
 };
 
-/* Frees one block of the program's reserve, while an allocation waits for memory. */
+/* Callback of a pool that is short of memory. Frees one block that the program has kept in reserve.
+ */
 static bool
 give_back(ferry_pool *pool, size_t needed, void *user)
 {
@@ -310,7 +312,8 @@ scene_shortage_calls(const struct scene *s)
 
 /* -- streams of files -------------------------------------------------------------------------- */
 
-/* A callback that may call the library: it launches a kernel on the chunk's buffer. */
+/* Callback of a chunked copy that launches a kernel on the buffer of the chunk. The library permits
+ * this. */
 static ferry_status
 work_on_chunk(const ferry_file_chunk *chunk, void *user)
 {

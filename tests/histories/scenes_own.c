@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenes of owners. They check which objects keep a context alive, in which order they are
- * destroyed, and on which threads. */
+/* Scenes about the owners of a context. They check which objects keep a context alive while the
+ * objects are destroyed in different orders and on different threads. */
 #include "tests/histories/scenes.h"
 
 #include <sched.h>
 #include <unistd.h>
 
-/* Objects that keep the context alive, or that the context keeps alive. Their bits follow those of
- * the parts of the loan. */
+/* Bits for objects that keep the context alive, or that the context keeps alive. The bits follow
+ * those of the parts of a loan. */
 enum {
     CONTEXT = 1 << PARTS,
     SECOND = 2 << PARTS,
@@ -21,8 +21,10 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* the owner `last` is destroyed after all others */
-    /* numbers of log messages: the context ended on a separate thread, and errors */
+    unsigned items, last, order; /* items: bits of the owners; last: owner that is destroyed after
+                                    all others; order: selects the order of the others */
+    /* ended: number of log messages about a context that a separate thread ended; errors: number of
+     * messages about errors */
     atomic_int ended, errors;
 };
 
@@ -60,7 +62,7 @@ give_back(struct owned *o, unsigned item)
     }
 }
 
-/* Destroys the owners that one of the two threads destroys. */
+/* Destroys those owners that this thread has to destroy. A second thread destroys the others. */
 static void
 give_back_some(struct owned *o, unsigned mine)
 {
@@ -92,7 +94,7 @@ give_back_in_release(void *memory, void *owned)
     give_back_last(owned);
 }
 
-/* Opens a lease of the buffer, exports it, and imports the export as a buffer in some cases. */
+/* Opens a lease of the buffer and exports it. In some variants, imports the export as a buffer. */
 static bool
 lend(struct owned *o)
 {
@@ -115,8 +117,8 @@ lend(struct owned *o)
     return true;
 }
 
-/* Destroys the last owner, which ends the context. It ends on this thread, or on a separate thread
- * if the caller must not wait. */
+/* Destroys the last owner, so that the context ends. If this thread must not wait, a separate
+ * thread ends the context. */
 static void
 end_last(struct owned *o)
 {
@@ -150,8 +152,8 @@ scene_owners(const struct scene *s)
     pthread_t thread;
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "),
              s->world->setup.device);
-    /* Ending two contexts at once on one fake GPU is not supported, so several players use other
-     * devices. */
+    /* The fake driver cannot end two contexts of one GPU at the same time. So several players use
+     * the emulated device here. */
     ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated",
                                      .log = note,
                                      .log_user = &o};

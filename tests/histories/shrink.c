@@ -35,8 +35,8 @@ history_fails(const unsigned char *bytes, size_t count, const struct history_set
            WEXITSTATUS(status) != 0;
 }
 
-/* Returns whether the history still fails. With several players a failure may be intermittent, so
- * the history is played several times. */
+/* Returns whether the shortened history still fails. A failure of several players may be
+ * intermittent, so their history is played several times. */
 static bool
 still_fails(const unsigned char *bytes, size_t count, const struct history_setup *setup, int *tries)
 {
@@ -100,7 +100,7 @@ print_player(FILE *out, unsigned number, FILE *script)
     fprintf(out, "    END\n}\n");
 }
 
-/* Prints the bytes of a history of several players. Its results differ between runs, so the printed
+/* Prints a history of several players as its bytes. The results differ between runs, so the printed
  * program plays the steps again and checks them with the oracle. The calls are printed as comments.
  */
 static void

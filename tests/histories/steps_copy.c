@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that copy, fill and convert, synchronously or asynchronously. Some of these calls are
- * cancelled. */
+/* Steps that copy, fill and convert, synchronously or asynchronously. They cancel some of these
+ * calls. */
 #include "tests/histories/history.h"
 #include "tests/support/copies.h"
 
@@ -41,7 +41,7 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
     for (size_t i = 0; i < count; i++) {
         int32_t *expected = &t->subject->expected[t->begin + i];
         t->subject->written[t->begin + i] = true;
-        /* The zero may have been read from an element that a resize cut. */
+        /* The call may have read this zero from an element that a resize cut. */
         if (doubtful && p->values[i] == 0)
             t->subject->doubtful[t->begin + i] = true;
         if (!is_right(p, t->subject, t->begin + i, p->values[i]) &&
@@ -194,8 +194,8 @@ step_convert_to(struct player *p)
         end_call(p, &t, status, READS);
 }
 
-/* Converts into a buffer of doubles, which may have been used on a device, and converts back at a
- * different place. */
+/* Converts a range into a buffer of doubles, and converts the doubles back at a different place. In
+ * between, the doubles may be used on a device. */
 static void
 step_convert(struct player *p)
 {
@@ -260,7 +260,8 @@ drain(struct player *p)
         finish(p, i);
 }
 
-/* Returns the next slot for an asynchronous call. Waits for the earlier call in this slot. */
+/* Returns a free slot for an asynchronous call. If the next slot is still in use, waits for its
+ * call first. */
 static size_t
 take_slot(struct player *p, const struct target *t, bool reads)
 {
@@ -275,7 +276,7 @@ take_slot(struct player *p, const struct target *t, bool reads)
     return which;
 }
 
-/* Returns a stream, or NULL. With NULL the call chooses the place. */
+/* Returns the stream of the step, or NULL. If a call gets NULL, it chooses the place. */
 static ferry_stream *
 async_stream(struct player *p, char *text, size_t bytes)
 {
@@ -287,8 +288,8 @@ async_stream(struct player *p, char *text, size_t bytes)
     return p->streams[choose_stream(p)];
 }
 
-/* Ends an asynchronous call. If the call is cancelled, or may fail, waits for it. After a failure
- * the values that are found become the expected ones. */
+/* Finishes an asynchronous call. If the call is cancelled or may fail, waits for its end. After a
+ * failure, the values found in the buffer become the expected values. */
 static void
 end_async(struct player *p, const struct target *t, size_t which, ferry_status status, bool cancel)
 {
@@ -399,7 +400,7 @@ step_fill_async(struct player *p)
 /* -- many at once ------------------------------------------------------------------------------ */
 
 /* Adds copies from memory, to memory and between buffers to one batch. Each copy reads the results
- * of the copies before it. */
+ * of the previous copies. */
 static ferry_status
 add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from,
              size_t half, int32_t first, int32_t *got)
@@ -439,8 +440,8 @@ step_batch(struct player *p)
     MUST(p, copy_list_create(&batch));
     begin_call(p, &to);
     p->second.count = to.count - half;
-    /* The values are set after begin_call(): arming a failure calls drain(), which uses the same
-     * memory. */
+    /* p->values is filled after begin_call(), because arming a failure calls drain(), which
+     * overwrites p->values. */
     set_counting(p->values, half, first);
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
@@ -458,8 +459,8 @@ step_batch(struct player *p)
     copy_list_destroy(&batch);
 }
 
-/* Queues a batch that a helper thread executes. The batch is destroyed at once, but its memory
- * stays valid until the event. */
+/* Queues a batch that a helper thread runs. The test destroys the batch at once, but keeps the
+ * memory that it copies until the event. */
 static void
 step_batch_async(struct player *p)
 {
@@ -506,8 +507,8 @@ step_batch_async(struct player *p)
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
-/* Returns a number of rows that fits into the ranges. The last row needs only its width, not a
- * whole pitch. */
+/* Returns how many rows fit into both ranges. The last row occupies only its width, not a whole
+ * pitch. */
 static size_t
 fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch, size_t width)
 {
@@ -519,7 +520,8 @@ fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch,
     return height;
 }
 
-/* Copies rows out of the buffer. The bytes between the rows must stay unchanged. */
+/* Copies rows out of the buffer. Checks that the bytes between the rows of the target stay
+ * unchanged. */
 static void
 step_rows_to(struct player *p)
 {

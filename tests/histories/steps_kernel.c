@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that create kernels, and launches that fail or are queued in large numbers. */
+/* Steps that create kernels. Some queue many launches, and some make launches fail. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/scenes.h"
 
-/* Returns whether launches at the place run host functions, because the device cannot run kernels.
- */
+/* Returns whether launches at the place run host functions because the device has no kernels. */
 static bool
 runs_host_functions(struct player *p, int place)
 {
@@ -33,8 +32,8 @@ step_own_kernel(struct player *p)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* Returns the number of launches of a queue. Most queues are short. One in sixty-four is long
- * enough to measure the memory of each launch, and a few are very long. */
+/* Returns how many launches a step queues. Most queues are short. One in sixty-four is long enough
+ * to measure the memory that each launch needs, and a few are very long. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -42,9 +41,9 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* Checks the range after a queue of launches. If a resize cut an element meanwhile, the element has
- * the effect of the later launches only. If the resize preceded the first launch, no launch
- * succeeded. */
+/* Checks the range after a queue of launches. If a resize cut an element between two launches, the
+ * element has only the effect of the later launches. If the resize came before the first launch,
+ * every launch must have failed. */
 static void
 settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
              ferry_status status)
@@ -62,8 +61,8 @@ settle_queue(struct player *p, const struct target *t, int32_t value, size_t don
     }
 }
 
-/* Queues launches that change the range in place. Memory must grow by at most a fixed number of
- * bytes for each launch. */
+/* Queues launches that change the range in place. Checks that memory grows by at most a fixed
+ * number of bytes for each launch. */
 static void
 step_queue(struct player *p)
 {
@@ -117,7 +116,7 @@ launch_failing(struct player *p, const struct target *t)
                                1);
 }
 
-/* Calls the library while a launch that will fail is queued. Each call may succeed, or return the
+/* Calls the library while a launch that will fail is queued. Each call must succeed or return the
  * failure of that launch. */
 static void
 come_upon(struct player *p, const struct target *t)
@@ -163,8 +162,8 @@ come_upon(struct player *p, const struct target *t)
                    ferry_last_error());
 }
 
-/* Checks that the stream returns the failure exactly once. Then overwrites the range, which makes
- * it valid again. */
+/* Checks that the stream returns the failure of the launch exactly once. Then overwrites the range,
+ * so that it becomes valid again. */
 static void
 make_good(struct player *p, const struct target *t)
 {
@@ -179,8 +178,8 @@ make_good(struct player *p, const struct target *t)
     ferry_status status =
                      ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
                  again = status;
-    /* If a different player has cut the buffer, the remaining range must be overwritten before it
-     * is read. */
+    /* If a different player has shortened the buffer, the part of the range that is left must be
+     * overwritten before it is read. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
@@ -199,8 +198,8 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* The log may contain errors: a different player's call may return the failure, and a failed
-     * asynchronous call is logged. */
+    /* The log may contain errors here: calls of a different player may return the failure, and
+     * failed asynchronous calls are logged. */
     p->tripped = true;
     begin_call(p, &t);
     ferry_status status = launch_failing(p, &t);
@@ -210,8 +209,8 @@ step_failing_late(struct player *p)
     make_good(p, &t);
 }
 
-/* Shrinks and grows the buffer while a launch that will fail is queued. Elements that were cut and
- * added again must be neither written nor invalidated by the failed launch. */
+/* Shrinks and grows the buffer while a launch that will fail is queued. The failed launch must
+ * neither write nor invalidate elements that were cut and added again. */
 static void
 step_failing_resize(struct player *p)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that lend: scopes and leases that stay open during later steps, the exports of leases, and
- * the threads that end them. */
+/* Steps about loans: scopes and leases that stay open during later steps, exports of leases, and
+ * threads that end loans. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
 
-/* Indexes of the step's bytes that contain further choices for a loan. */
+/* Indexes into the bytes of a step. The bytes at these indexes select further options of a loan. */
 enum { HOW = 2, MORE = 6 };
 
 static int
@@ -32,8 +32,8 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
     return lent;
 }
 
-/* Returns whether a call may conflict with a loan of its range. Overlapping ranges of one buffer
- * may be merged, and merged ranges count as written. */
+/* Returns whether a call may conflict with a loan that overlaps its range. A call may merge
+ * overlapping ranges of one buffer. Merged ranges count as written. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {
@@ -62,8 +62,8 @@ compare(struct player *p, const struct held *h, const int32_t *memory, const cha
                        i, h->label, h->t.begin, h->t.name, (int)memory[i], (int)h->expected[i]);
 }
 
-/* Reads the memory of a closed lease. Its address stays readable while the lease exists, but its
- * contents are arbitrary. In a checked run a program that uses it after the close is stopped. */
+/* Reads memory through the address of a closed lease. The address stays readable while the lease
+ * exists, but the contents are arbitrary. A checked run stops a program that uses this address. */
 static void
 touch_closed(const struct player *p, const struct held *h)
 {
@@ -96,8 +96,8 @@ look(struct player *p, struct held *h)
     }
 }
 
-/* Writes the first `count` elements as the holder of the loan does. The holder of a twin writes
- * with a kernel, at any place. */
+/* Writes the first `count` elements of a loan on behalf of its holder. If the loan has a twin, the
+ * holder writes with a kernel, at any place. */
 static void
 scribble(struct player *p, struct held *h, size_t count)
 {
@@ -122,8 +122,8 @@ scribble(struct player *p, struct held *h, size_t count)
     set_constant(h->expected, count, value);
 }
 
-/* Makes everything that the holder has written, including queued writes, the expected value of the
- * buffer. */
+/* Makes all values that the holder has written the expected values of the buffer. This includes
+ * writes that are still queued. */
 static void
 publish(struct player *p, struct held *h)
 {
@@ -207,8 +207,8 @@ orphan_held(struct player *p, const struct subject *subject)
 
 /* -- beginnings -------------------------------------------------------------------------------- */
 
-/* Records a scope or lease that stays open. The loan belongs to the base buffer, even if it was
- * opened through a view. */
+/* Records a loan that stays open during later steps. A loan that was opened through a view is
+ * recorded for the base buffer. */
 static void
 begin_loan(struct player *p, struct held *h, const struct target *t, ferry_access access, int place)
 {
@@ -223,7 +223,8 @@ begin_loan(struct player *p, struct held *h, const struct target *t, ferry_acces
     h->loan.order = p->bytes[MORE];
 }
 
-/* Opens a scope that reads and stays open, so no other player can write the range. */
+/* Opens a scope that reads and that stays open during later steps. While it is open, no player can
+ * write the range. */
 static void
 step_hold(struct player *p)
 {
@@ -296,7 +297,7 @@ open_lease(struct player *p, struct held *h)
         "%zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
         options.place);
-    /* An OVERWRITE may have cleared the range before the device's wait fails. */
+    /* If the device's wait fails, OVERWRITE may already have cleared the range. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
@@ -314,8 +315,8 @@ expect_busy(struct player *p, const char *label, ferry_status status, const char
                    ferry_last_error());
 }
 
-/* Makes calls that conflict with the loan. Each must be refused with a message that names the loan.
- */
+/* Makes calls that conflict with a loan. Each call must be refused with a message that names the
+ * loan. */
 static void
 conflict(struct player *p, struct held *h)
 {
@@ -329,7 +330,7 @@ conflict(struct player *p, struct held *h)
     say(p,
         "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));",
         t.name, access_names[second], t.offset);
-    /* If several loans overlap the range, the message may name any one of them. */
+    /* If several loans overlap the range, the message may name any of these loans. */
     unsigned others = 0;
     for (size_t i = 0; i < LOANS; i++)
         others += meets(&p->held[i], t.subject, t.offset, 1);
@@ -337,8 +338,8 @@ conflict(struct player *p, struct held *h)
     expect_busy(p, others > 1 ? "" : h->label, status, "opening");
 }
 
-/* Checks that a resize, or the end of a wrap, is refused: it would free the memory of a lease. This
- * applies even to a closed lease. */
+/* Checks that the library refuses to resize or unwrap a buffer that has a lease, even a closed one.
+ * Either call would free the memory of the lease. */
 static void
 take_memory(struct player *p, struct held *h)
 {
@@ -359,8 +360,8 @@ take_memory(struct player *p, struct held *h)
 
 /* -- exports and imports ----------------------------------------------------------------------- */
 
-/* begin() and succeeds() surround a call on the lease. Failures are injected only while its buffer
- * has a handle, because the values are checked through the handle afterwards. */
+/* begin() must be called before a call on a lease, and succeeds() after it. They inject failures
+ * only if the buffer still has a handle, because the values are checked through the handle. */
 static void
 begin(struct player *p, const struct held *h)
 {
@@ -404,7 +405,7 @@ export_it(struct player *p, struct held *h)
 }
 
 /* Returns whether the lease's memory can be imported. The device that owns the memory must
- * recognize it. Devices without a DLPack type cannot import. */
+ * recognize it, and must have a DLPack type. */
 static bool
 may_be_imported(const struct player *p, const struct held *h)
 {
@@ -417,7 +418,8 @@ may_be_imported(const struct player *p, const struct held *h)
     return ferry_context_exchange_place(p->world->f.context, type, id) >= 0;
 }
 
-/* Imports an export of the lease as a buffer, the twin, which uses the same memory. */
+/* Imports an export of the lease as a buffer, which is called the twin. The twin uses the memory of
+ * the lease. */
 static void
 import_it(struct player *p, struct held *h)
 {
@@ -450,7 +452,8 @@ import_it(struct player *p, struct held *h)
         went_wrong(p, "what is only read is written: %s", ferry_status_name(status));
 }
 
-/* Abandons the twin, but only if the lease is a READ lease: its memory is not made current. */
+/* Abandons the twin if the lease is a READ lease. After an abandon, the twin's values need not be
+ * in the memory of the lease. */
 static void
 abandon_twin(struct player *p, struct held *h)
 {
@@ -471,8 +474,8 @@ lease_of(struct player *p, struct held *h, char *name, size_t bytes)
     return h->loan.lease ? h->loan.lease : h->loan.share;
 }
 
-/* Closes the lease for all of its owners. The twin is destroyed first, so that its values are in
- * the memory. */
+/* Closes the lease for all of its owners. Destroys the twin first, so that the memory of the lease
+ * contains the twin's values. */
 static void
 close_it(struct player *p, struct held *h, bool abandons)
 {

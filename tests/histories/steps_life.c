@@ -64,7 +64,7 @@ wrap(struct player *p, struct subject *s)
     s->wrapped = true;
 }
 
-/* Imports the memory of a tensor that belongs to a different library. */
+/* Imports the memory of a tensor as if a different library had created the tensor. */
 static void
 import(struct player *p, struct subject *s, unsigned how)
 {
@@ -119,7 +119,7 @@ end_views(struct player *p, struct subject *subject)
 }
 
 /* Checks that the tensor's deleter was called. Then waits for the stream, because the deleter may
- * be called before the stream's last use of the memory. */
+ * run before the stream's last use of the memory. */
 static void
 end_import(struct player *p, struct subject *subject)
 {
@@ -134,10 +134,12 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
-    /* A copy of a closed scope may be closed again only while the buffer exists. */
+    /* Copies of closed scopes are forgotten here, because they may be closed again only while the
+     * buffer exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    /* An unwrap waits for asynchronous calls only if the buffer has no other handles. */
+    /* An unwrap waits for asynchronous calls only if the unwrapped handle is the last handle of the
+     * buffer. */
     if (subject->wrapped)
         drain(p);
     if (subject->wrapped && how != BY_DESTROY) {
@@ -165,9 +167,8 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
                        (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* Destroys a subject's buffer and creates a new one. Not for buffers that other players use,
- * because a handle must not be used while it is destroyed. The last player ends the shared buffers.
- */
+/* Destroys a subject's buffer and creates a new one. Shared buffers are not replaced, because no
+ * player may use a handle while it is destroyed. */
 static void
 step_renew(struct player *p)
 {
@@ -223,8 +224,8 @@ may_resize(const struct player *p, struct subject *s)
     return may;
 }
 
-/* Returns a new length. Most shared buffers keep most of their elements, so that every player has
- * some of them. */
+/* Returns a new length for a buffer. Shared buffers usually keep most of their elements, so that
+ * the regions of all players keep some elements. */
 static size_t
 choose_length(const struct player *p, const struct subject *s, const struct target *t)
 {
@@ -261,8 +262,7 @@ step_resize(struct player *p)
     s->count = count;
 }
 
-/* Uses a view, which prevents its base from being resized. Most views are destroyed at once, so
- * that most resizes succeed. */
+/* Uses a view. A buffer with a view cannot be resized, so most views are destroyed at once. */
 static void
 go_through_view(struct player *p, const struct target *t, struct view *view)
 {
@@ -323,8 +323,8 @@ burst_of_resizes(struct player *p, struct subject *s)
     }
 }
 
-/* Creates many views. While a view exists, its buffer must not be resized, and must contain the
- * elements of the view. */
+/* Creates many views. While a view exists, resizes of its buffer must fail, and the buffer must
+ * contain all elements of the view. */
 static void
 burst_of_views(struct player *p, const struct target *t)
 {
@@ -346,7 +346,7 @@ burst_of_views(struct player *p, const struct target *t)
     }
 }
 
-/* Pins many replicas. While a replica is pinned, its address and its size must not change. */
+/* Pins many replicas. The address and the size of a pinned replica must not change. */
 static void
 burst_of_pins(struct player *p, const struct target *t)
 {
@@ -366,7 +366,7 @@ burst_of_pins(struct player *p, const struct target *t)
     }
 }
 
-/* Checks that queries return legal answers about a buffer whose length changes at the same time. */
+/* Queries a buffer while other players may resize it, and checks that the results are legal. */
 static void
 burst_of_questions(struct player *p, const struct target *t)
 {
@@ -385,8 +385,8 @@ burst_of_questions(struct player *p, const struct target *t)
     }
 }
 
-/* Opens ranges up to the end of the buffer, which the last player owns. The memory must not be
- * NULL, unless the buffer ends at the start of the range. */
+/* Opens ranges up to the end of the buffer, in the region of the last player. The memory must not
+ * be NULL, unless the range is empty because the buffer ends there. */
 static void
 burst_of_rests(struct player *p, const struct target *t)
 {
@@ -413,7 +413,7 @@ step_burst(struct player *p)
         return;
     size_t begin, end, half = t.subject->count / 2;
     own_region(p, t.subject, &begin, &end);
-    /* A range in the part of the buffer that resizes cut and add again. */
+    /* The range lies in the part of the buffer that resizes cut and add again. */
     t.begin = half + p->bytes[4] * 11u % (LENGTH_MAX - half - 8);
     t.count = 1 + p->bytes[5] % 8;
     switch (flags_of(p) / 2 % 6) {
@@ -461,7 +461,7 @@ step_reinterpret(struct player *p)
     ferry_buffer_destroy(&bytes);
 }
 
-/* Wraps device memory that belongs to the program, copies from it, and unwraps it. */
+/* Wraps device memory that the program allocated, copies from the wrap, and unwraps it. */
 static void
 step_wrap_device(struct player *p)
 {
@@ -555,7 +555,7 @@ step_event(struct player *p)
     }
 }
 
-/* Allocates scratch memory from the buffers' pool, so that freed blocks are reused and have
+/* Allocates scratch memory from the pool that the buffers use. Buffers then reuse freed blocks with
  * arbitrary contents. */
 static void
 step_scratch(struct player *p)
@@ -606,7 +606,7 @@ step_file(struct player *p)
     if (to.count == 0 || overlap(&to, &from))
         return;
     snprintf(path, sizeof(path), "/tmp/ferry-history-%d-%u", (int)getpid(), p->number);
-    /* The script has a fixed file name, so that the printed program is always the same. */
+    /* The script uses a fixed file name, so that each run prints the same program. */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
     say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
@@ -630,8 +630,8 @@ step_file(struct player *p)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Arms a failure of a device call or a malloc(). It occurs once, in a later library call that
- * changes or reads a buffer. The first `arm_later` such library calls are skipped. */
+/* Makes one device call or one malloc() fail. The failure occurs in a later library call that reads
+ * or changes a buffer. The first `arm_later` of these calls are not affected. */
 static void
 step_fail(struct player *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that keep raw pointers, and steps that query which memory is where. They change the
+/* Steps that use raw pointers, and steps that query which memory is current where. They change the
  * contents of a buffer only by marks and discards. */
 #include "tests/histories/history.h"
 
@@ -120,7 +120,8 @@ step_prefetch(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    /* The call has no event, so an injected failure could occur in a different call later. */
+    /* The failure is disarmed, because this call has no event, so the failure might occur later in
+     * a different call. */
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
@@ -142,7 +143,7 @@ step_wait(struct player *p)
 }
 
 /* Reads the last element of a pinned replica, which must be as long as the buffer. Then unpins the
- * replica, so that most resizes succeed. */
+ * replica, because a pinned replica prevents resizes. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that combine scopes: copies of closed scopes, abandoned writes beside other calls, and
- * scopes that are merged. */
+/* Steps that combine several scopes: copies of closed scopes, writes that are abandoned while other
+ * calls run, and merged scopes. */
 #include "tests/histories/history.h"
 
-/* Checks that closing a copy of a closed scope does nothing, at any later time while the buffer
+/* Checks that closing a copy of a closed scope has no effect. This must hold as long as the buffer
  * exists. */
 static void
 step_stale(struct player *p)
@@ -18,7 +18,8 @@ step_stale(struct player *p)
 
 /* -- abandoned writes -------------------------------------------------------------------------- */
 
-/* A write that is open and will be abandoned, while a different place has the valid value. */
+/* A write scope that is open and will be abandoned. During the write, a different place has the
+ * valid value. */
 struct kept {
     struct target t;
     ferry_buffer *view; /* a view of exactly the range that is written */
@@ -53,7 +54,7 @@ sync_both(struct player *p, const struct kept *k)
     return true;
 }
 
-/* Writes arbitrary values to the range through a scope, which stays open. */
+/* Opens a scope on the range and writes arbitrary values. The scope stays open. */
 static bool
 open_kept(struct player *p, struct kept *k)
 {
@@ -77,8 +78,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Makes a call that must fail with FERRY_ERROR_BUSY. The call reads the range that is being
- * written, and updates a range on which a write scope is open on the host. */
+/* Makes a call that must fail with FERRY_ERROR_BUSY. The call reads a range that is being written,
+ * and updates a range that a host scope has open for writing. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -116,12 +117,12 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
         went_wrong(p, "beside a write at the host it is %s", ferry_status_name(status));
     say(p, "OK(ferry_scope_close(&scope));");
     MUST(p, ferry_scope_close(&scope));
-    /* The scope counts as a write of its whole range, although it changed no value. */
+    /* The scope counts as a write of its whole range, even though no value changed. */
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* Makes a call that a program may make while the write is open. Whatever its result, the other
- * place must keep the valid value. */
+/* Makes a call that programs may make while the write scope is open. The other place must keep the
+ * valid value, even if the call fails. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -258,7 +259,7 @@ open_merged(struct player *p, struct merged *m)
 }
 
 /* Writes the first range on the stream that opened the scopes, and the second range on stream
- * `last`. This stream waits for the first one, and the scope is closed on it. */
+ * `last`. Stream `last` waits for the opening stream, and the scope is closed on stream `last`. */
 static void
 write_merged(struct player *p, struct merged *m, unsigned last)
 {
@@ -271,7 +272,7 @@ write_merged(struct player *p, struct merged *m, unsigned last)
         m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
-    /* Merged scopes count as one write of the whole merged range. */
+    /* Scopes that are merged count as one write of the whole merged range. */
     memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
@@ -315,8 +316,8 @@ step_merged(struct player *p)
     write_merged(p, &m, last);
 }
 
-/* Checks that a call opens either all of its scopes or none. One of the ranges ends beyond its
- * buffer. */
+/* Checks that a call that fails opens none of its scopes. One of the call's ranges ends beyond the
+ * end of its buffer. */
 static void
 step_open_none(struct player *p)
 {

@@ -34,8 +34,8 @@ keep_stale(struct player *p, const ferry_scope *scope)
     say(p, "stale[%zu] = scope;", which);
 }
 
-/* Closes a scope. Even a close that returns a failure closes and commits the scope. `how` is READS
- * if the scope has written nothing. */
+/* Closes a scope. Even if the close returns a failure, the scope is closed and its writes are
+ * committed. `how` is READS if nothing was written. */
 static void
 close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsigned how)
 {
@@ -47,7 +47,7 @@ close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsign
     end_call(p, t, ferry_scope_close(scope), how);
 }
 
-/* Checks that an open scope sees the expected values. */
+/* Checks that the memory of an open scope contains the expected values. */
 static void
 expect_values(struct player *p, const struct target *t, const int32_t *memory)
 {
@@ -57,8 +57,8 @@ expect_values(struct player *p, const struct target *t, const int32_t *memory)
     expect_range(p, t, memory);
 }
 
-/* Writes `first`, `first` + 1 and so on through an open scope, beginning at its element `skip`. The
- * values become the buffer's values when the scope is closed. */
+/* Writes `first`, `first` + 1 and so on through an open scope, from index `skip` of the scope.
+ * These values become the expected values when the scope is closed. */
 static void
 count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count,
          int32_t first)
@@ -93,7 +93,7 @@ step_overwrite_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Checks that elements of an UPDATE scope that are not written keep their values. */
+/* Checks that an UPDATE scope keeps the values of elements that it does not write. */
 static void
 step_update_host(struct player *p)
 {
@@ -108,8 +108,8 @@ step_update_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Checks that the range has its old values after an abandoned write. If only this place had them,
- * the range may have the abandoned values instead. */
+/* Checks that the range has its old values after an abandoned write. If only the place of the write
+ * was current, the abandoned values are legal too. */
 static void
 step_abandon(struct player *p)
 {
@@ -125,8 +125,8 @@ step_abandon(struct player *p)
     settle_abandoned(p, &t);
 }
 
-/* Opens a range up to the end of the buffer, whatever its present length is. In a shared buffer the
- * last player owns the end. */
+/* Opens a range that ends at the end of the buffer, wherever that is. In a shared buffer the last
+ * player owns the end. */
 static void
 step_rest(struct player *p)
 {
@@ -153,8 +153,8 @@ step_rest(struct player *p)
         went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin,
                    count);
     race_look(p, t.subject);
-    /* Values are checked only if no resize ran: the buffer may have grown after the call read its
-     * length and before it claimed the range. */
+    /* Values are checked only if no resize ran. Otherwise the buffer may have grown between the
+     * read of its length and the claim of the range. */
     for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
         if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
             went_wrong(p, "element %zu up to the end is %d instead of %d", i,
@@ -166,8 +166,8 @@ step_rest(struct player *p)
     MUST(p, ferry_scope_close(&scope));
 }
 
-/* Checks that no overlapping scope can be opened while a write is open, and that no overlapping
- * write can be opened while a read is open. */
+/* Checks that no overlapping scope can be opened while a write scope is open. While a read scope is
+ * open, no overlapping write scope can be opened. */
 static void
 step_conflict(struct player *p)
 {
@@ -259,8 +259,8 @@ step_write_device(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Opens a scope on one stream. The player's stream `b` uses it last. Returns false if no scope was
- * opened, for example because the streams are at different places. */
+/* Opens a scope on one stream and uses it last on the player's stream `b`. Returns false if no
+ * scope was opened, for example because the streams have different places. */
 static bool
 open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b,
                  ferry_scope *scope, void **out)
@@ -295,8 +295,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Closes a scope unordered. The program waits until the bytes are ready, uses a stream that the
- * scope does not know, and orders the work itself. */
+/* Closes a scope that is not ordered with its stream. The program waits until the bytes are ready,
+ * uses a stream that is unknown to the scope, and orders the work on its own. */
 static void
 step_close_unordered(struct player *p)
 {
@@ -317,7 +317,8 @@ step_close_unordered(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Opens two scopes of one buffer on one stream. The second one reads the result of the first. */
+/* Opens two scopes of one buffer in sequence on one stream. The second scope reads the result of
+ * the first. */
 static void
 step_nested(struct player *p)
 {
@@ -346,11 +347,11 @@ step_nested(struct player *p)
     MUST(p, ferry_scope_close(inner_first ? &inner : &outer));
     MUST(p, ferry_scope_close(inner_first ? &outer : &inner));
     has_written(&t, 0, 2 * half, value);
-    /* The scope counts as a write of its whole range. */
+    /* A scope that writes counts as a write of its whole range. */
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Opens two scopes on one stream, and queues a device copy from one to the other without a wait. */
+/* Opens two scopes on one stream, and queues a device copy between their ranges without a wait. */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -375,8 +376,8 @@ step_copy_scopes(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Opens several scopes with one call, one to read and one to write, on the host or on a device.
- * Overlapping scopes are merged. */
+/* Opens several scopes with one call, on the host or on a device. One scope reads and one writes.
+ * The library merges scopes that overlap. */
 static void
 step_open_all(struct player *p)
 {
@@ -441,8 +442,8 @@ step_launch_fill(struct player *p)
              OVERWRITES);
 }
 
-/* Checks the range after a launch that adds 3. If a resize has cut an element meanwhile, the
- * element is 0 or 3. */
+/* Checks the range after a launch that adds 3 to each element. If a resize has cut an element, the
+ * element must be 0 or 3. */
 static void
 settle_add(struct player *p, const struct target *t)
 {
@@ -484,7 +485,7 @@ step_launch_copy(struct player *p)
     ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset,
                                       from.handle, from.offset, to.count);
     end_call(p, &to, status, OVERWRITES);
-    /* Overlapping ranges are merged, and count as one write. */
+    /* If the two ranges overlap, the library merges them and counts them as one write. */
     if (overlap(&to, &from))
         memset(&from.subject->written[from.begin], true, to.count);
 }
@@ -508,8 +509,8 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     }
 }
 
-/* Checks that a read of lost bytes returns the failure of the launch. The message must contain the
- * reason, unless there was not enough memory for the message. */
+/* Checks that a read of lost bytes returns the failure of the launch. The error message must
+ * contain the reason, unless allocating the message failed. */
 static void
 expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
 {
@@ -527,7 +528,7 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 }
 
 /*
- * Checks that the output of a failed host function is lost. Reads report the reason, and an
+ * Checks that the output of a failed host function is lost. Reads must report the reason, until an
  * overwrite makes the range valid again. Bytes that were overwritten before the function ran must
  * be kept.
  */

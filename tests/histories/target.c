@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes the bytes of a step: the subject, range, place and stream. */
+/* Decodes the bytes of a step into a subject, a range, a place and a stream. */
 #include "tests/histories/history.h"
 
 /* Indexes of the bytes of a step. */
@@ -48,8 +48,8 @@ pins_of(const struct player *p, struct subject *subject)
     return subject->pins[subject->shared ? p->number : 0];
 }
 
-/* Keeps the range inside the buffer. One range in eight is not changed, so it may be beyond the end
- * if a resize has cut the buffer. */
+/* Shortens the range so that it lies inside the buffer. One range in eight is left as it is, so
+ * that it may exceed a buffer that a resize has shortened. */
 static void
 stay_inside(const struct player *p, struct subject *subject, size_t begin, size_t *end)
 {
@@ -71,8 +71,8 @@ narrow(const struct view *view, size_t *begin, size_t *end)
         *end = view->offset + view->count;
 }
 
-/* Returns the number of elements of a range. Half of the ranges are short. Ranges of the whole
- * region are frequent. */
+/* Returns the length of a range. Half of the ranges are short, and many ranges cover the whole
+ * region. */
 static size_t
 choose_count(unsigned byte, size_t room)
 {

@@ -58,7 +58,7 @@ def printed(folder, tap):
         tap.case(f"150 steps on {device} as C", problems)
 
 
-# Results of these calls differ between runs: how far a cancelled call got, and which thread runs out of memory.
+# Calls whose results differ between runs: a cancelled call may stop anywhere, and any thread may run out of memory.
 UNSURE = re.compile(r"ferry_event_cancel|short_memory_arm")
 
 
@@ -84,7 +84,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         repeated(folder, tap)
-        # If the archives are built with sanitizers or coverage, the printed programs need Meson's compiler flags.
+        # Printed programs must be compiled with Meson's flags if the archives are built with sanitizers or coverage.
         if "HISTORIES_CFLAGS" in os.environ or not instrumented():
             printed(folder, tap)
         refused(tap)

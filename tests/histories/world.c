@@ -76,8 +76,8 @@ history_step_name(unsigned char code)
 
 /* -- playing ----------------------------------------------------------------------------------- */
 
-/* Restarts the time limit after a step. A history that is only slow completes a step from time to
- * time, but a history that hangs completes none. */
+/* Restarts the time limit after each step. A slow history still completes steps, but a history that
+ * hangs does not. */
 static void
 limit_time(const struct world *world)
 {
@@ -92,12 +92,12 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
-    /* A failure that did not occur in a step must not occur in the next one. */
+    /* A failure that was armed but did not occur in a step must not occur in the next step. */
     (void)disarm(p);
     limit_time(p->world);
 }
 
-/* Checks and destroys everything that the player still has. */
+/* Checks and destroys all objects that the player still has. */
 static void
 end_player(struct player *p)
 {
@@ -161,7 +161,7 @@ make_failing_kernel(struct world *world)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
 
-/* Selects the mode that the second word of `device` names. */
+/* Sets the mode of the driver or the wrapped device from the second word of `device`. */
 static void
 choose_mode(const char *device)
 {
@@ -180,8 +180,8 @@ choose_mode(const char *device)
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }
 
-/* Allocates page-locked memory from the fixture if the first device has such memory, and otherwise
- * from the first device that has. */
+/* Allocates page-locked memory. Uses the fixture if the first device has such memory, and otherwise
+ * the first device that has it. */
 static void
 take_pinned(struct world *world)
 {
@@ -241,8 +241,8 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_counters counters; /* the internal counters, because a step may have
-                                                 reset the public statistics */
+        struct ferryi_pool_counters counters; /* internal counters of the pool, because a step may
+                                                 have reset the public statistics */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
         ferryi_pool_get_counters(pool, &counters);
@@ -265,8 +265,8 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* The log may contain errors: objects that are destroyed after a failure, and calls without an
-     * event that run out of memory. */
+    /* Errors are legal in the log, because failures of calls without an event are logged. Objects
+     * that are destroyed after a failure may log errors too. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)
             world->f.errors = 0;

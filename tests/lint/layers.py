@@ -11,8 +11,8 @@ import sys
 
 from tap import Tap
 
-# From the bottom to the top: a folder of src/ may include private headers of the folders before it. Files directly in
-# src/ belong to the context.
+# Folders of src/ from the bottom layer to the top layer. A folder may include private headers of folders to its left.
+# Files directly in src/ belong to the context.
 ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
 WHERE_THERE_IS_ONE = {"src/debug/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers

@@ -26,7 +26,7 @@ C_FILES = (".c", ".h", ".h.in", ".hpp", ".cpp", ".cu", ".cuh", ".j2", ".pml")
 SCRIPTS = (".sh", ".ci/run", "dev", ".build", "meson_options.txt", ".cmake", "CMakeLists.txt")
 READ = (*C_FILES, *SCRIPTS, ".py", "ferry-gen.in", ".f90", ".md", ".json")
 
-# (files, word, reason). "*" means every word. Each entry must be in use.
+# Each entry is (files, word, reason). The word "*" means every word. An entry that no file needs is an error.
 ALLOWED = [
     ("CONTRIBUTING.md", "sentence", "of grammar"),
 ]

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Handles that are used after they were destroyed, or together with objects of a different context.
- * In each case a call returns a status with a message, or the log has a line about it. */
+/* Misuses of handles: use after destruction, and use with objects of a different context. In each
+ * case a call returns a status with a message, or the log has a line about the misuse. */
 
 static ferry_status
 add_one(const ferry_call *call, void *user)
@@ -211,7 +211,7 @@ forget_to_close_and_destroy(struct scene *scene)
     ferry_context_destroy(&scene->context);
 }
 
-/* Closes one of two scopes, and destroys the buffer while the other scope is still open. */
+/* Opens two scopes, closes one, and destroys the buffer while the other scope is still open. */
 static void
 forget_one_of_several(struct scene *scene)
 {

@@ -83,8 +83,8 @@ read_all(int file, char *text, size_t room)
     return length;
 }
 
-/* Returns whether some line contains all expected parts. If no parts are expected, the output must
- * be empty. */
+/* Returns whether one line of the output contains all expected parts. If no parts are expected,
+ * returns whether the output is empty. */
 static bool
 says(const char *text, const struct misuse *misuse)
 {
@@ -148,8 +148,8 @@ applies(const struct misuse *misuse)
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
-/* Queries the device in a separate process, so that this process has no threads or handlers of a
- * context when the misuse happens. */
+/* Queries the device in a child process. So this process has no threads or signal handlers of a
+ * context when the misuse runs. */
 static void
 ask_device(void)
 {
@@ -166,7 +166,7 @@ ask_device(void)
         device_is_coherent = WEXITSTATUS(how) == 10;
 }
 
-/* Runs one misuse in this process. Tools that watch the process need this. */
+/* Runs one misuse in this process instead of a child, for tools that can watch only one process. */
 static int
 play_named(const struct misuse *misuse, const char *name)
 {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Host pointers that are used at the wrong time or beyond their range. The access faults because
- * the page is protected, or it changes a red zone after the last byte. */
+/* Misuses of host pointers: at the wrong time, or beyond their range. The access faults on a
+ * protected page, or changes the red zone after the last byte. */
 
 static volatile int sink;
 

@@ -22,8 +22,8 @@ from tap import Tap  # noqa: E402
 DEPTH = 1000000
 MEGABYTES = 2000
 
-# For each model: the quick configurations, the large ones, and the breaks, each with the configuration in which it is
-# found. The breaks in `late` are found only after millions of states. T_REVERSE tries the transitions from the last to
+# For each model: the quick configurations, the large configurations, and the breaks with the configuration that finds
+# each. The breaks in `late` are found only after millions of states. T_REVERSE tries the transitions from the last to
 # the first, which finds the break CLEAR sooner.
 MODELS = {
     "protocol": {
@@ -102,7 +102,7 @@ def error_of(report):
     return None
 
 
-# A broken model must fail because it violates one of these properties. Any other failure is an error in the model.
+# A broken model must violate one of these properties. Any other failure is an error in the model.
 PROMISES = re.compile(r"assertion violated|invalid end state")
 
 
@@ -115,7 +115,8 @@ def explore(tap, explorer, configurations):
 
 def break_each(tap, explorer, breaks):
     for name, words in breaks.items():
-        # With two threads most breaks are found in less time than a compilation with optimization takes.
+        # Models with two threads are compiled with -O0. Most of their breaks are found in less time than the optimizer
+        # needs.
         error = error_of(explorer.run(words.split() + ["BREAK_" + name], "-O1" if "THREADS=3" in words else "-O0"))
         found = error and PROMISES.search(error)
         tap.case(f"{explorer.model} {words} BREAK_{name} is found", [] if found else [error or "nothing was found"])

@@ -49,8 +49,8 @@ is_wanted(int argc, char **argv, const char *name)
     return argc < 2;
 }
 
-/* Returns the sum over all ranks. A rank sleeps while it waits, so that the cores are free for
- * other ranks. */
+/* Returns the sum of a value over all ranks. Each rank sleeps while it waits, so that other ranks
+ * can use the cores. */
 static int
 sum_of(int value)
 {

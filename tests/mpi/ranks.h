@@ -3,8 +3,8 @@
 #define TEST_RANKS_H
 
 /*
- * Cases that all ranks of a job run together. A case fails if it fails on any rank. Rank 0 prints
- * TAP, and each rank prints its own failures.
+ * Test cases that all ranks of a job run together. A case fails if it fails on at least one rank.
+ * Rank 0 prints TAP, and each rank prints its own failures.
  */
 
 #include <stdbool.h>
@@ -32,11 +32,11 @@ struct rank_case {
     void (*run)(struct ranks *ranks);
 };
 
-/* Prints and counts a failure of the running case. */
+/* Prints a failure of the current case and counts it. */
 void ranks_fail(const char *file, int line, const char *text);
 #define CHECK(condition) ((condition) ? (void)0 : ranks_fail(__FILE__, __LINE__, #condition))
 #define CHECK_OK(call)   ranks_check_status((call), FERRY_OK, __FILE__, __LINE__, #call)
-/* Checks that the call fails with this status and a message that contains `what`. */
+/* Checks that `call` returns `status`, and that its error message contains `what`. */
 #define CHECK_FAILS(call, status, what)                                                            \
     ranks_check_failure((call), (status), (what), __FILE__, __LINE__, #call)
 void ranks_check_status(ferry_status got, ferry_status expected, const char *file, int line,
@@ -44,25 +44,25 @@ void ranks_check_status(ferry_status got, ferry_status expected, const char *fil
 void ranks_check_failure(ferry_status got, ferry_status expected, const char *what,
                          const char *file, int line, const char *text);
 
-/* Initializes MPI, runs the cases that the arguments name, or all of them without arguments, and
- * finalizes MPI. Returns the exit status. */
+/* Initializes MPI, runs the cases that the arguments name, and finalizes MPI. Without arguments it
+ * runs all cases. Returns the exit status of the program. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
 
-/* Returns a buffer of ints `first`, `first` + 1 and so on. They are current only on the device, or
- * only on the host. */
+/* Returns a buffer with the ints `first`, `first` + 1 and so on. The buffer is current only on the
+ * device or only on the host. */
 ferry_int_buffer ranks_numbers(struct ranks *ranks, size_t count, int first, bool on_device);
-/* Checks that the elements from `offset` to `offset` + `count` - 1 are `first`, `first` + `step`
+/* Checks that `count` elements of the buffer, from index `offset`, are `first`, `first` + `step`
  * and so on. */
 void ranks_check_numbers(ferry_int_buffer buffer, size_t offset, size_t count, int first, int step);
 ferry_mpi_range ranks_range(ferry_int_buffer buffer, size_t offset, size_t count);
 
-/* ranks_up() and ranks_down() return the number of bytes that crossed the link in one direction
- * since ranks_reset(). */
+/* ranks_reset() sets the counts of ranks_up() and ranks_down() to 0. These return the number of
+ * bytes that crossed the link in one direction since then. */
 void ranks_reset(struct ranks *ranks);
 uint64_t ranks_up(struct ranks *ranks);
 uint64_t ranks_down(struct ranks *ranks);
-/* Returns the number of bytes that cross the link if `count` elements on the device are sent in
- * chunks. This is their size if device memory is separate, and 0 otherwise. */
+/* Returns how many bytes cross the link if `count` elements on the device are sent in chunks. The
+ * result is their size if device memory is separate from host memory, and 0 otherwise. */
 uint64_t ranks_cost(const struct ranks *ranks, size_t count);
 
 #endif

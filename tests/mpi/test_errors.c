@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks that every error of every MPI function that ferry-mpi calls becomes a status with MPI's
- * text. This program defines these functions, so ferry-mpi calls them instead of MPI's. They call
- * MPI, or fail if a case requests it. Each rank uses only MPI_COMM_SELF.
+ * Checks that ferry-mpi turns every error of every MPI function into a status with MPI's text. This
+ * program defines the MPI functions that ferry-mpi calls. Each definition calls MPI, or fails if a
+ * case requests it. Each rank uses only MPI_COMM_SELF.
  */
 
 #include "ranks.h"
@@ -11,7 +11,8 @@
 
 /* -- functions that fail ----------------------------------------------------------------------- */
 
-/* The next call of `name` after `skipped` further calls fails with `code`. */
+/* The MPI call that must fail. The first `skipped` calls of the function `name` succeed, and the
+ * next one fails with `code`. */
 static struct {
     const char *name;
     int code, skipped;
@@ -77,7 +78,7 @@ MAY_FAIL(MPI_Type_create_resized, (MPI_Datatype t, MPI_Aint l, MPI_Aint e, MPI_D
          (t, l, e, o))
 MAY_FAIL(MPI_Type_commit, (MPI_Datatype * t), (t))
 
-/* Completes the operation. Then reports a failure if a case has requested one. */
+/* Completes the MPI operation, and then returns the failure that a case has requested, if any. */
 int
 MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
@@ -113,7 +114,7 @@ receive(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return ferry_mpi_receive(mpi, range, 0, 3);
 }
 
-/* Runs a persistent request with two messages. One message receives what the other one sends. */
+/* Runs a persistent request with two messages, where one message receives what the other sends. */
 static ferry_status
 run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 {
@@ -134,7 +135,8 @@ run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return status;
 }
 
-/* Creates a persistent request with one message that no other message matches. */
+/* Creates a persistent request with one message that has no matching message, so it cannot
+ * complete. */
 static ferry_mpi_request *
 make_half(ferry_mpi *mpi, ferry_mpi_direction direction, const ferry_mpi_range *range)
 {
@@ -197,7 +199,7 @@ broadcast(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return ferry_mpi_broadcast(mpi, range, 0);
 }
 
-/* Moves the range to a buffer of equal length with one of the collectives. */
+/* Copies a range to a buffer of the same length by one of the collectives. */
 static ferry_status
 move(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range, int kind)
 {
@@ -301,8 +303,8 @@ expected_of(int error_class)
     return FERRY_ERROR_DEVICE;
 }
 
-/* Checks one call that fails. It uses a new ferry_mpi, because a failure can leave an MPI operation
- * pending on the communicator. */
+/* Checks one call that fails. The check uses a new ferry_mpi, because a failure can leave an MPI
+ * operation pending on the communicator of the old one. */
 static void
 fail_once(struct ranks *ranks, const char *function,
           ferry_status (*call)(ferry_mpi *, struct ranks *, ferry_mpi_range *), int code,
@@ -343,8 +345,8 @@ test_classes(struct ranks *ranks)
 {
     for (int error_class = MPI_SUCCESS + 1; error_class < MPI_ERR_LASTCODE; error_class++) {
         int read_back = 0;
-        /* These two classes are skipped, because they mean that the errors are in the statuses of
-         * the requests. */
+        /* These two error classes are skipped, because they mean that the actual errors are in the
+         * statuses of the requests. */
         if (error_class == MPI_ERR_IN_STATUS || error_class == MPI_ERR_PENDING ||
             MPI_Error_class(error_class, &read_back) != MPI_SUCCESS || read_back != error_class)
             continue;
@@ -353,8 +355,8 @@ test_classes(struct ranks *ranks)
     }
 }
 
-/* Checks that if one of several messages fails, the others still arrive, and the call fails with
- * the error of the message that failed. */
+/* Makes one of several messages fail. Checks that the other messages still arrive, and that the
+ * call returns the error of the failed message. */
 static void
 test_one_of_several(struct ranks *ranks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks that messages between ranks arrive complete, that only necessary bytes cross the link, and
- * that the steps have the right order. */
+ * that ferry-mpi performs the steps of a message in the right order. */
 
 #include "ranks.h"
 
@@ -9,7 +9,7 @@
 
 /* -- what MPI is asked to do ------------------------------------------------------------------- */
 
-/* Counts of the MPI calls. ferry-mpi calls the functions in this program instead of MPI's. */
+/* Counts of MPI calls. ferry-mpi calls the MPI functions that this program defines. */
 static struct {
     unsigned int sends, receives, send_inits, receive_inits, waits;
     uint64_t sent_bytes, received_bytes;
@@ -66,8 +66,8 @@ MPI_Testsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Testsome(count, requests, out_count, indices, statuses);
 }
 
-/* Reports support for CUDA. With fakecuda device memory is host memory, so any MPI accepts device
- * pointers. */
+/* Reports that MPI supports CUDA. The device memory of fakecuda is host memory, so every MPI can
+ * use pointers to it. */
 int MPIX_Query_cuda_support(void);
 
 int
@@ -88,8 +88,8 @@ static const size_t lengths[] = {
     0, 1, 1000, CHUNK_INTS, CHUNK_INTS + 1, 3 * CHUNK_INTS, 3 * CHUNK_INTS + 7, 40000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* Rank 0 sends to the last rank. The range begins inside the buffer, and elements outside the range
- * must not change. */
+/* Sends a range from rank 0 to the last rank. The range begins inside the buffer. Elements outside
+ * the range must not change. */
 static void
 send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, bool to_device,
          bool by_chunks)
@@ -109,8 +109,8 @@ send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, b
     CHECK(ranks_down(ranks) == (sends ? cost : 0));
     CHECK(ranks_up(ranks) == (sends ? 0 : cost));
     if (ranks->rank == last && !sends) {
-        if (length > 0 &&
-            ranks->separate) /* the values arrived at the place where the buffer was current */
+        if (length > 0 && ranks->separate) /* the values must be current at the place where the
+                                              buffer was current before */
             CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) &&
                   !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
         ranks_check_numbers(buffer, 0, 4, -1000000, 1);
@@ -159,8 +159,8 @@ test_unlike_paths(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Checks that ferry-mpi passes device pointers to MPI if MPI reports support for CUDA, but only
- * pointers of CUDA devices. */
+/* Checks that ferry-mpi passes device pointers to MPI if MPI reports support for CUDA. Only
+ * pointers of CUDA devices may be passed. */
 static void
 test_automatic_path(struct ranks *ranks)
 {
@@ -175,7 +175,8 @@ test_automatic_path(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Checks that a range that has never been written is received at the place of the stream. */
+/* Receives into a range that was never written. Checks that the values arrive at the place of the
+ * stream. */
 static void
 test_place_of_stream(struct ranks *ranks)
 {
@@ -196,7 +197,8 @@ test_place_of_stream(struct ranks *ranks)
     ferry_int_destroy(&target);
 }
 
-/* Checks that both ranks can send more than MPI buffers before either of them receives. */
+/* Lets both ranks send more bytes than MPI buffers before either rank receives. Both must succeed.
+ */
 static void
 test_large_both_ways(struct ranks *ranks)
 {
@@ -254,8 +256,8 @@ test_large_elements(struct ranks *ranks)
 #define ROWS    20
 #define COLUMNS 700
 
-/* Lists the messages that exchange rows with the neighbours above and below. The first and last
- * rows of a plate receive the neighbours' rows. */
+/* Lists the messages that exchange rows of a plate with the two neighbouring ranks. The first and
+ * last rows of the plate receive the neighbours' rows. */
 static void
 list_halos(const struct ranks *ranks, ferry_int_buffer plate, ferry_mpi_message messages[4])
 {
@@ -343,7 +345,8 @@ test_persistent(struct ranks *ranks)
           seen.sends == 0 && seen.receives == 0);
     check_halos(ranks, plate);
 
-    /* The range that is sent is protected while the request runs. A second start is refused. */
+    /* The range that the request sends is protected while the request runs, so a second start is
+     * refused. */
     CHECK_OK(ferry_mpi_request_start(request));
     CHECK_FAILS(ferry_mpi_request_start(request), FERRY_ERROR_INVALID_STATE, "not complete");
     if (neighbours(ranks) > 0) {
@@ -394,8 +397,8 @@ test_persistent_large(struct ranks *ranks)
 
 /* -- columns ----------------------------------------------------------------------------------- */
 
-/* Sends columns of a plate to columns of a second plate, and to a packed range. Only these columns
- * cross the link. */
+/* Sends columns of a plate to columns of a second plate, and to a packed range. Checks that only
+ * these columns cross the link. */
 static void
 send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, bool on_device)
 {
@@ -455,8 +458,8 @@ note_copies(void)
     }
 }
 
-/* Checks that MPI sends one chunk while the next one is copied: each chunk is passed to MPI before
- * the next copy. */
+/* Checks that ferry-mpi copies a chunk while MPI sends the previous chunk. Each chunk must be
+ * passed to MPI before the next copy begins. */
 static void
 test_overlap(struct ranks *ranks)
 {
@@ -474,7 +477,8 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
-    if (ranks->rank == 0) /* the second chunk was copied while MPI sent the first one */
+    /* The second chunk must have been copied while MPI sent the first chunk. */
+    if (ranks->rank == 0)
         CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)
         CHECK(copies_before_send[i] == (ranks->separate ? i + 1 : 0));
@@ -492,7 +496,7 @@ shrink(void)
         CHECK_OK(ferry_int_resize(shrinking, 1));
 }
 
-/* Checks that a sender whose copy fails ends its message, so that the receiver does not wait
+/* Checks that a sender whose copy fails ends its message, because otherwise the receiver would wait
  * forever. Both ranks must be able to send and receive afterwards. */
 static void
 test_sender_fails(struct ranks *ranks)
@@ -514,8 +518,8 @@ test_sender_fails(struct ranks *ranks)
     send_one(ranks, ranks->mpi, 5000, true, true, true);
 }
 
-/* Checks that a receiver that cannot store a message still receives it, so that the sender does not
- * wait forever. */
+/* Checks that a receiver that cannot store a message still receives its bytes, because otherwise
+ * the sender would wait forever. */
 static void
 test_receiver_fails(struct ranks *ranks)
 {

@@ -94,8 +94,8 @@ target_range(struct ranks *ranks, const struct layout *layout, ferry_int_buffer 
                              .stream = layout->to_device ? ranks->device : NULL};
 }
 
-/* Checks that elements `begin` to `end` - 1 of the range, counted row by row, have the sender's
- * values, and that all other elements have their old values. */
+/* Checks that elements `begin` to `end` - 1 of the range have the sender's values. Elements are
+ * counted row by row. All other elements must have their old values. */
 static void
 check_values(const struct layout *layout, ferry_int_buffer buffer, size_t begin, size_t end,
              int sent)
@@ -145,8 +145,8 @@ use_device(struct ranks *ranks, ferry_int_buffer buffer, ferry_access access, si
     return status;
 }
 
-/* Checks that every use of a range that is being received is refused. This includes its last
- * element, and uses on the stream of the program's kernels. */
+/* Checks that every use of a range is refused while the range is being received. This includes uses
+ * of its last element, and uses on the stream of the program's kernels. */
 static void
 check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -161,7 +161,8 @@ check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buff
     CHECK(ferry_int_fill(buffer, FIRST, 1, 7, NULL) == FERRY_ERROR_BUSY);
 }
 
-/* Checks that elements outside the range, and elements in its gaps, can be used. */
+/* Checks that elements outside the range, and elements in the gaps between its rows, can be used.
+ */
 static void
 check_free(const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -187,8 +188,8 @@ meet(void)
         usleep(200);
 }
 
-/* Tests the two requests alternately until both are complete. A large message needs progress at
- * both ends. */
+/* Tests two requests alternately until both are complete. A large message advances only if both of
+ * its ends are tested. */
 static void
 finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 {
@@ -202,7 +203,8 @@ finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 
 /* -- receives ---------------------------------------------------------------------------------- */
 
-/* Each rank receives into `target` from the previous rank, and sends `source` to the next rank. */
+/* A shift around all ranks: each rank receives into `target` from the previous rank, and sends
+ * `source` to the next rank. */
 struct shift {
     int previous;
     ferry_int_buffer target, source;
@@ -233,7 +235,7 @@ close_shift(struct shift *shift)
     ferry_int_destroy(&shift->target);
 }
 
-/* Checks that a range is protected during its receive. The messages cannot be complete before all
+/* Checks that a range is protected while it is being received. No message can complete before all
  * ranks have called meet(). */
 static void
 receive_protected(struct ranks *ranks, const struct layout *layout)
@@ -279,7 +281,7 @@ test_receives(struct ranks *ranks)
         receive_protected(ranks, &layouts[i]);
 }
 
-/* Checks that only the range crosses the link, and only once: its protection adds no copy. */
+/* Checks that only the range crosses the link, and only once, so its protection adds no copy. */
 static void
 test_bytes(struct ranks *ranks)
 {
@@ -296,8 +298,8 @@ test_bytes(struct ranks *ranks)
     }
 }
 
-/* Checks that a range that is being sent can be read, but cannot be written, not even by work on
- * the program's stream. */
+/* Checks that a range that is being sent can be read but not written. Even work on the program's
+ * stream must not write it. */
 static void
 test_sends(struct ranks *ranks)
 {
@@ -337,8 +339,8 @@ test_sends(struct ranks *ranks)
     }
 }
 
-/* Checks that a start fails before anything is sent if a range is in use, and that a second start
- * succeeds. */
+/* Checks that a request with a range that is in use fails to start and sends nothing. A second
+ * start must then succeed. */
 static void
 test_busy_at_start(struct ranks *ranks)
 {
@@ -376,9 +378,9 @@ test_busy_at_start(struct ranks *ranks)
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /*
- * Checks a message that is shorter than the receiver's range: the elements that arrived are new,
- * and the rest keep their old values. Each call uses a different tag, because the behaviour of
- * later messages with the same tag is unspecified.
+ * Sends a message that is shorter than the receiver's range. The elements that arrive are new, and
+ * the others must keep their old values. Each call uses a different tag, because later messages
+ * with the same tag may behave in any way.
  */
 static void
 receive_too_little(struct ranks *ranks, ferry_mpi *mpi, const struct layout *layout, size_t sent,
@@ -415,7 +417,8 @@ test_failures(struct ranks *ranks)
         receive_too_little(ranks, by_pointers, layout, 0, 4 * (int)i + 1);
         if (elements_of(layout) > 3 * CHUNK_INTS && !direct)
             receive_too_little(ranks, ranks->mpi, layout, 3 * CHUNK_INTS, 4 * (int)i + 2);
-        if (!direct) /* with device pointers MPI writes an incomplete chunk into the range */
+        if (!direct) /* with device pointers, MPI writes an incomplete chunk directly into the range
+                      */
             receive_too_little(ranks, ranks->mpi, layout, elements_of(layout) - 1, 4 * (int)i + 3);
     }
     ferry_mpi_destroy(&by_pointers);
@@ -428,8 +431,8 @@ static size_t visited_at;
 static ferry_scope visit;
 static enum { NO_VISIT, WANTED, OPEN } visiting;
 
-/* Simulates a second thread, which opens a scope while ferry_mpi_request_wait() waits for the next
- * chunk. */
+/* Opens a scope while ferry_mpi_request_wait() waits for the next chunk, as a second thread could.
+ */
 int
 MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
 {
@@ -440,8 +443,8 @@ MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Waitsome(count, requests, out_count, indices, statuses);
 }
 
-/* Checks a receive during which a second thread reads the range. The receive must fail without
- * writing to the range, and the sender must still be able to complete its send. */
+/* Receives a range that a second thread is reading. The receive must fail without a write to the
+ * range. The sender must still be able to complete its send. */
 static void
 test_visitor(struct ranks *ranks)
 {
@@ -471,7 +474,7 @@ test_visitor(struct ranks *ranks)
 
 /* -- long columns ------------------------------------------------------------------------------ */
 
-/* Checks that a range with more rows than the option `guarded_rows` is not protected. */
+/* Checks that ferry-mpi does not protect a range with more rows than the option `guarded_rows`. */
 static void
 test_guarded_rows(struct ranks *ranks)
 {

@@ -9,8 +9,8 @@
 #include "tests/support/fakecuda.h"
 
 /*
- * The end of a process, of its threads, and of the driver. Each case runs in a separate process,
- * which executes this program again, so that exit() is really called.
+ * Checks the end of a process, of its threads, and of the driver. Each case runs this program again
+ * in a child process, so that exit() is really called.
  */
 
 #define COUNT         100000
@@ -33,7 +33,7 @@ must(const char *call, bool well)
 static ferry_context *context;
 static int source[COUNT];
 
-/* Starts work that uses helper threads, threads of the device, and magazines. */
+/* Starts work that uses the library's helper threads, threads of the device, and magazines. */
 static ferry_buffer *
 start_work(void)
 {
@@ -93,8 +93,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* A callback on a helper thread destroys the last owner of the context. A separate thread then ends
- * the context, and exit() waits for that thread. */
+/* A callback on a helper thread destroys the last owner of a context. A separate thread then ends
+ * the context. exit() must wait for this separate thread. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -118,8 +118,8 @@ destroy_and_go_on(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Makes a separate thread end the context, which waits for the callback. Returns when this end has
- * begun. */
+/* Destroys the context so that a separate thread ends it. That thread waits for the callback.
+ * Returns when the thread has begun to end the context. */
 static void
 start_end(bool goes_on)
 {
@@ -148,8 +148,8 @@ check_end(void)
 static void
 exit_waits_for_an_end(void)
 {
-    (void)atexit(check_end); /* runs after handlers that are registered later, such as the library's
-                                handler */
+    (void)atexit(check_end); /* runs after handlers that were registered later, such as the handler
+                                of the library */
     start_end(true);
     exit(0);
 }
@@ -162,7 +162,7 @@ destroy_and_exit(size_t done, size_t total, void *user)
     exit(context ? 1 : 0);
 }
 
-/* The context ends only after its callback, and this callback calls exit(). So exit() must not wait
+/* Calls exit() in a callback. The context can end only after this callback, so exit() must not wait
  * for the end of the context. */
 static void
 exit_in_the_callback_that_ends(void)
@@ -179,8 +179,8 @@ exit_in_the_callback_that_ends(void)
         pause();
 }
 
-/* Leaks are not detected: the child of a fork exits with the memory of its parent's threads, which
- * is not a leak. */
+/* Leaks are not detected, because the child of a fork exits with the memory of its parent's
+ * threads. */
 const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
@@ -188,7 +188,8 @@ __asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* The threads that end a context belong to the parent, so the child does not wait for them. */
+/* Threads that end a context do not exist in the child of a fork, so the child must not wait for
+ * them. */
 static void
 child_exits_during_an_end(void)
 {
@@ -205,8 +206,8 @@ child_exits_during_an_end(void)
         ferryi_sleep_ns(100000);
 }
 
-/* A thread exits while its magazines hold blocks of a pool, once before and once after the pool is
- * destroyed. */
+/* A thread that exits while its magazines hold blocks of a pool. It exits once before and once
+ * after the pool is destroyed. */
 struct holder {
     ferry_pool *pool;
     atomic_int step; /* 1: the thread has blocks in its magazines; 2: the thread may end */
@@ -259,8 +260,8 @@ thread_ends_with_magazines(void)
     }
 }
 
-/* Checks calls after the driver's end. CUDA's driver ends in its own exit handlers. From then on
- * every call returns CUDA_ERROR_DEINITIALIZED, which is 4. */
+/* Checks calls that are made after the driver has ended. CUDA's driver ends in its exit handlers.
+ * After that, every call returns CUDA_ERROR_DEINITIALIZED, which is 4. */
 static void
 driver_is_gone(void)
 {
@@ -280,7 +281,7 @@ driver_is_gone(void)
     for (size_t i = 0; i < LENGTH(calls); i++) {
         ferry_buffer *buffer = start_work();
         WORKS(ferry_buffer_wait_idle(buffer, 1));
-        /* CUDA_ERROR_DEINITIALIZED is final, so the context stays lost. */
+        /* A context that gets CUDA_ERROR_DEINITIALIZED stays lost. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||

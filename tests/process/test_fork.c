@@ -10,15 +10,15 @@
 #include "tests/support/exchange.h"
 
 /*
- * Forks. Every call in the child on the parent's objects fails at once with a clear message. The
- * child may destroy these objects, and may create new contexts. The parent and its other threads
- * are not affected.
+ * Checks programs that fork. Every call in the child on the parent's objects must fail at once with
+ * a message. The child may destroy these objects, and may create new contexts. The parent and its
+ * other threads must not be affected.
  */
 
 #define COUNT         4096
 #define HANGS_AFTER_S 20
 
-/* By default the thread sanitizer does not allow a forked child to start threads. */
+/* Without this option the thread sanitizer ends a forked child that starts threads. */
 const char *__tsan_default_options(void);
 const char *
 __tsan_default_options(void)
@@ -28,8 +28,8 @@ __tsan_default_options(void)
 
 /* The thread sanitizer does not support threads that a forked child starts. */
 #define THREADS_ARE_WATCHED FERRYI_THREAD_SANITIZER
-/* In the child of a process whose other threads allocate during the fork, the address sanitizer's
- * allocator may be inconsistent. */
+/* The address sanitizer's allocator may hang in the child of a fork, if other threads of the parent
+ * allocated during the fork. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
 /* The objects that the parent has when it forks. */
@@ -41,7 +41,7 @@ struct things {
     ferry_pool *pool;
     ferry_block *block;
     ferry_scope scope; /* an open READ scope */
-    /* the first open on the host, the second open on the device, the third closed */
+    /* the first is open on the host, the second is open on the device, and the third is closed */
     ferry_lease *leases[3];
 };
 
@@ -231,7 +231,7 @@ let_go(ferry_context **context, struct things *t)
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
 }
 
-/* Creates contexts in the child: on the host, and on a device with threads. */
+/* Creates one context on the host and one context on a device with threads, in the child. */
 static void
 begin_anew(const char *devices)
 {
@@ -345,7 +345,8 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
 
 /* -- exchange ---------------------------------------------------------------------------------- */
 
-/* Leases on the host, on the device and for an update; an export of each kind; and an import. */
+/* The parent's leases and exports: leases on the host, on the device and for an update, an export
+ * of each kind, and an import. */
 struct exchanged {
     ferry_buffer *buffer, *imported;
     ferry_lease *leases[3];
@@ -426,8 +427,8 @@ ask_exchange(ferry_context *context, struct exchanged *e)
     REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
 }
 
-/* The child deletes exports before or after leases, buffers and the context, or exits without
- * deleting anything. */
+/* The child deletes exports before or after leases, buffers and the context, or deletes nothing
+ * before it exits. The parent must not be affected. */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {
@@ -468,7 +469,7 @@ test_exports_in_the_child(void **state)
         assert_true(WIFEXITED(ended));
         assert_int_equal(WEXITSTATUS(ended), 0);
     }
-    /* The parent's leases and exports must be unchanged. */
+    /* The child must not have changed the parent's leases and exports. */
     assert_int_equal(info_of(e.buffer).leases, 3);
     assert_int_equal(exchange_deleted(), 0);
     destroy_leases(&e);
@@ -584,8 +585,9 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     ferry_context_destroy(&shared);
 }
 
-/* Checks that retaining and destroying a context in a forked child changes nothing. The child may
- * release an owner any number of times, and the parent's number of owners stays the same. */
+/* Checks that retaining or destroying a context in a forked child has no effect on the parent. The
+ * child may destroy the context any number of times. The parent's number of owners stays the same.
+ */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {
@@ -643,8 +645,8 @@ fill_wait_and_look(int value, int ready, int go)
     ferry_context_destroy(&context);
 }
 
-/* Checks that memory of a checked run is private to its process. Two children that run at the same
- * time, and their parent, must each keep their own values. */
+/* Checks that memory of a checked run is private to its process. A parent and two children that run
+ * at the same time must each keep their own values. */
 static void
 test_checked_memory_is_not_shared_with_relatives(void **state)
 {

@@ -9,11 +9,12 @@
 #include "tests/support/copies.h"
 #include "tests/support/heap.h"
 
-/* Very large numbers of buffers, segments and contexts. FERRY_LONG=1 selects the full numbers.
- * Without it they are between a hundredth and a tenth of these. */
+/* Checks very large numbers of buffers, segments and contexts. FERRY_LONG=1 selects the full
+ * numbers. Without FERRY_LONG they are divided by 10 to 100. */
 
 #define IDLE_BYTES 256 /* maximum heap bytes of one idle buffer in a context with one device */
-#define COPY_BYTES 48  /* maximum additional heap bytes of such a buffer for each further device */
+/* maximum number of additional heap bytes of an idle buffer for each further device */
+#define COPY_BYTES 48
 
 static bool
 is_long(void)
@@ -22,7 +23,7 @@ is_long(void)
     return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Returns the sizes of the process's address space and of its resident memory in bytes. */
+/* Reads the sizes of the process's address space and of its resident memory, in bytes. */
 static void
 ask_system(size_t *out_addresses, size_t *out_resident)
 {
@@ -72,8 +73,8 @@ test_a_million_buffers(void **state)
         write_counting(f, buffers[i], i % 2 ? 1 : 0, 0, 64, (int)(i % 1000));
     for (size_t i = 0; i < count; i += 97)
         expect_counting(f, buffers[i], i % 2 ? 0 : 1, 0, 64, (int)(i % 1000));
-    /* Buffers are destroyed at both ends and in the middle of the list, because no order of
-     * destruction may be slow. */
+    /* Buffers are destroyed at both ends and in the middle of the list, because none of these
+     * orders may be slow. */
     for (size_t i = 0; i < count; i += 2)
         ferry_buffer_destroy(&buffers[i]);
     for (size_t i = count; i-- > 0;)
@@ -88,8 +89,8 @@ test_a_hundred_thousand_segments(void **state)
     size_t segments = is_long() ? 100000 : 10000, count = segments;
     ferry_buffer *buffer = make_counting(f, count, 0);
     touch(f, buffer, 1, FERRY_READ, 0, count);
-    /* Every other element is written on the host, so that only these elements are stale on the
-     * device. */
+    /* Writes every second element on the host, so that only these elements are stale on the device.
+     */
     uint64_t began = ferryi_now_ns();
     for (size_t i = 0; i < count; i += 2)
         write_counting(f, buffer, 0, i, 1, 1000000);
@@ -164,8 +165,8 @@ test_ten_thousand_contexts(void **state)
     print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n",
                   count - warm, grown, rose);
 #if !FERRYI_SANITIZED_MALLOC
-    /* The limit is 16 bytes for each context, so a context that leaks an allocation exceeds it. The
-     * order in which threads run changes the heap by a few thousand bytes. */
+    /* The limit is 16 bytes for each context, because every leaked allocation is larger. The 16384
+     * bytes are for the order of threads, which changes the heap by a few thousand bytes. */
     assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
     assert_true(rose <= (size_t)4 << 20);
 #endif
@@ -181,8 +182,8 @@ write_and_destroy(fixture *f, size_t count)
     }
 }
 
-/* Checks that a checked run keeps the addresses of a limited number of freed buffers, because the
- * address space is limited. */
+/* Checks that a checked run reserves the addresses of only a limited number of freed buffers.
+ * Otherwise the address space would run out. */
 static void
 test_addresses_of_the_gone_are_bounded(void **state)
 {

@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Threads that wait and copy are interrupted by many signals, whose handler does not restart system
- * calls. No call may fail, return early or hang. */
+/* Checks that many signals do not disturb threads that wait and copy. The signal handler does not
+ * restart system calls. No call may fail, return early or hang. */
 
 #define COUNT 300000
 
@@ -103,7 +103,7 @@ test_copies_in_a_storm(void **state)
     assert_true(atomic_load(&caught) > 0);
 }
 
-/* The scope stays open, so the wait must not return before its timeout. */
+/* A scope stays open during the wait, so the wait must not return before its timeout. */
 static void
 test_waits_last_in_a_storm(void **state)
 {
@@ -128,8 +128,8 @@ test_waits_last_in_a_storm(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Checks that the library's threads block signals, so that handlers run on the program's
- * threads. */
+/* Checks that the library's threads block signals, so that signal handlers run only on the
+ * program's threads. */
 static void
 test_handlers_run_on_the_programs_threads(void **state)
 {

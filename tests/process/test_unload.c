@@ -14,8 +14,8 @@
 #include <ferry/context.h>
 #include <ferry/pool.h>
 
-/* A program loads the library, uses it in a thread, and closes it while this thread is still
- * running. The thread must end without a fault. */
+/* Checks a program that loads the library, uses it in a thread, and closes it while the thread is
+ * running. The thread must then end without a fault. */
 
 static const char *library_name;
 

@@ -21,7 +21,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Goals that no prover proves in reasonable time, or not in every run. docs/reliability.md says what covers these goals.
+# Goals that no prover proves in every run in reasonable time. docs/reliability.md says which checks cover these goals.
 NOT_PROVED = {
     "ferryi_coherence_plan_loop_invariant_all_preserved",
     "ferryi_coherence_plan_loop_invariant_from_valid_preserved",
@@ -96,8 +96,8 @@ def unexpected_of(goals):
 def prove_all(folder, timeout):
     goals = prove(ROOT, folder, timeout)
     keep(folder, goals)
-    # The proofs may have failed because the machine was busy, so they are tried again with more time. Proved goals come
-    # from the cache, so only the others take time.
+    # A proof may fail because the machine is busy, so failed proofs are tried again with more time. Goals that are
+    # already proved come from the cache, so they take no time.
     for function in sorted({function_of(goal) for goal in unexpected_of(goals)} - {"lemmas"}):
         again = prove(ROOT, folder, 4 * timeout, function)
         goals.update({goal: proved or goals.get(goal, False) for goal, proved in again.items()})

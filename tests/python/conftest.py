@@ -20,7 +20,8 @@ def context(request):
     messages = []
     made = ferry.Context(request.param, log=lambda level, message: messages.append((level, message)))
     yield made
-    # pytest still holds a reference to the context here, so pytest_runtest_protocol() checks later that it has ended.
+    # pytest still has a reference to the context here. So pytest_runtest_protocol() checks later that the context has
+    # ended.
     request.node.stash[ENDING].append((weakref.ref(made), messages))
     del made
 
@@ -30,7 +31,8 @@ def pytest_runtest_protocol(item):
     item.stash[ENDING] = []
     yield
     gc.collect()
-    # The report of a failed test may hold references, so leaks are not checked after a failure.
+    # Leaks are checked only after tests that passed, because the report of a failed test may have references to
+    # contexts.
     for context, messages in [] if item.stash.get(FAILED, False) else item.stash[ENDING]:
         LEAKS.extend(f"{item.nodeid}: {problem}" for problem in [
             *(["the context has not ended"] if context() is not None else []),

@@ -9,7 +9,7 @@
 #define INDEX_STEP                 index_step
 #define KEEP_LOWEST(memory, value) (*(memory) = (value) < *(memory) ? (value) : *(memory))
 
-/* Index of the running thread of the grid, and the number of threads in the grid. */
+/* Index of the grid's thread that runs now, and the number of threads in the grid. */
 static _Thread_local size_t first_index, index_step;
 
 #include "src/convert/kernels.cu"

@@ -3,8 +3,8 @@
 #define CONVERT_KERNELS_H
 
 /*
- * The library's device kernels: their CUDA source compiled as C, which runs the blocks and threads
- * one after another. With these kernels, fakecuda can convert elements on the device.
+ * The library's device kernels. Their CUDA source is compiled as C, and runs the blocks and threads
+ * of a grid one after another. With these kernels, fakecuda converts elements "on the device".
  */
 
 #include "tests/support/fakecuda.h"
@@ -20,7 +20,7 @@ extern const size_t convert_kernel_count;
 /* Returns the kernel of that name, or NULL. */
 fakecuda_kernel *convert_kernel_find(const char *name);
 
-/* Registers all kernels with the fakecuda that FERRY_CUDA_LIBRARY names; does nothing if that
+/* Registers all kernels with the library that FERRY_CUDA_LIBRARY names. Does nothing if that
  * library is not fakecuda. */
 void convert_kernels_register(void);
 

@@ -47,8 +47,8 @@ next(uint64_t *state)
     return *state;
 }
 
-/* Returns bits near an edge of the floats or integers that are `bits` wide. Edges are limits,
- * halves, ties, subnormals, infinities and NaNs. */
+/* Returns bits of a value near an edge. The value is a float or an integer of `bits` bits. Edges
+ * are limits, halves, ties, subnormals, infinities and NaNs. */
 static uint64_t
 near_an_edge(uint64_t *state)
 {

@@ -2,7 +2,7 @@
 #ifndef CONVERT_VALUES_H
 #define CONVERT_VALUES_H
 
-/* Values to test conversions with, and the comparison of two results. */
+/* Values with which tests check conversions, and a function that compares two results. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,13 +16,14 @@ extern const struct convert_number {
 } convert_numbers[ferryi_number_count];
 
 /*
- * Fills memory for `capacity` elements, which must be at least 65536. Types of 8 and 16 bits get
- * all their values. Other types get bits near edges and random bits. A bool may contain any byte.
+ * Fills the memory with values for tests. `capacity` is the number of elements that fit, and must
+ * be at least 65536. Types of 8 and 16 bits get all their values. Other types get values near edges
+ * and random bits. A bool may contain any byte.
  * @return number of elements
  */
 size_t convert_values_fill(const ferry_element *element, void *memory, size_t capacity);
 
-/* Returns whether two elements have the same bits. NaNs of floats count as equal. */
+/* Returns whether two elements have the same bits. Any two NaNs of floats count as equal. */
 bool convert_values_same(const ferry_element *element, const unsigned char *a,
                          const unsigned char *b);
 

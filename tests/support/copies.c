@@ -112,8 +112,8 @@ convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t 
 /* -- lists -- */
 
 /*
- * Tests that inject allocation failures wrap malloc() and related functions. The lists use
- * reallocarray(), which is not wrapped, so only allocations in the library can fail.
+ * The lists use reallocarray(), which tests that inject allocation failures do not replace. So only
+ * allocations in the library can fail.
  */
 
 ferry_status

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Needed by builds that measure coverage, because a process that ends with _exit() or by a fatal
- * signal does not write its counts. Linked into every program that calls _exit().
+ * Writes coverage counts in processes that end with _exit() or by a fatal signal, which would not
+ * write them otherwise. Every program that calls _exit() is linked with this file.
  */
 #include <signal.h>
 #include <sys/syscall.h>
@@ -26,8 +26,8 @@ die(int signal_number)
     raise(signal_number);
 }
 
-/* Runs before main(). The library's signal handlers are therefore installed later, and they pass
- * signals on to this handler. */
+/* Runs before main(), so the library installs its signal handlers later. They pass signals on to
+ * the handler of this file. */
 static void __attribute__((constructor)) count_deaths(void)
 {
     signal(SIGSEGV, die);

@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_EXCHANGE_H
 #define FERRY_TEST_EXCHANGE_H
 
-/* Producers of DLPack tensors and Arrow arrays of ints on the host. Tests modify the structures
- * that they return. */
+/* Creates DLPack tensors and Arrow arrays of ints on the host. Tests modify the structures before
+ * they import them. */
 
 #include <ferry/exchange.h>
 
@@ -22,8 +22,9 @@ typedef struct exchange_tensor {
     void *user;
 } exchange_tensor;
 
-/* Returns a one-dimensional tensor of `count` ints on the CPU, or NULL if memory is short. Its
- * deleter increments the count of exchange_deleted(), calls `deleted` and frees the block. */
+/* Returns a one-dimensional tensor of `count` ints on the CPU, or NULL if memory is short. The
+ * tensor's deleter increments the result of exchange_deleted(), calls `deleted` and frees the
+ * block. */
 struct DLManagedTensorVersioned *exchange_versioned(void *memory, int64_t count);
 struct DLManagedTensor *exchange_legacy(void *memory, int64_t count);
 struct ArrowDeviceArray *exchange_arrow(void *memory, int64_t count);
@@ -32,9 +33,9 @@ extern const struct ArrowSchema exchange_int_schema;
 
 /* Returns the block that contains the tensor or array `inner`. */
 exchange_tensor *exchange_around(void *inner);
-/* Returns how often deleters have run, on any thread. */
+/* Returns how often deleters of all tensors have run, on any thread. */
 int exchange_deleted(void);
-/* Frees a block whose tensor was never passed to a consumer, without calling the deleter. */
+/* Frees the block of a tensor that was never passed to a consumer. Does not call the deleter. */
 void exchange_free(void *inner);
 
 #endif

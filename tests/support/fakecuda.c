@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: initialization, devices, contexts, and the controls for tests. */
+/* fakecuda: initialization, devices, contexts, and functions by which tests control the driver. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
-static fake_result gone; /* error of every call while the devices are lost; else 0 */
+static fake_result gone; /* error that every call returns while the devices are lost; 0: not lost */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
@@ -62,8 +62,8 @@ fake_host_function(bool runs)
     in_host_function = runs;
 }
 
-/* Returns an error if the process must not call the driver now: after exit(), in the child of a
- * fork, or in a host function. */
+/* Returns an error if the process must not call the driver at this moment. This is the case after
+ * exit(), in the child of a fork, and in a host function. */
 static fake_result
 check_process(void)
 {
@@ -181,13 +181,12 @@ set_attributes(const char *list)
     }
 }
 
-/* Deinitializes the driver, so that calls that run after exit() fail as they do with the real
- * driver. */
+/* Deinitializes the driver. As with the real driver, calls that run after exit() then fail. */
 static void
 end(void)
 {
-    /* In the child of a fork, a thread of the parent may have held the lock when the fork happened.
-     * The child has only one thread, so it need not take the lock. */
+    /* The child of a fork does not take the lock. It has only one thread, and a thread of the
+     * parent may have held the lock during the fork. */
     bool locks = fake.process == getpid();
     if (locks)
         pthread_mutex_lock(&fake_lock);
@@ -387,7 +386,7 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     fake_context *context = &fake.contexts[device];
     if (context->retained == 1)
         fake_wait_context(context);
-    /* Another thread may have retained the context during the wait. */
+    /* A second thread may have retained the context during the wait. */
     if (context->retained == 1)
         end_context(context);
     context->retained--;

@@ -58,58 +58,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of live objects. Destroying a context does not decrease them; only calls that free an
- * object do. */
+/* Numbers of live objects. Only calls that free an object decrease them. Destroying a context does
+ * not. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* Host function of a kernel. `parameters` has the addresses of copies of the arguments, made at the
- * time of the launch. The function can dereference device pointers. */
+/* Host function of a kernel. `parameters` contains the addresses of copies of the arguments, which
+ * are made by the launch. The function can dereference device pointers. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
-    /* Return the number of driver calls by all threads: in total, or of one entry point. */       \
+    /* Return how often all threads have called the driver: all entry points, or one. */           \
     X(uint64_t, fakecuda_calls, (void))                                                            \
     X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
     X(struct fakecuda_live, fakecuda_live, (void))                                                 \
-    /* Returns the number of asynchronous copies of unlocked (pageable) host memory. */            \
+    /* Returns the number of asynchronous copies of host memory that is not page-locked. */        \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
-    /* The nth call (1: the next) of an entry point does nothing and returns `code`, which may end \
-     * the context. */                                                                             \
+    /* Makes the nth call of an entry point from now on fail; the next call is number 1. The       \
+     * call does nothing and returns `code`. Some codes end the context. */                        \
     X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                           \
     X(void, fakecuda_fail_none, (void))                                                            \
-    /* Makes all devices lost: every call that needs a context does nothing and returns            \
-     * `code`, until fakecuda_fail_none(). */                                                      \
+    /* Makes all devices lost. Every call that needs a context then does nothing and returns       \
+     * `code`, until fakecuda_fail_none() is called. */                                            \
     X(void, fakecuda_lose, (int code))                                                             \
-    /* Return the calling thread's current context or NULL, and the depth of its stack. */         \
+    /* Return the current context of the calling thread or NULL, and the depth of its stack of     \
+     * contexts. */                                                                                \
     X(void *, fakecuda_current_context, (void))                                                    \
     X(int, fakecuda_context_depth, (void))                                                         \
-    /* Registers a host function. A launch without one returns CUDA_ERROR_NOT_SUPPORTED. */        \
+    /* Registers the host function of a kernel. A launch of a kernel without a host function       \
+     * returns CUDA_ERROR_NOT_SUPPORTED. */                                                        \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
-    /* Makes the driver accept cubins and fatbins. Each contains all registered kernels. */        \
+    /* Makes the driver accept cubins and fatbins. Each of them contains all registered            \
+     * kernels. */                                                                                 \
     X(void, fakecuda_take_binaries, (void))                                                        \
-    /* Called in a kernel. Returns the device's address of memory that is not an argument. */      \
+    /* Must be called in a host function. Returns the device's address of memory that is not an    \
+     * argument. */                                                                                \
     X(void *, fakecuda_reach, (const void *memory))                                                \
-    /* Called in a kernel. Ends the context as a device fault does. */                             \
+    /* Must be called in a host function. Ends the context, just as a fault on a device does. */   \
     X(void, fakecuda_fault, (int code))                                                            \
     /* Sets an attribute of all devices. */                                                        \
     X(void, fakecuda_set_attribute, (int attribute, int value))                                    \
-    /* Returns the location of the last prefetch or advice: a device, -1 for the host, -2 before   \
-     * the first. */                                                                               \
+    /* Returns the location of the last prefetch or advice: the number of a device, or -1 for      \
+     * the host. Returns -2 if there was none. */                                                  \
     X(int, fakecuda_last_location, (void))                                                         \
-    /* Sets FAKECUDA_MODE. Fails and returns false while a context exists. */                      \
+    /* Sets the mode as FAKECUDA_MODE does. Returns false, with no effect, while a context         \
+     * exists. */                                                                                  \
     X(bool, fakecuda_set_mode, (const char *mode))                                                 \
-    /* Sets FAKECUDA_STRICT. Works even when no device is open. */                                 \
+    /* Sets the rules as FAKECUDA_STRICT does. Works even if no device is open. */                 \
     X(void, fakecuda_set_strict, (const char *rules))                                              \
-    /* Like cuDevicePrimaryCtxReset_v2: a new context replaces the device's, with the same handle. \
-     */                                                                                            \
+    /* Resets a device like cuDevicePrimaryCtxReset_v2. A new context with the same handle         \
+     * replaces the context of the device. */                                                      \
     X(void, fakecuda_reset, (int device))                                                          \
-    /* Returns the enabled peers of a device: bit b is set if it can access device b. */           \
+    /* Returns the peers that a device can access, as a set of bits: bit b is device b. */         \
     X(unsigned, fakecuda_peers, (int device))                                                      \
-    /* Begin and end a graph capture, like the functions of the driver, and return codes of the    \
-     * driver. */                                                                                  \
+    /* Begin and end a graph capture like the driver's functions. Return the driver's status       \
+     * codes. */                                                                                   \
     X(int, fakecuda_begin_capture, (void *stream, int mode))                                       \
     X(int, fakecuda_end_capture, (void *stream, int *out_nodes))
 

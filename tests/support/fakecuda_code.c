@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: modules and launches. An image is either PTX text, or "FAKEPTX" and a NUL followed by
- * text. Its entry points are those declared in the text, and tests register their host functions. A
+/* fakecuda: modules and launches. An image is PTX text, or "FAKEPTX", a NUL and text. The text
+ * declares the entry points of the image. Tests register the host functions of entry points. A
  * cubin or fatbin is refused unless a test has called fakecuda_take_binaries(). */
 #include "tests/support/fakecuda_internal.h"
 
@@ -86,10 +86,10 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
         snprintf(buffer, bytes, "%s", message);
 }
 
-/* The newest PTX that a driver of this generation translates, as 10 * major + minor. */
+/* The newest PTX version that a driver of this generation accepts, as 10 * major + minor. */
 #define PTX_NEWEST (FAKECUDA_GENERATION == 13 ? 90 : FAKECUDA_GENERATION == 12 ? 87 : 60)
 
-/* Checks that the text's PTX version is not newer than the driver's, and that the text names an
+/* Checks that the PTX version of the text is not newer than the driver, and that the text names an
  * architecture. A text that states neither is accepted. */
 static fake_result
 check_ptx(const char *text)
@@ -217,7 +217,7 @@ find_entry(const char *text, const char *name)
     return NULL;
 }
 
-/* Returns whether the name occurs in the text before `end`. */
+/* Returns whether the name occurs in the text before the position `end`. */
 static bool
 is_used(const char *text, const char *end, const char *name, size_t length)
 {
@@ -228,8 +228,8 @@ is_used(const char *text, const char *end, const char *name, size_t length)
     return false;
 }
 
-/* Returns the number of bytes of one declaration such as ".shared .align 4 .b32 name[100];".
- * Returns 0 if the kernel's text does not use the variable. */
+/* Returns the size in bytes of one declaration such as ".shared .align 4 .b32 name[100];". Returns
+ * 0 if the kernel's text does not use the declared variable. */
 static int
 bytes_of_shared(const char *declaration, const char *begin, const char *end)
 {
@@ -242,8 +242,8 @@ bytes_of_shared(const char *declaration, const char *begin, const char *end)
                : 0;
 }
 
-/* Returns the number of bytes of static shared memory that a kernel uses. The kernel's text begins
- * after its name. A variable of the module counts for each kernel that uses it. */
+/* Returns how many bytes of static shared memory a kernel uses. `text` is the kernel's text after
+ * its name. A variable of the module counts for each kernel that uses the variable. */
 static int
 static_shared(const char *text, const char *kernel)
 {
@@ -257,8 +257,8 @@ static_shared(const char *text, const char *kernel)
     return bytes;
 }
 
-/* Reads the kernel's list of parameters, such as "(.param .u64 a, .param .align 4 .b8 b[12])", from
- * the text after its name. */
+/* Parses the kernel's list of parameters, such as "(.param .u64 a, .param .align 4 .b8 b[12])". The
+ * list follows the kernel's name in the text. */
 static void
 read_parameters(struct CUfunc_st *function, const char *text)
 {
@@ -339,8 +339,8 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* Loads the kernel. Drivers without lazy loading load it with its module, so this does nothing
- * there. */
+/* Loads the kernel. Does nothing in a driver without lazy loading, because that driver loads
+ * kernels with their modules. */
 static fake_result
 load(struct CUfunc_st *function, fake_context *context)
 {
@@ -364,8 +364,8 @@ cuFuncLoad(ferryi_cu_function function)
     return fake_end(load(function, context));
 }
 
-/* If the kernel's text has no parameter list, the parameters are those that were registered with
- * its host function. */
+/* If the kernel's text has no parameter list, the driver uses the list that was registered with the
+ * host function. */
 ferryi_cu_result
 cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes)
 {
@@ -416,8 +416,8 @@ padded(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
-/* If a parameter is the address of managed memory, replaces it by the address at which the device
- * reaches that memory. */
+/* Translates a parameter that is an address of managed memory. The new value is the address at
+ * which the device reaches that memory. */
 static void
 use_view(void *parameter)
 {
@@ -434,7 +434,7 @@ drop_launch(void *payload)
     fake_kernel_ends();
 }
 
-/* Creates a launch that contains copies of the arguments' present values. */
+/* Creates a launch with copies of the current values of its arguments. */
 static struct launch *
 prepare(const struct kernel *kernel, void **arguments)
 {
@@ -486,8 +486,8 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    if (queue->capture) /* the capture only records the launch, and the graph may run it many times
-                         */
+    if (queue->capture) /* the capture only records the launch, and the graph may run the launch
+                           many times */
         return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
     fake_kernel_begins();
     return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));

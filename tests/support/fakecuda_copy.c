@@ -11,10 +11,11 @@ struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* copy of the source's bytes at the time of the call; freed with the work */
+    char *staged; /* copy of the source's bytes, made during the call; freed with the work */
     bool wait;    /* whether the call returns only after the bytes have arrived */
-    bool fault; /* whether a pointer is unknown, so that the device faults when it runs the copy */
-    bool peers; /* may access memory of peer contexts */
+    bool fault;   /* whether the driver does not know a pointer, so that the device faults when it
+                     runs the copy */
+    bool peers;   /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -41,8 +42,8 @@ extent(size_t pitch, size_t row_bytes, size_t rows)
     return (rows - 1) * pitch + row_bytes;
 }
 
-/* Replaces `memory` in the copy by the address at which the device reaches it, so that the copy
- * does not use the host's mapping. */
+/* Replaces `memory` in the copy by the address at which the device reaches that memory. Otherwise
+ * the copy would use the host's mapping. */
 static void
 use_view(struct copy *copy, const void *memory)
 {
@@ -52,8 +53,8 @@ use_view(struct copy *copy, const void *memory)
         copy->source = fake_view(memory);
 }
 
-/* Checks the pointer on the device side of a copy. Memory of this context is valid, and managed or
- * page-locked memory of any context. */
+/* Checks the pointer to device memory in a copy. Memory of this context is valid, and so is managed
+ * or page-locked memory of any context. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -68,7 +69,7 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* Checks the pointer on the host side of a copy. If its memory is not page-locked, the call stages
+/* Checks the pointer to host memory in a copy. If the memory is not page-locked, the call stages
  * the source or waits for the copy. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
@@ -80,7 +81,7 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A device that uses the host's page tables accesses the memory directly when it runs the copy.
+    /* A device that uses the host's page tables reads or writes the memory when it runs the copy.
      */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
@@ -182,7 +183,7 @@ check_contexts(const fake_context *target, const fake_context *source)
 {
     if (!target || !source || !target->retained || !source->retained)
         return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
-    return source->error; /* the source's context has faulted; the current context stays valid */
+    return source->error; /* a fault ended the source's context; the current context stays valid */
 }
 
 ferryi_cu_result
@@ -278,8 +279,8 @@ struct batch {
     struct copy copies[];
 };
 
-/* Runs the copies of a batch from the last to the first, because callers must not rely on an order.
- */
+/* Runs the copies of a batch from the last to the first, because the library must not rely on their
+ * order. */
 static fake_result
 run_batch(void *payload)
 {
@@ -298,8 +299,8 @@ drop_batch(void *payload)
         drop_copy(&batch->copies[i]);
 }
 
-/* Returns whether the driver treats the address as host memory: pinned and registered memory, and
- * every address that the driver has not allocated. */
+/* Returns whether the driver treats the address as host memory. This includes pinned memory,
+ * registered memory, and every address that the driver has not allocated. */
 static bool
 is_host(const void *memory, size_t bytes)
 {
@@ -307,7 +308,8 @@ is_host(const void *memory, size_t bytes)
     return !block || block->kind == FAKE_PINNED || block->kind == FAKE_REGISTERED;
 }
 
-/* Returns the error of a batch that FAKECUDA_STRICT refuses, or FERRYI_CUDA_SUCCESS. */
+/* Returns the error of a batch if a rule of FAKECUDA_STRICT refuses the batch. Returns
+ * FERRYI_CUDA_SUCCESS otherwise. */
 static fake_result
 refusal(void)
 {
@@ -317,7 +319,7 @@ refusal(void)
                                  : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Returns whether the memory is registered and has a different address on the device. A batch does
+/* Returns whether the memory is registered and has a different address on the device. Batches do
  * not translate such addresses. */
 static bool
 is_untranslated(const void *memory, size_t bytes)

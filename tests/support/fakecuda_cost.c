@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: makes driver calls take as long as the table in the file FAKECUDA_COST says. replay.py
- * writes that table from a recorder's log. */
+/* fakecuda: makes each driver call take the time that the file FAKECUDA_COST states. replay.py
+ * writes this file from the log of a recorder. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static const char *const names[] = {
 };
 static unsigned long cost_ns[FAKE_ENTRY_COUNT];
 
-/* Sets the cost of one entry point. Ignores a name that this driver does not have. */
+/* Sets the cost of one entry point. Ignores names of entry points that this driver does not have.
+ */
 static void
 set_cost(const char *name, unsigned long ns)
 {
@@ -47,7 +48,7 @@ now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Keeps the calling thread busy, as a driver call does, without holding a lock. */
+/* Keeps the calling thread busy for the cost of a driver call. Holds no lock. */
 void
 fake_cost_spin(enum fake_entry entry)
 {

@@ -3,8 +3,8 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * Declarations shared by the files of fakecuda. One lock protects everything; it is released only
- * while a piece of work runs and while a thread waits. Every change wakes all waiters.
+ * Declarations that the files of fakecuda share. One lock protects all state. It is released only
+ * while a piece of work runs and while a thread waits. Every change of the state wakes all waiters.
  *
  * A queue holds the work of a stream. The queue outlives the stream's handle, whose slot is reused
  * at once. A piece of work waits for points, which are positions in queues.
@@ -19,8 +19,9 @@
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
 
-/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 (12.8: a different
- * signature for batches) or 9 (no optional group except the old prefetch and advice). */
+/* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 or 9. The value 12 means
+ * CUDA 12.8, where batches have a different signature. A driver of generation 9 has no optional
+ * group except the old prefetch and advice. */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
@@ -29,7 +30,7 @@
 typedef ferryi_cu_result fake_result;
 typedef struct CUctx_st fake_context;
 
-/* Declares every entry point of the interface with the types that the library under test uses. */
+/* Declares every entry point with the types of the library's interface to the driver. */
 #define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
@@ -45,7 +46,7 @@ struct fake_capture {
     uint64_t thread;
     struct fake_queue *origin; /* only compared, never dereferenced */
     int nodes;
-    struct fake_work *first, *last; /* the work of the graph, in the order of the calls */
+    struct fake_work *first, *last; /* list of the graph's work, in the order of the calls */
 };
 
 struct fake_point {
@@ -69,8 +70,8 @@ struct fake_queue {
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode, the number of the last work that was requested */
-    uint64_t thread;              /* the thread of a per-thread queue; else 0 */
+    uint64_t wanted; /* in lazy mode, the number of the latest work that a call has requested */
+    uint64_t thread; /* the thread of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
     pthread_cond_t changed; /* work was added or done, or `quit` was set */
@@ -82,8 +83,8 @@ struct CUstream_st {
     struct CUstream_st *next_free;
 };
 
-/* The time at which a queue reached a record. Owned by the event and by the work that writes the
- * time, so the last of them frees it. */
+/* The time at which a queue reached the record of an event. The event and the work that writes the
+ * time share ownership, and the last of them frees it. */
 struct fake_reached {
     int holders;
     uint64_t ns;
@@ -92,7 +93,8 @@ struct fake_reached {
 struct CUevent_st {
     struct CUevent_st *next_free;
     bool live, timed;
-    struct fake_reached *reached; /* time of a timed event's last record; else NULL */
+    /* time of the last record if the event is timed; otherwise NULL */
+    struct fake_reached *reached;
     fake_context *context;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;
@@ -109,8 +111,8 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes, shared_bytes; /* bytes of static shared memory of a block, and the maximum of
-                                       dynamic bytes that a launch may request */
+    int static_bytes, shared_bytes; /* bytes of a block's static shared memory, and the maximum
+                                       number of dynamic bytes of a launch */
     bool loaded;                    /* used only under FAKE_STRICT_LOAD */
     int parameter_count;            /* -1: the text has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
@@ -120,7 +122,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending;       /* whether the last release is running and has released the lock */
+    bool ending; /* whether the last release of the context is running and has unlocked the lock */
     fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -155,16 +157,17 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view;  /* the device's mapping of memory that the host cannot always access; else NULL */
-    void *whole; /* the whole allocation if `memory` is not its start; else NULL */
+    char *view; /* the device's mapping of memory that the host cannot always access; otherwise NULL
+                 */
+    void *whole; /* start of the allocation if `memory` is not its start; otherwise NULL */
 };
 
 extern pthread_mutex_t fake_lock;
 
-/* State of the driver. Read and written under the lock. */
+/* State of the driver. The lock protects it. */
 extern struct fake_state {
     bool started, lazy;
-    bool ended;    /* whether exit() was called, so that the driver is deinitialized */
+    bool ended;    /* whether exit() was called, which deinitializes the driver */
     pid_t process; /* the process that called cuInit() first */
     int devices;
     size_t memory_bytes;
@@ -173,17 +176,17 @@ extern struct fake_state {
     uint64_t pageable_copies;
     int last_location;
     unsigned strict;  /* bits of enum fake_rule */
-    unsigned kernels; /* number of kernels of all contexts that are queued and not done */
+    unsigned kernels; /* number of kernels of all contexts that are queued and not finished */
     unsigned batches; /* batches submitted under FAKE_STRICT_BATCH */
 } fake;
 
 enum {
     FAKE_NEEDS_CONTEXT = 1, /* a current context that has not ended */
-    FAKE_UNSAFE = 2,        /* forbidden during a capture that is not relaxed */
+    FAKE_UNSAFE = 2,        /* the call is forbidden during a capture that is not relaxed */
 };
 
-/* Counts the call, fails it if a test requested that, and takes the lock. On failure the lock is
- * not held. */
+/* Counts the call, returns a failure if a test requested one, and takes the lock. If it fails, the
+ * lock is not held. */
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
 
@@ -197,7 +200,8 @@ fake_result fake_end(fake_result result);
 uint64_t fake_thread(void);
 /* Records whether the calling thread is running a host function. */
 void fake_host_function(bool runs);
-/* Returns an attribute, which is the same for all devices. Called under the lock. */
+/* Returns the value of an attribute. All devices have the same values. The caller must hold the
+ * lock. */
 int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
 
@@ -205,10 +209,12 @@ bool fake_is_fatal(fake_result code);
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
-/* Like fake_queue_of(), used by queries: also accepts streams of other contexts. */
+/* Returns the queue of a stream for a query. In contrast to fake_queue_of(), accepts streams of
+ * other contexts. */
 fake_result fake_any_queue_of(fake_context *context, ferryi_cu_stream stream,
                               struct fake_queue **out);
-/* Queues work. Takes ownership of `payload`, which must be from malloc or NULL, even on failure. */
+/* Queues work and takes ownership of `payload`, even on failure. `payload` must be NULL or
+ * allocated by malloc(). */
 fake_result fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(void *),
                          void *payload, const struct fake_point *after);
 void fake_hold(struct fake_point *point, struct fake_queue *queue, uint64_t number);
@@ -219,27 +225,29 @@ void fake_context_start(fake_context *context);
 void fake_context_end(fake_context *context);
 void fake_reap(fake_context *context);
 
-/* fakecuda_capture.c: all these functions are called under the lock */
+/* Functions of fakecuda_capture.c. The caller of each function must hold the lock. */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
-/* Adds work that was queued on a captured stream to the graph. */
+/* Adds the work to the graph of the capture. The work was queued on a stream that is being
+ * captured. */
 void fake_capture_keep(struct fake_capture *capture, struct fake_work *work);
 bool fake_capture_of_context(fake_context *context, bool invalidate);
 
-/* fakecuda_stream.c, fakecuda_memory.c, fakecuda_code.c: destroy the handles that end with a
- * context */
+/* Functions of fakecuda_stream.c, fakecuda_memory.c and fakecuda_code.c that destroy the handles of
+ * a context that ends. */
 void fake_handles_end(fake_context *context);
 bool fake_stream_is_live(ferryi_cu_stream stream);
 void fake_blocks_end(fake_context *context);
 void fake_modules_end(fake_context *context);
 
-/* fakecuda_memory.c: returns the block that holds the range, or NULL */
+/* Returns the block that contains the range, or NULL. Defined in fakecuda_memory.c. */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
-/* Returns whether a part of the range, but not the whole range, is registered. */
+/* Returns whether only a part of the range is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
 /* Returns the address at which the device reaches `memory`. */
 void *fake_view(const void *memory);
-/* fake_kernel_begins() is called when a kernel was queued, fake_kernel_ends() when it is done. */
+/* fake_kernel_begins() must be called after a kernel was queued, and fake_kernel_ends() after the
+ * kernel has finished. */
 void fake_kernel_begins(void);
 void fake_kernel_ends(void);
 static inline bool
@@ -248,8 +256,8 @@ fake_is_of_device(const struct fake_block *block)
     return block->kind == FAKE_DEVICE;
 }
 
-/* fakecuda_cost.c: spins for the time that FAKECUDA_COST sets for the entry point. Called without
- * the lock. */
+/* Spins for the time that FAKECUDA_COST sets for the entry point. The caller must not hold the
+ * lock. Defined in fakecuda_cost.c. */
 void fake_cost_spin(enum fake_entry entry);
 
 #endif

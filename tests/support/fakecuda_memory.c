@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: memory of every kind, and advice about it. */
+/* fakecuda: all kinds of memory, and advice about memory. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -94,8 +94,8 @@ fakecuda_reach(const void *memory)
     return view;
 }
 
-/* Maps the same pages twice: once for the host, without access if `closed` is true, and once for
- * the device. */
+/* Maps the same pages at two addresses, one for the host and one for the device. If `closed` is
+ * true, the host has no access through its address. */
 static bool
 map_twice(size_t bytes, bool closed, void **out_memory, char **out_view)
 {
@@ -200,7 +200,7 @@ remove_block(struct fake_block *block)
     free(block);
 }
 
-/* Frees an allocation that begins at `memory`. This call waits for the device, as the driver's
+/* Frees an allocation that begins at `memory`. Waits for the device first, just as the real driver
  * does. */
 static fake_result
 give_back(fake_context *context, const void *memory, unsigned kinds)
@@ -327,8 +327,8 @@ overlaps(const char *memory, size_t bytes)
     return false;
 }
 
-/* Returns whether the process cannot write the memory. The test is a system call that writes the
- * present value of the first byte back, so the byte does not change. */
+/* Returns whether the process cannot write the memory. A system call writes the present value of
+ * the first byte back to it, so the byte does not change. */
 static bool
 is_constant(void *memory)
 {

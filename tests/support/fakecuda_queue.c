@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: queues of work. The work of a queue is done by its thread or, in lazy mode, by the call
- * that waits for it. */
+/* fakecuda: queues of work. A thread of the queue runs the work. In lazy mode, the call that waits
+ * for the work runs it. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -93,8 +93,8 @@ add_point(struct fake_work *work, struct fake_queue *queue, uint64_t number)
     fake_hold(&work->points[work->point_count++], queue, number);
 }
 
-/* Makes work of the legacy stream wait for all blocking streams, and makes work of a blocking
- * stream wait for the legacy stream. */
+/* Orders the legacy stream with blocking streams. Work of the legacy stream waits for all blocking
+ * streams, and work of a blocking stream waits for the legacy stream. */
 static void
 add_legacy_points(struct fake_work *work, struct fake_queue *queue)
 {
@@ -129,8 +129,8 @@ unreached(const struct fake_work *work)
     return NULL;
 }
 
-/* Runs the first piece of work, which must not be waiting for other work. The lock is released
- * while it runs. */
+/* Runs the first piece of work of a queue, which must not be waiting for other work. The lock is
+ * released while the work runs. */
 static void
 run_first(struct fake_queue *queue)
 {
@@ -167,9 +167,9 @@ start_worker(struct fake_queue *queue)
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Runs all work that can run now; in lazy mode, only up to the last work that was requested.
- * Returns the queue that must progress before more work can run, or NULL if more work may be ready.
- */
+/* Runs all work of the queue that can run now. In lazy mode, stops after the last work that was
+ * requested. Returns the queue that must progress before more work can run. Returns NULL if more
+ * work may be ready. */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -234,8 +234,8 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
 
 /* -- waiting -- */
 
-/* Waits for work of the queue. In lazy mode the calling thread runs the work that it waits for, and
- * no other work. */
+/* Waits for work of a queue. In lazy mode, the calling thread runs only the work that it waits for.
+ */
 void
 fake_wait(struct fake_queue *queue, uint64_t number)
 {
@@ -253,8 +253,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* In lazy mode, requests the work that a query asks about. A thread then runs that work. So the
- * query does not block, and a loop of queries ends. */
+/* Requests the work that a query asks about, in lazy mode. A thread then runs this work, so the
+ * query need not block, and a loop of queries ends. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {
@@ -286,7 +286,7 @@ fake_context_start(fake_context *context)
     context->legacy = fake_queue_new(context, true);
 }
 
-/* Removes the queues whose stream is destroyed and whose work is done. */
+/* Frees queues whose stream is destroyed and whose work has finished. */
 void
 fake_reap(fake_context *context)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: streams and events. A freed slot is reused at once; the slot that was freed last is
- * reused first. */
+/* fakecuda: streams and events. A slot that was freed is reused at once. The slot that was freed
+ * last is reused first. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ cuStreamSynchronize(ferryi_cu_stream stream)
     result = fake_capture_check(queue);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
-    /* A wait for the legacy stream also waits for all blocking streams. */
+    /* A wait for the legacy stream includes a wait for all blocking streams. */
     if (queue == context->legacy)
         result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
     if (result == FERRYI_CUDA_SUCCESS)
@@ -117,7 +117,7 @@ cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int f
     if (event->capture && queue == context->legacy && (fake.strict & FAKE_STRICT_CAPTURE))
         return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (event->capture && !queue->capture) {
-        /* A stream that waits for an event of a capture joins the capture. */
+        /* A stream that waits for an event recorded in a capture joins that capture. */
         queue->capture = event->capture;
         return fake_end(FERRYI_CUDA_SUCCESS);
     }
@@ -250,8 +250,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* Checks that the event can be waited for or queried. An event that was recorded inside a capture
- * happens only when the graph runs. Waiting for such an event therefore invalidates the capture. */
+/* Checks that a call may wait for the event or query it. An event that was recorded in a capture
+ * occurs only when the graph runs. A wait for such an event therefore invalidates the capture. */
 static fake_result
 check_event(ferryi_cu_event event)
 {

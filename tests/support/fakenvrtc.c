@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakenvrtc: a shared library with NVRTC's entry points. A program loads it if FERRY_NVRTC_LIBRARY
- * names it. The code that it produces is a line with the options, an entry point that fakecuda
- * finds, and the text of the source. A source with "#error" does not compile. A source with
- * "#warning" produces a log. FAKENVRTC_VERSION sets the version that it reports, such as 130.
+ * fakenvrtc: a shared library with the entry points of NVRTC. A program loads it if
+ * FERRY_NVRTC_LIBRARY names it. Its code consists of a line with the options, an entry point that
+ * fakecuda finds, and the source text. A source that contains "#error" does not compile. A source
+ * that contains "#warning" produces a log. FAKENVRTC_VERSION sets the reported version, such as
+ * 130.
  *
- * Built with -DFAKENVRTC_MAJOR=12 it imitates NVRTC 12.8: it accepts the architectures of that
- * release, and its code declares PTX version 8.7, or the version in FAKENVRTC_PTX_12. The values 13
- * and 11 imitate releases 13 and 11.2.
+ * A build with -DFAKENVRTC_MAJOR=12 imitates NVRTC 12.8. It accepts the architectures of that
+ * release. Its code declares PTX version 8.7, or the version in FAKENVRTC_PTX_12. The values 13 and
+ * 11 imitate releases 13 and 11.2.
  *
- * Tests look up fakenvrtc_compilations() with dlsym. It returns the number of compilations.
+ * Tests look up fakenvrtc_compilations() with dlsym(). It returns the number of compilations.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -132,7 +133,7 @@ nvrtcDestroyProgram(struct program **program)
     return SUCCESS;
 }
 
-/* Writes the lines that state the PTX version and the architecture. */
+/* Writes the lines of the code that state the PTX version and the architecture. */
 static int
 write_target(char *end, int option_count, const char *const *options)
 {
@@ -146,8 +147,8 @@ write_target(char *end, int option_count, const char *const *options)
     return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
 }
 
-/* Compiles a program. The code of "scale.cu" has the entry point "scale" and those that a
- * conversion has, such as "scale_nearest". */
+/* Compiles a program. The code of "scale.cu" contains the entry point "scale" and the entry points
+ * of a conversion, such as "scale_nearest". */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

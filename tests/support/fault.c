@@ -25,7 +25,7 @@ inner(ferryi_device *device)
     return ((struct fault_device *)device)->inner;
 }
 
-/* Counts a call. Returns the injected failure, or FERRY_OK to let the call through. */
+/* Counts a call. Returns the failure to inject, or FERRY_OK if the call must not fail. */
 static ferry_status
 count_call(const char *slot)
 {
@@ -49,8 +49,8 @@ count_release(const char *slot)
     return atomic_load(&fault.releases) ? count_call(slot) : FERRY_OK;
 }
 
-/* After a successful call, adds `change` to the number of live objects: 1 if the call creates an
- * object, -1 if it releases one. */
+/* Adds `change` to the number of live objects if the call succeeded. `change` is 1 if the call
+ * creates an object, and -1 if the call releases one. */
 static ferry_status
 count_live(ferry_status status, int change)
 {
@@ -59,7 +59,8 @@ count_live(ferry_status status, int change)
     return status;
 }
 
-/* Defines a slot that counts its calls and passes them on. */
+/* Defines a slot of the fault device that counts its calls and passes them to the wrapped device.
+ */
 #define PASS(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -67,7 +68,7 @@ count_live(ferry_status status, int change)
         return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status; \
     }
 
-/* Defines a slot that creates an object, which is counted as live. */
+/* Defines a slot that creates an object, and counts the object as live. */
 #define GIVE(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -77,7 +78,7 @@ count_live(ferry_status status, int change)
                    : status;                                                                       \
     }
 
-/* Defines a slot that releases an object that was counted as live. */
+/* Defines a slot that releases an object, which is then not counted as live any more. */
 #define TAKE(slot, parameters, thing, ...)                                                         \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -130,8 +131,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* Returns the wrapped device of a fault device. Returns NULL, which is the host, and devices of
- * other kinds unchanged; the called device then refuses a device of a different kind. */
+/* Returns the device that a fault device wraps. Returns NULL (the host) and devices of other kinds
+ * unchanged. The wrapped device then refuses a device of a different kind. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {

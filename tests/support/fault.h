@@ -29,19 +29,20 @@ extern const ferryi_device_kind fault_kind;
  * may be called repeatedly. */
 void fault_register(void);
 
-/* Makes devices that are opened from now on wrap devices of this kind. The default is the emulated
- * kind. */
+/* Selects the kind of device that fault devices wrap when they are opened later. The default is the
+ * emulated kind. */
 void fault_wrap(const ferryi_device_kind *kind);
-/* Sets the status with which injected failures return; the default is FERRY_ERROR_DEVICE. After
+/* Sets the status that injected failures return. The default is FERRY_ERROR_DEVICE. After
  * FERRY_ERROR_DEVICE_LOST all later calls fail too. */
 void fault_status(ferry_status status);
 void fault_include_releases(bool include);
 
-/* Resets the count and makes the `nth` call from now on fail. The next call is number 1. */
+/* Resets the count and makes the `nth` call after this one fail. The next call is number 1. */
 void fault_arm(uint64_t nth);
-/* Makes no further call fail. The count and fault_tripped() keep their values. */
+/* Stops the injection of failures. The count and the result of fault_tripped() do not change. */
 void fault_disarm(void);
-/* Returns the number of calls counted since fault_arm(), or since the program began. */
+/* Returns the number of calls since fault_arm(), or since the program began if fault_arm() was not
+ * called. */
 uint64_t fault_calls(void);
 /* Whether a call has failed since fault_arm(). */
 bool fault_tripped(void);
@@ -50,9 +51,9 @@ bool fault_tripped(void);
 const char *fault_tripped_slot(void);
 
 /*
- * Sets a hook that is called before each counted call, on the thread of the call, with the name of
- * the slot. If the hook returns a status other than FERRY_OK, the call returns that status. The
- * hook may call the library, as if a different thread interfered in the middle of the call. NULL
+ * Sets a hook, which is called before each counted call with the name of the slot. It runs on the
+ * thread of the call. If the hook returns a status other than FERRY_OK, the call returns that
+ * status. The hook may call the library, and so acts as a second thread that interferes. NULL
  * removes the hook.
  */
 void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);

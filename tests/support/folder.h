@@ -2,14 +2,14 @@
 #ifndef FERRY_TEST_FOLDER_H
 #define FERRY_TEST_FOLDER_H
 
-/* A temporary folder for a test, and functions that read and write whole files. Each function ends
- * the program if it fails. */
+/* A temporary folder for tests, and functions that read and write whole files. A function that
+ * fails ends the program. */
 
 #include <stddef.h>
 
 enum { FOLDER_PATH_BYTES = 256 };
 
-/* Creates a folder below TMPDIR or /tmp that other users can enter. */
+/* Creates a folder that other users can enter, in TMPDIR or in /tmp. */
 void folder_make(char path[FOLDER_PATH_BYTES]);
 /* Removes the folder with everything in it. */
 void folder_remove(const char *path);
@@ -21,7 +21,7 @@ int folder_count(const char *path);
 void folder_only_file(const char *path, char name[FOLDER_PATH_BYTES]);
 
 void folder_write_file(const char *path, const void *bytes, size_t count);
-/* Returns the contents of the file, which the caller frees. */
+/* Returns the contents of the file. The caller must free them. */
 void *folder_read_file(const char *path, size_t *out_count);
 
 #endif

@@ -2,15 +2,15 @@
 #ifndef FERRY_TESTS_HEAP_H
 #define FERRY_TESTS_HEAP_H
 
-/* Size of the heap if the C library reports it. glibc does, musl does not. */
+/* Number of bytes on the heap, if the C library reports it. glibc does and musl does not. */
 
 #include <malloc.h>
 #include <stddef.h>
 
 #include "src/base/sanitizer.h"
 
-/* Sanitizers replace malloc(), so the C library does not count the memory. mallinfo2() exists since
- * glibc 2.33. */
+/* The C library does not count memory under a sanitizer, which replaces malloc(). mallinfo2()
+ * exists in glibc 2.33 and newer. */
 #define HEAP_IS_COUNTED 0
 #if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
 #if __GLIBC_PREREQ(2, 33)
@@ -40,7 +40,7 @@ heap_trim(void)
 #endif
 }
 
-/* Stops malloc() from filling new memory, even if MALLOC_PERTURB_ requests it. */
+/* Stops malloc() from filling new memory, even if MALLOC_PERTURB_ requests that. */
 static inline void
 heap_leave_unfilled(void)
 {

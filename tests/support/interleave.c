@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The program's side of the interleaver. It finds the preloaded library and connects the
- * interleaving points inside Ferry to it. */
+/* The part of the interleaver that is linked into programs. It finds the preloaded library and
+ * connects the interleaving points of Ferry to that library. */
 #include "tests/support/interleave.h"
 
 #include <dlfcn.h>
@@ -14,8 +14,8 @@
 
 typedef void start_function(uint64_t seed, const void *base);
 
-/* Sites are identified by their distance from this function, because the program is loaded at a
- * different address in each run. */
+/* A site is identified by its distance from this function, because the address of the program
+ * differs between runs. */
 #define FERRY_TEST_CODE ((const void *)(uintptr_t)&interleave)
 
 static start_function *
@@ -49,8 +49,8 @@ interleave(uint64_t seed)
     return true;
 }
 
-/* Returns whether the library can be preloaded. It cannot if a sanitizer replaces the mutexes or if
- * valgrind replaces the loader. */
+/* Returns whether the library can be preloaded. Preloading fails if a sanitizer replaces the
+ * mutexes or valgrind replaces the loader. */
 static bool
 may_preload(void)
 {

@@ -12,8 +12,8 @@ lazy_begin(ferryi_emulated_queue *queue)
     return FERRY_OK;
 }
 
-/* Performs the queue's commands up to number `number` and no later ones. If a command waits for a
- * different queue, the device calls this function for that queue. */
+/* Performs the commands of the queue up to `number`, and no later ones. If a command waits for a
+ * different queue, the device calls this function for that queue first. */
 static void
 lazy_wait(ferryi_emulated_queue *queue, uint64_t number)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The preloaded library of the interleaver; see interleave.h. */
+/* The library of the interleaver that is preloaded. interleave.h describes it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,12 +15,12 @@ void interleave_point(const void *site);
 
 /* -- the choice -------------------------------------------------------------------------------- */
 
-/* How one seed delays threads. Longer sleeps are less frequent. */
+/* Settings by which a seed delays threads. Longer sleeps are less frequent. */
 struct manner {
-    /* one in (this number + 1) points is delayed; a power of two minus one */
+    /* N - 1 if one of N points yields or sleeps, where N is a power of two */
     uint64_t yields, sleeps;
     uint32_t longest_ns;
-    uint32_t hot; /* one in (this number + 1) sites is hot; a power of two minus one */
+    uint32_t hot; /* N - 1 if one of N sites is hot, where N is a power of two */
 };
 
 static const struct manner manners[] = {
@@ -51,9 +51,8 @@ pause_for(uint64_t ns)
     real_nanosleep(&time, NULL);
 }
 
-/* Returns whether the site is hot for this seed. A thread sleeps in a quarter of its visits to hot
- * sites, for up to half a millisecond. At most about a tenth of all points of a thread are such
- * visits. */
+/* Returns whether the site is hot for this seed. A thread sleeps in one of 32 visits to a hot site,
+ * for 20 to 320 microseconds. */
 static bool
 is_hot(const struct manner *manner, uint64_t seed, const void *site)
 {
@@ -112,8 +111,8 @@ find(void *out, const char *name)
     memcpy(out, &symbol, sizeof(symbol));
 }
 
-/* Finds the functions of the C library before a second thread exists. A wrapper that is called
- * before this constructor calls it first. */
+/* Finds the functions of the C library before a second thread exists. If a wrapper is called before
+ * this constructor, the wrapper calls it first. */
 __attribute__((constructor)) static void
 find_all(void)
 {

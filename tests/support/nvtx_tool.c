@@ -36,8 +36,8 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* Adds an entry for a range. Ends the process if the range overlaps the range of an existing entry.
- */
+/* Adds an entry for a range of addresses. Ends the process if the range overlaps that of an
+ * existing entry. */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {
@@ -215,8 +215,8 @@ nvtx_tool_ranges(char *text, size_t bytes)
     return depth;
 }
 
-/* NVTX requests the table of core functions, whose range functions are replaced here. It also
- * requests the table of each extension. */
+/* NVTX calls this function when it loads the tool. The function replaces the range functions in
+ * NVTX's table of core functions. */
 int
 InitializeInjectionNvtx2(void *get_export_table)
 {

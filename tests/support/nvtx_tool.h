@@ -3,10 +3,10 @@
 #define TEST_NVTX_TOOL_H
 
 /*
- * A tool for NVTX that receives the ranges of the domain "ferry" and the calls of the memory API,
- * as compute-sanitizer does. It is a library that NVTX loads if NVTX_INJECTION64_PATH names it. It
- * records live heaps and regions. It ends the process at an invalid call: overlapping heaps, a
- * region outside its heap or over a different region, or the end of a range that never began.
+ * An NVTX tool that receives the ranges of the domain "ferry" and the calls of the memory API, just
+ * as compute-sanitizer does. NVTX loads this library if NVTX_INJECTION64_PATH names it. The tool
+ * records live heaps and regions. It ends the process if two heaps overlap, if a region is outside
+ * its heap or overlaps a different region, or if a range ends that never began.
  */
 
 #include <stddef.h>
@@ -17,13 +17,15 @@ struct nvtx_tool_count {
     size_t heap_bytes, region_bytes;   /* bytes of live ones */
 };
 
-/* Types of functions that return the recorded data. A program looks the functions up in the tool
- * with dlsym. */
+/* Types of the tool's functions that return the recorded data. A program finds these functions with
+ * dlsym(). */
 typedef void nvtx_tool_count_function(struct nvtx_tool_count *out);
-/* Returns the number of bytes of the region that begins at `pointer`, or 0 if there is none. */
+/* Returns the number of bytes of the region that begins at `pointer`, or 0 if no region begins
+ * there. */
 typedef size_t nvtx_tool_region_function(const void *pointer);
-/* Copies the names of the ranges that began since the last call. Each name is a line, indented by
- * two spaces for each enclosing range. Returns the number of open ranges of this thread. */
+/* Copies the names of the ranges that began since the previous call. Each name is a line that is
+ * indented by two spaces for each enclosing range. Returns the number of ranges that this thread
+ * has open. */
 typedef int nvtx_tool_ranges_function(char *text, size_t bytes);
 
 #endif

@@ -3,25 +3,27 @@
 #define FERRY_TEST_SHORT_MEMORY_H
 
 /*
- * Makes the N-th allocation from the C library fail. The program is linked with short_memory_dep.
- * Its --wrap options redirect malloc(), calloc(), realloc(), aligned_alloc(), strdup() and
- * vasprintf() in all statically linked code to this file. Shared libraries still call the original
- * functions. Use it like fault.h: arm, call, query, disarm. All threads share one counter.
+ * Makes the N-th allocation from the C library fail. The program must be linked with
+ * short_memory_dep. Its --wrap options redirect malloc(), calloc(), realloc(), aligned_alloc(),
+ * strdup() and vasprintf() in all statically linked code to this file. Shared libraries still call
+ * the original functions. A test arms, calls the library, queries and disarms. All threads share
+ * one counter.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Resets the count and makes the `nth` allocation from now on fail. The next allocation is number
- * 1. */
+/* Resets the count and makes the `nth` allocation after this call fail. The next allocation is
+ * number 1. */
 void short_memory_arm(uint64_t nth);
-/* Like short_memory_arm(), but all later allocations fail as well. */
+/* Makes the `nth` allocation after this call fail, and all allocations after that one. */
 void short_memory_arm_for_good(uint64_t nth);
-/* Calls `meet(user)` once, during the next allocation of `bytes` bytes and on the same thread. The
- * call stands in for a thread that interferes at that moment. */
+/* Calls `meet(user)` once, during the next allocation of `bytes` bytes and on the thread of that
+ * allocation. `meet` does what a second thread could do at that moment. */
 void short_memory_meet(size_t bytes, void (*meet)(void *user), void *user);
-/* Makes no further allocation fail. The count and short_memory_tripped() keep their values. */
+/* Stops the injection of failures. The count and the result of short_memory_tripped() do not
+ * change. */
 void short_memory_disarm(void);
 bool short_memory_tripped(void);
 /* Returns the number of live allocations that were made through this file. */

@@ -2,7 +2,8 @@
 #ifndef FERRY_TESTS_STATUS_H
 #define FERRY_TESTS_STATUS_H
 
-/* Checks of the status of a library call, for tests without a fixture. Include after <cmocka.h>. */
+/* Macros that check the status of a library call, for tests without a fixture. Must be included
+ * after <cmocka.h>. */
 
 #include <string.h>
 

@@ -5,7 +5,8 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-/* Returns whether checked runs can name callers. That needs a library that walks the stack. */
+/* Returns whether checked runs can name the callers of the library. They need a library that walks
+ * the stack. */
 static inline bool
 has_unwinder(void)
 {

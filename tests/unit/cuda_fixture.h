@@ -2,7 +2,7 @@
 #ifndef FERRY_TEST_CUDA_FIXTURE_H
 #define FERRY_TEST_CUDA_FIXTURE_H
 
-/* CUDA devices over fakecuda, for the tests of the loader and of the device. */
+/* Fixture with CUDA devices over fakecuda, for tests of the loader and of the CUDA device. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 #define KIBIBYTE ((size_t)1 << 10)
 
-/* Builds of fakecuda that imitate drivers of CUDA 13, of 12.8 and of 9, each with its own devices.
+/* Builds of fakecuda that imitate drivers of CUDA 13, 12.8 and 9. Each build has its own devices.
  */
 static const char *const library_names[] = {
     FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda.so",
@@ -75,7 +75,7 @@ clear_faults(void **state)
     return builds[NEW].fake.fakecuda_context_depth() == 0 ? 0 : -1;
 }
 
-/* Names the newest build as the driver of the process, and gives each build two devices. */
+/* Makes the newest build the driver of the process, and gives each build two devices. */
 static inline void
 name_fakecuda(void)
 {

@@ -3,10 +3,10 @@
 #define TEST_POOL_BACKEND_H
 
 /*
- * A backend of a pool for tests. It records its live allocations, counts calls, and checks the
- * address and size of freed memory. A test can make it run out of memory or fail at the N-th call.
+ * A backend of a pool, for tests. It records live allocations, counts calls, and checks the address
+ * and size of freed memory. A test can limit its memory or make the N-th call fail.
  *
- * Tests that count bytes use device memory, because a checked build adds no red zones to it.
+ * Tests that count bytes use device memory, because checked builds add no red zones to it.
  */
 
 #include <pthread.h>
@@ -50,8 +50,8 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
-/* Returns whether to allocate with mmap(). Sanitizers write shadow memory for malloc(), which is
- * slow for gigabytes. */
+/* Returns whether the backend allocates with mmap(). It does under sanitizers, which write shadow
+ * memory for malloc(). This is slow for gigabytes. */
 static inline bool
 backend_maps(size_t bytes)
 {
@@ -133,8 +133,8 @@ struct fixture {
     ferry_pool *pool;
     struct ferryi_log log;
     char logged[512];
-    bool crowded; /* whether many threads use the pool, so that the two peaks can occur at different
-                     times */
+    bool crowded; /* whether many threads use the pool, so that the pool and the backend may record
+                     different peaks */
 };
 
 static inline void
@@ -186,7 +186,7 @@ class_stats(struct fixture *fixture, int class_index)
     return stats;
 }
 
-/* Returns the pool's internal counters since its creation. */
+/* Returns the internal counters of the pool, which count since its creation. */
 static inline struct ferryi_pool_counters
 counters(struct fixture *fixture)
 {
@@ -195,7 +195,7 @@ counters(struct fixture *fixture)
     return all;
 }
 
-/* Number of idle blocks, and number of those that queued work still uses. */
+/* Number of idle blocks, and number of idle blocks that queued work still uses. */
 struct idle_blocks {
     size_t all, pending;
 };
@@ -217,8 +217,7 @@ idle_blocks(struct fixture *fixture)
     return idle;
 }
 
-/* Checks that the pool's statistics and lists agree with each other and with the backend's counts.
- */
+/* Checks that the pool's statistics agree with the pool's lists and with the backend's counts. */
 static inline void
 assert_agrees(struct fixture *fixture)
 {

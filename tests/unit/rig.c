@@ -16,7 +16,7 @@ self(ferryi_device *device)
     return (rig *)device;
 }
 
-/* Locks the mutex. Returns an error, without the lock, if this is the call that must fail. */
+/* Locks the mutex. If a test has selected this call to fail, returns an error without locking. */
 static ferry_status
 enter(ferryi_device *device, const char *slot)
 {
@@ -57,7 +57,7 @@ lies_in(const rig *owner, const void *pointer, size_t bytes, bool host)
     return false;
 }
 
-/* Returns whether the device accepts this host memory in a copy. The caller holds the lock. */
+/* Returns whether the device accepts this host memory in a copy. The caller must hold the lock. */
 static bool
 takes(const rig *r, const void *pointer, size_t bytes)
 {
@@ -157,8 +157,8 @@ slot_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes, v
     return leave();
 }
 
-/* Begins a call that frees an object. The object is freed even if the call fails. Otherwise a test
- * could not distinguish a leak from an injected failure. */
+/* Begins a call that frees an object. The object is freed even if the call fails, because otherwise
+ * a test could not distinguish a leak from an injected failure. */
 #define ENTER_TO_FREE(device)                                                                      \
     ferry_status entered = enter(device, __func__ + 5);                                            \
     if (entered != FERRY_OK)                                                                       \

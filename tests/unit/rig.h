@@ -15,7 +15,8 @@ struct rig_allocation {
     char *memory;
     size_t bytes;
     struct rig *owner;
-    ferry_memory_kind kind; /* PAGEABLE: the memory belongs to the test, which declared it pinned */
+    ferry_memory_kind kind; /* kind of the memory; PAGEABLE: memory of the test that the test has
+                               declared as pinned */
     struct rig_allocation *next;
 };
 
@@ -46,22 +47,22 @@ typedef struct rig {
     struct rig_stream *streams;
     /* number of objects that users of the device have not freed */
     int live_allocations, live_events, live_streams;
-    int fail_in; /* number of calls before the call that fails; if negative, no call fails */
+    int fail_in; /* number of calls that succeed before one fails; negative: no call fails */
     ferry_status fail_with;
     bool tripped;
     const char *fail_slot; /* name of the call that can fail; NULL: any */
     bool no_peers;
-    const char *refused; /* host memory for which copies return UNSUPPORTED */
+    const char *refused; /* host memory that copies refuse with UNSUPPORTED */
     size_t refused_bytes;
 } rig;
 
 rig *rig_open(int ordinal);
-/* Treats memory that belongs to the test as pinned until the rig is closed. */
+/* Declares memory of the test as pinned until the rig is closed. */
 void rig_pin(rig *device, void *memory, size_t bytes);
-/* Closes the device. The test fails if an object was not freed. */
+/* Closes the rig. The test fails if any object of the rig was not freed. */
 void rig_close(rig *device);
-/* Lets the next `calls` calls succeed, makes the call after them fail, and resets `tripped`. If
- * `calls` is negative, no call fails. */
+/* Makes the call after the next `calls` calls fail, and resets `tripped`. If `calls` is negative,
+ * no call fails. */
 void rig_fail(rig *device, int calls);
 
 #endif

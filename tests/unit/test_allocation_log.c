@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tests the allocation logs of pools: the contents and order of lines, and the names of a context's
- * files. */
+/* Tests the allocation logs of pools: the contents and order of their lines, and the file names of
+ * a context's logs. */
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -178,8 +178,8 @@ test_each_take_and_give_is_a_line(void **state)
     remove_folder(&logged);
 }
 
-/* Checks that a failure is written immediately, because the program might end before the log is
- * destroyed. */
+/* Checks that the log writes a failure immediately, because the program may end before it destroys
+ * the log. */
 static void
 test_a_failure_is_written_at_once(void **state)
 {
@@ -236,7 +236,7 @@ test_statistics_are_as_without_a_log(void **state)
 
 /* -- threads ----------------------------------------------------------------------------------- */
 
-/* Each thread holds at most HELD blocks, all of one size class, so that blocks move between
+/* A thread holds at most HELD blocks. All blocks have one size class, so that blocks move between
  * threads. */
 enum { THREADS = 4, ROUNDS = 15000, HELD = 2 };
 
@@ -263,7 +263,7 @@ struct count {
     size_t count;
 };
 
-/* Returns the counter of a key in a hash table. The table has enough entries for all keys. */
+/* Returns the counter of a key in a hash table. The table has room for all keys. */
 static struct count *
 count_of(struct count *counts, size_t room, uint64_t key)
 {
@@ -274,7 +274,7 @@ count_of(struct count *counts, size_t room, uint64_t key)
     return &counts[i];
 }
 
-/* Checks that allocations and frees of each address alternate in the file, even if different
+/* Checks that the file alternates between allocations and frees of each address, even if different
  * threads make them. */
 static void
 test_threads_write_whole_lines_in_an_order_that_happened(void **state)
@@ -326,8 +326,8 @@ test_a_file_that_cannot_be_made_is_an_error(void **state)
     assert_int_equal(ferryi_allocation_log_close(&log), FERRY_OK);
 }
 
-/* Checks that lines that cannot be written are reported when the log is destroyed. The log is
- * written to a FIFO that has no reader. */
+/* Checks that destroying a log reports lines that could not be written. The log writes to a FIFO
+ * that has no reader. */
 static void
 test_lost_lines_are_reported_at_the_end(void **state)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares coherence with a byte-by-byte oracle, over every possible history of a small buffer.
+ * Compares coherence with a byte-by-byte oracle, over all possible histories of a small buffer.
  *
  * The oracle stores the newest value of each byte, and the value that each place has in memory. It
- * moves and writes values as the owner of a valid map does, and checks the values that a reader
- * gets. A place outside a byte's set holds garbage that differs from place to place, so that a read
- * from a wrong place is detected. The sets of all bytes are therefore the whole state. The test
- * explores each state once, breadth first, until no new state appears. This covers histories of any
- * length.
+ * moves and writes values just as the owner of a valid map does, and checks the values that a
+ * reader gets. A place that does not have a byte holds garbage that differs from place to place, so
+ * a read from a wrong place is detected. The state of a buffer consists only of the sets of all
+ * bytes. The test explores each state once, breadth first, until no new state appears. This covers
+ * histories of any length.
  */
 
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 #define BYTES_MAX  5
 #define PLACES_MAX 3
 
-/* The oracle's buffer, which holds the expected state of each byte. */
+/* The oracle's buffer. It contains the expected state of each byte. */
 struct oracle {
     int bytes, places;
     bool valid[BYTES_MAX][PLACES_MAX];
@@ -53,9 +53,9 @@ count_valid(const struct oracle *o, int b)
     return count;
 }
 
-/* Number of states of a byte. A byte's state is a set of places with written bytes (the empty set
- * means never written), lost, or a set of places with zeros. The state of a buffer is a number
- * whose digits are the states of its bytes. */
+/* Returns the number of states of a byte. A byte is lost, or has a set of places with written
+ * bytes, or has a set of places with zeros. An empty set of places means that the byte was never
+ * written. The state of a buffer is a number whose digits are the states of its bytes. */
 static int
 digits_of(int places)
 {
@@ -145,9 +145,9 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * Returns the preferred source. For a place other than the host, the order is: places with the same
- * memory, zeros for unwritten bytes, reachable devices, the host, other devices. The host prefers
- * devices.
+ * Returns the preferred source of a move. For a place other than the host, the order is: places
+ * with the same memory, zeros for unwritten bytes, reachable devices, the host, other devices. The
+ * host prefers devices.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
@@ -195,8 +195,8 @@ segments_of(const struct oracle *o, struct ferryi_segment *segments)
     return count;
 }
 
-/* Builds the smallest window that callers may pass. It contains the segments that overlap or touch
- * the range. */
+/* Builds the smallest window that a caller may pass. The window contains the segments that overlap
+ * or touch the range. */
 static size_t
 window_of(const struct ferryi_segment *all, size_t count, struct operation op,
           struct ferryi_segment *window)
@@ -232,7 +232,8 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
         }
     }
     for (int b = op.begin; b < op.end; b++) {
-        /* The plan moves exactly the bytes that the place lacks and that are not lost. */
+        /* The plan must move the bytes that the place lacks and that are not lost, and no others.
+         */
         assert_int_equal(moved[b], !o->lost[b] && !o->valid[b][op.place]);
         if (!o->lost[b])
             assert_int_equal(o->memory[b][op.place], o->newest[b]);
@@ -299,7 +300,8 @@ check_commit(const struct oracle *after, const struct ferryi_segment *window, si
     }
 }
 
-/* Checks that after the operation each place in a byte's set holds the byte's newest value. */
+/* Checks that, after the operation, each place in the set of a byte has the newest value of the
+ * byte. */
 static void
 check_values(const struct oracle *before, const struct oracle *after, struct operation op)
 {
@@ -332,7 +334,7 @@ step(const struct oracle *before, struct operation op)
         check_plan(before, window, count, op);
         for (int b = op.begin; b < op.end; b++)
             after.memory[b][op.place] =
-                before->newest[b]; /* check_moves() has verified that the moves copy this value */
+                before->newest[b]; /* check_moves() has checked that the moves copy this value */
     }
     oracle_apply(&after, op);
     check_values(before, &after, op);
@@ -346,8 +348,8 @@ step(const struct oracle *before, struct operation op)
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char *depth; /* indexed by state; 0: not visited, else 1 + the length of the shortest
-                             history that leads to the state */
+    unsigned char *depth; /* for each state: 1 + the length of the shortest history that leads to
+                             the state; 0: not visited */
     size_t seen;
 };
 
@@ -392,8 +394,8 @@ explore(int bytes, int places)
     assert_non_null(all.queue);
     assert_non_null(all.depth);
 
-    /* The first state is a buffer that was never written. A buffer that wraps memory starts as if
-     * it was overwritten. */
+    /* The first state is a buffer that was never written. The state of a buffer that wraps memory
+     * is that after an overwrite. */
     visit(&all, 0, 1);
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);
@@ -466,10 +468,11 @@ test_zeros_that_were_read_stay_unwritten(void **state)
     assert_true(ferryi_places_written(FERRYI_PLACE_BIT(1)));
     assert_false(ferryi_places_written(read));
     assert_int_equal(read, FERRYI_ZEROS | FERRYI_PLACE_BIT(1));
-    /* A place is normally filled with zeros, but a place with the same memory already has them. */
+    /* A place is filled with zeros, unless it shares memory with a place that already has the
+     * zeros. */
     assert_int_equal(ferryi_coherence_source(read, 0, 0, FERRYI_EVERY_PLACE), FERRYI_ZERO);
     assert_int_equal(ferryi_coherence_source(read, 0, 3, FERRYI_EVERY_PLACE), 1);
-    /* Bytes that are zero are not lost when the last place with a replica is removed. */
+    /* Bytes that are zero are not lost when the last replica is removed. */
     assert_int_equal(ferryi_coherence_change(read, 1, FERRYI_CHANGE_FORGET), 0);
     assert_int_equal(ferryi_coherence_change(read, 1, FERRYI_CHANGE_LOSE), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the tuning string: keys, values, bounds, and the messages about invalid ones. */
+/* Tests the tuning string: its keys, values and bounds, and the messages about invalid parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the loops of conversions for every pair, policy and instruction set. The oracle computes in
- * long double. Sources of 8 and 16 bits are tested with all values, the others with edge cases and
- * random bits.
+ * Tests the loops of conversions for every pair of types, policy and instruction set. The oracle
+ * computes in long double. Types of 8 and 16 bits are tested with all values. Other types are
+ * tested with edge cases and random bits.
  */
 #include <assert.h>
 #include <math.h>
@@ -61,8 +61,8 @@ static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST]
 
 /* -- the oracle -------------------------------------------------------------------------------- */
 
-/* Returns 2^exponent from a table, because this function is called hundreds of millions of times.
- */
+/* Returns 2^exponent. Reads it from a table, because tests call this function hundreds of millions
+ * of times. */
 static long double
 power_of_two(int exponent)
 {
@@ -126,8 +126,8 @@ round_to_float(const struct number *number, long double value, bool toward_zero)
     return copysignl(toward_zero ? number->high : (long double)INFINITY, value);
 }
 
-/* Returns the oracle's result of converting `value`. Sets `*fits` to whether the policy CHECK
- * accepts the value. */
+/* Returns the oracle's result of the conversion of `value`. Sets `*fits` to whether the policy
+ * CHECK must accept the value. */
 static long double
 oracle(const struct number *number, long double value, bool toward_zero, bool *fits)
 {
@@ -242,8 +242,8 @@ fill_integer_edges(enum ferryi_number from)
     return count;
 }
 
-/* Fills `source` with VALUES numbers: all values of types of 8 and 16 bits; for other types, edge
- * cases and then random bits. Random bits yield NaNs and numbers of every magnitude. */
+/* Fills `source` with VALUES numbers. Types of 8 and 16 bits get all their values. Other types get
+ * edge cases and then random bits, which include NaNs and numbers of every magnitude. */
 static void
 fill(enum ferryi_number from)
 {
@@ -336,8 +336,8 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
     }
 }
 
-/* Checks all instruction sets with one policy. If `compared` is false, the oracle checks only those
- * blocks in which the results of the instruction sets differ. */
+/* Checks all instruction sets with one policy. If `compared` is false, the oracle checks only
+ * blocks for which the instruction sets have different results. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
@@ -383,9 +383,9 @@ test_values(void **state)
 /* -- floats by stride -------------------------------------------------------------------------- */
 
 /*
- * Converts every 257th binary32 value (every 4099th with a sanitizer) to the most common targets.
- * If FERRY_LONG is set, converts all values: the results of all instruction sets are compared for
- * each block, and the oracle checks one block in 64.
+ * Converts every 257th binary32 value to the most common targets, or every 4099th under a
+ * sanitizer. If FERRY_LONG is set, converts all values. The results of all instruction sets are
+ * then compared for each block, and the oracle checks one block in 64.
  */
 static void
 test_floats(void **state)
@@ -406,8 +406,8 @@ test_floats(void **state)
 
 /* -- lengths, places --------------------------------------------------------------------------- */
 
-/* Checks that a conversion of any count at any address writes the same bytes as the full
- * conversion, and no others. */
+/* Checks that a conversion of any length at any address writes the same bytes as the conversion of
+ * the whole array. It must not write other bytes. */
 static void
 check_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
 {
@@ -457,9 +457,8 @@ test_counts(void **state)
 }
 
 /*
- * Checks every short count with both policies against the oracle. Short counts matter because the
- * count alone determines which elements are converted after the last full vector. Each count reads
- * different values.
+ * Checks every short length with both policies against the oracle. The length alone determines
+ * which elements are converted after the last full vector. Each length reads different values.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -488,8 +487,8 @@ test_short_counts(void **state)
     }
 }
 
-/* Checks that the search returns the first element that does not fit, at any position and with any
- * elements after it. */
+/* Checks that the search returns the first element that does not fit. The element may have any
+ * position, and any elements may follow. */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {
@@ -524,8 +523,8 @@ test_first_unfit(void **state)
 
 /* -- large arrays ------------------------------------------------------------------------------ */
 
-/* Checks that non-temporal stores write the same result as other stores: for unaligned arrays, for
- * a partial group of pages at the end, and in place. */
+/* Checks that non-temporal stores write the same result as other stores. The cases are unaligned
+ * arrays, a partial group of pages at the end, and a conversion in place. */
 static void
 check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, size_t out_shift)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests device conversions without a GPU. The CUDA source is compiled as C, and its results are
- * compared with those of the host's loops. NVRTC compiles it as well. */
+/* Tests device conversions without a GPU. The test compiles the CUDA source as C and compares its
+ * results with those of the host's loops. It also compiles the source with NVRTC. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,15 +78,16 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
     fakecuda_kernel *kernel = find(from, to, "first_unfit");
     const size_t bytes = convert_numbers[from].element()->bytes;
     assert_non_null(kernel);
-    /* Each search starts after the last bad element. The loop ends when no bad element is left or
-     * 200 were found. */
+    /* Each search starts after the previous bad element. The loop ends after 200 bad elements or at
+     * the end of the array. */
     for (size_t begin = 0, seen = 0; begin < count && seen < 200; seen++) {
         size_t left = count - begin, expected = search(m->source + begin * bytes, left);
         unsigned long long first = UINT64_MAX, *first_at = &first;
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            left = expected + 4096; /* elements far behind the first bad one need not be checked */
+            /* Elements that are far behind the first bad element need not be checked. */
+            left = expected + 4096;
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
         begin += expected + 1;
@@ -160,8 +161,8 @@ test_counts_and_alignments(void **state)
 
 /* -- CUDA -------------------------------------------------------------------------------------- */
 
-/* Compiles with NVRTC. Returns UNSUPPORTED in builds with a sanitizer, in which NVRTC takes half a
- * minute. */
+/* Compiles with NVRTC. Returns UNSUPPORTED in builds with a sanitizer, because NVRTC takes half a
+ * minute there. */
 static ferry_status
 compile_and_log(const char *text, int architecture, bool portable, const struct ferryi_log *log,
                 struct ferryi_nvrtc_image *out)
@@ -184,8 +185,8 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
     return compile_and_log(text, architecture, portable, NULL, out);
 }
 
-/* Returns the library's CUDA text followed by the lines of every pair. The caller frees the text.
- */
+/* Returns the library's CUDA text with the lines of every pair appended. The caller must free the
+ * text. */
 static char *
 whole_text(void)
 {
@@ -221,8 +222,7 @@ test_text_compiles(void **state)
         if (!strstr(image.bytes, entry))
             fail_msg("the PTX has no kernel %s", convert_kernels[i].name);
     }
-    /* The code must not contain operations that are contracted, flush subnormals or are
-     * approximate. */
+    /* The code must not contract operations, flush subnormals, or use approximate operations. */
     assert_null(strstr(image.bytes, "fma."));
     assert_null(strstr(image.bytes, ".ftz"));
     assert_null(strstr(image.bytes, ".approx"));
@@ -275,8 +275,8 @@ count_message(ferry_log_level level, const char *message, void *user)
     *(int *)user += 1;
 }
 
-/* Checks that the text of a single pair compiles without a warning. The library compiles single
- * pairs at their first use. */
+/* Checks that the text of a single pair compiles without a warning. The library compiles the text
+ * of a pair at the first use of the pair. */
 static void
 test_pair_compiles(void **state)
 {
@@ -300,7 +300,8 @@ test_pair_compiles(void **state)
     free(image.bytes);
 }
 
-/* Checks that if the library contains an image, the image has the format that the driver loads. */
+/* Checks the library's image, if it has one. The image must have the format that the driver loads.
+ */
 static void
 test_image(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests which loops the library chooses for each value of the environment variable. A process makes
- * the choice once, so each case runs in a separate process. */
+/* Tests which conversion loops the library chooses for each value of an environment variable. A
+ * process chooses only once, so each case runs in a child process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 
 #include "src/convert/kernels.h"
 
-/* Returns whether some loops of AVX2 are used besides AVX-512. Early AVX-512 processors use those
- * that are fast enough. */
+/* Returns whether the library uses some AVX2 loops on a processor with AVX-512. On early AVX-512
+ * processors it uses the AVX2 loops that are fast enough. */
 static bool
 keeps_avx2(const struct ferryi_convert_set *set)
 {
@@ -28,8 +28,8 @@ keeps_avx2(const struct ferryi_convert_set *set)
 #endif
 }
 
-/* Returns whether the library uses the loops of the requested set. If that set does not exist,
- * returns whether it uses those of the best set. */
+/* Returns whether the library uses the loops of the requested instruction set. If the machine does
+ * not have that set, returns whether the library uses the best set. */
 static bool
 is_as_wished(const char *wish)
 {
@@ -71,7 +71,7 @@ test_environment(void **state)
     check("avx512");
 }
 
-/* Checks that a value that does not name a set has no effect: the best set is chosen. */
+/* Checks that a value that names no instruction set has no effect, so the best set is chosen. */
 static void
 test_best(void **state)
 {
@@ -97,8 +97,7 @@ test_whole(void **state)
 int
 main(void)
 {
-    /* The last test makes the choice in this process. It must be the last one, because no test
-     * after it could make a different choice. */
+    /* The last test chooses in this process. After that test no other choice is possible. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_best),

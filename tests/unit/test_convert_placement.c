@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests at which side a copy converts its elements, in all cases. */
+/* Tests whether the source or the target side of a copy converts the elements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +11,9 @@
 
 static const size_t sizes[] = {1, 2, 4, 8, 16};
 
-/* Returns the documented choice. The side with the wider elements converts, so that fewer bytes are
- * transferred. If both arrays are on one device, that device converts. If the device cannot
- * convert, the host does. */
+/* Returns the choice that the documentation states. The side with the wider elements converts, so
+ * that fewer bytes are transferred. If both arrays are on one device, that device converts. If the
+ * device cannot convert, the host converts. */
 static enum ferryi_convert_side
 expected(const struct ferryi_convert_path *path)
 {
@@ -77,7 +77,7 @@ test_fewest_bytes(void **state)
     for_every_path(check_fewest);
 }
 
-/* Compares numbers of transferred bytes with numbers that were computed by hand. */
+/* Compares the numbers of bytes that copies transfer with numbers that were computed by hand. */
 static void
 test_crossing(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests conversions between arrays, for every pair and policy, against an independent oracle. Also
- * tests the limits of CHECK. */
+/* Compares conversions between arrays with an independent oracle, for every pair of types and every
+ * policy. It also tests the limits of CHECK. */
 #include <complex.h>
 #include <fenv.h>
 #include <math.h>
@@ -101,7 +101,8 @@ is_floating(enum number number)
     return number == FLOAT || number == DOUBLE;
 }
 
-/* Stores a value of the source type. If the type is an integer, stores only values that fit. */
+/* Stores a value as an element of the source type. An integer type stores the value only if it
+ * fits. */
 static void
 put(enum number number, void *array, size_t index, double value)
 {
@@ -127,8 +128,8 @@ get(enum number number, const void *array, size_t index)
     return number == INT ? ((const int32_t *)array)[index] : ((const uint8_t *)array)[index];
 }
 
-/* Returns the oracle's result, computed with the processor's rounding mode. Sets `*out_fits` to
- * whether CHECK accepts it. */
+/* Returns the oracle's result of a conversion, which uses the processor's rounding mode. Sets
+ * `*out_fits` to whether CHECK must accept the value. */
 static long double
 oracle(enum number to, long double value, ferry_convert_policy policy, bool *out_fits)
 {
@@ -241,7 +242,7 @@ test_values(void **state)
             }
 }
 
-/* Checks that CHECK converts each value that the oracle accepts, and otherwise leaves the target
+/* Checks that CHECK converts a value if the oracle accepts it. Otherwise the target must stay
  * unchanged. */
 static void
 check_one(enum number from, enum number to, const unsigned char *source, long double value)
@@ -282,8 +283,8 @@ test_check_values(void **state)
             }
 }
 
-/* Checks that a failed CHECK reports the first bad element, both in the error index and in the
- * message, and writes nothing. */
+/* Checks that a failed CHECK writes nothing. It must report the first bad element in the error
+ * index and in the message. */
 static void
 test_check_names_first(void **state)
 {
@@ -306,7 +307,7 @@ test_check_names_first(void **state)
     assert_int_equal(target[3], 9);
 }
 
-/* Checks that a later failure for a different reason has no index. */
+/* Checks that a later failure with a different reason has no error index. */
 static void
 test_arguments(void **state)
 {
@@ -341,8 +342,8 @@ test_arguments(void **state)
     assert_int_equal(target[0], 9);
 }
 
-/* Checks that the library converts between any two descriptions of numbers, including descriptions
- * that the program made. Other types cannot be converted. */
+/* Checks that the library converts between all descriptions of numbers, including descriptions that
+ * the program created. It must refuse other types. */
 static void
 test_own_numbers(void **state)
 {
@@ -379,8 +380,8 @@ test_own_numbers(void **state)
                      FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-/* A conversion function as a program may pass it. It stores its arguments through `target` and
- * refuses three elements. */
+/* Conversion function of a program. It stores its arguments through `target` and refuses three
+ * elements. */
 static ferry_status
 refuse_three(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -405,8 +406,8 @@ test_own_function(void **state)
                      FERRY_ERROR_OUT_OF_RANGE);
 }
 
-/* Checks that the types of <ferry/number.h> have the same layout as the types of the language, so
- * that pointers can be cast. */
+/* Checks that the types of <ferry/number.h> have the same layout as the native types, so that
+ * pointers to them can be cast. */
 static void
 test_layouts(void **state)
 {
@@ -426,7 +427,7 @@ test_layouts(void **state)
     assert_true(wide.real == 3 && wide.imaginary == 4);
 }
 
-/* Checks that the identities that ferry-gen computes equal those that the library computes. */
+/* Checks that ferry-gen and the library compute the same identities. */
 static void
 test_identities(void **state)
 {

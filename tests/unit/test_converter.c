@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests a CUDA device's converter over fakecuda: where its code comes from, and what it does
+/* Tests the converter of a CUDA device over fakecuda: where it gets its code, and how it behaves
  * without code. */
 #include "tests/unit/cuda_fixture.h"
 
@@ -30,8 +30,8 @@ note(ferry_log_level level, const char *text, void *user)
 static const struct ferryi_log notes = {note, NULL};
 static unsigned last_refused;
 
-/* A stand-in for the compiler. Its images contain the entry points that the source's last line
- * requests. */
+/* A function that replaces the compiler. Its images contain the entry points that the last line of
+ * the source requests. */
 static ferry_status
 compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
         unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
@@ -139,13 +139,14 @@ test_image_is_used(void **state)
     use(device, converter);
     assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads + 1);
     assert_int_equal(compiled + messages, 0);
-    /* A conversion needs two different number types. For other arguments no code exists. */
+    /* A conversion needs two different types of numbers, so no code exists for these arguments. */
     assert_false(ferryi_converter_can(converter, ferry_int_element(), ferry_int_element()));
     assert_false(ferryi_converter_can(NULL, ferry_double_element(), ferry_int_element()));
     finish(device, converter);
 }
 
-/* Checks that if the device cannot run the image, each pair is compiled at its first use. */
+/* Checks that each pair is compiled at its first use if the device cannot run the library's image.
+ */
 static void
 test_pairs_are_compiled(void **state)
 {
@@ -164,8 +165,8 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
-/* Checks that if the driver refuses the code of one compiler as too new, the next compiler is
- * called once. */
+/* Checks that the next compiler is called once if the driver refuses the code of the first compiler
+ * as too new. */
 static void
 test_another_compiler_is_asked(void **state)
 {
@@ -186,7 +187,7 @@ test_another_compiler_is_asked(void **state)
     finish(device, converter);
 }
 
-/* Checks that the first use of a conversion's kernels does not invalidate a capture of a different
+/* Checks that the first use of a conversion's kernels does not invalidate a capture on a different
  * stream. */
 static void
 test_captures_go_on(void **state)
@@ -217,7 +218,7 @@ test_captures_go_on(void **state)
     fake->fakecuda_set_strict("");
 }
 
-/* Checks that without an image and a compiler the device cannot convert, and that the reason is
+/* Checks that a device without an image and without a compiler cannot convert. The reason must be
  * logged once for each pair. */
 static void
 test_without_code(void **state)
@@ -247,8 +248,8 @@ test_without_code(void **state)
     }
 }
 
-/* Checks that a missing entry point counts as missing code, and that a failure for lack of memory
- * is retried. */
+/* Checks that an image without the entry point counts as missing code. A load that failed for lack
+ * of memory must be retried. */
 static void
 test_failures(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the loader of the CUDA device, its opening, current context and errors, over fakecuda. */
+/* Tests the CUDA device over fakecuda: its loader, its opening, the current context and its errors.
+ */
 #include "src/base/machine.h"
 #include "tests/unit/cuda_fixture.h"
 
@@ -55,7 +56,7 @@ test_groups(void **state)
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
-/* main() sets FERRY_CUDA_LIBRARY before the kind in the registry is used for the first time. */
+/* main() sets FERRY_CUDA_LIBRARY before the registered kind is used for the first time. */
 static void
 test_environment_names_the_library(void **state)
 {
@@ -118,7 +119,7 @@ test_capabilities(void **state)
 }
 
 /* Checks that a device is coherent only if it shares the host's physical memory. A coherent link
- * alone is not enough. */
+ * must not suffice. */
 static void
 test_coherent_needs_both(void **state)
 {
@@ -137,8 +138,8 @@ test_coherent_needs_both(void **state)
     fake->fakecuda_set_attribute(host_tables, 0);
 }
 
-/* Checks that the driver's answer names the nearest NUMA node. If the driver has no answer, the
- * system's answer is used. */
+/* Checks that the nearest NUMA node is the one that the driver reports. If the driver reports none,
+ * the node that the system reports must be used. */
 static void
 test_the_nearest_node(void **state)
 {
@@ -185,7 +186,8 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }
 
-/* Checks that an open that fails at its n-th driver call releases everything that it acquired. */
+/* Makes the n-th driver call of an open fail, for every n. Checks that the open then releases all
+ * that it acquired. */
 static void
 test_open_unwinds(void **state)
 {
@@ -319,7 +321,7 @@ test_current_context_stays(void **state)
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
-    /* Make the context of the other device current in the calling thread. */
+    /* Makes the context of the other device current in the calling thread. */
     assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), FERRYI_CUDA_SUCCESS);
     assert_int_equal(driver->cuCtxPushCurrent_v2(other), FERRYI_CUDA_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
@@ -330,7 +332,8 @@ test_current_context_stays(void **state)
     close_device(peer);
 }
 
-/* Checks that the current context is restored even if the driver's call fails. */
+/* Checks that a device call restores the thread's current context, even if the driver's call fails.
+ */
 static void
 test_current_context_stays_after_failures(void **state)
 {
@@ -383,7 +386,7 @@ test_statuses(void **state)
                  cases[i].name);
         assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
-        /* The device still works after all of these errors. */
+        /* The device must still work after all of these errors. */
         OK(device->ops->synchronize(device));
     }
     close_device(device);
@@ -443,7 +446,7 @@ test_fault_shows_when_waited_for(void **state)
     close_device(device);
 }
 
-/* Checks that a device is lost if other code in the process resets it. */
+/* Checks that a device is lost after other code in the process has reset it. */
 static void
 test_destroyed_context_is_lost(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules that only some drivers enforce, emulated by fakecuda's strict modes. Each test fails if the
- * library breaks the rule. */
+/* Tests rules that only some drivers enforce. The strict modes of fakecuda enforce them, so each
+ * test fails if the library breaks a rule. */
 #include "src/stream/shell.h"
 #include "src/transfer/engine.h"
 #include "src/transfer/run.h"
@@ -45,7 +45,7 @@ on_fault(int number)
     siglongjmp(faulted, 1);
 }
 
-/* Returns whether the memory faults when the host writes it. */
+/* Returns whether a write by the host to this memory faults. */
 static bool
 faults(volatile int *memory)
 {
@@ -117,8 +117,8 @@ test_such_memory_is_not_offered(void **state)
     close_device(device);
 }
 
-/* Checks that a managed buffer has one address at every place. All devices must support managed
- * memory, except those that share the host's memory. */
+/* Checks that a managed buffer has the same address at every place. All devices must support
+ * managed memory, except devices that share the host's memory. */
 static void
 test_every_device_must_offer_it(void **state)
 {
@@ -164,8 +164,8 @@ launch_shared(ferryi_device *device, void *function, uint32_t bytes)
         device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
 }
 
-/* Checks that a kernel's static shared memory counts toward the 48 KiB limit. The 32 KiB of static
- * and 24 KiB of dynamic memory together exceed it. */
+/* Checks that static shared memory of a kernel counts toward the limit of 48 KiB. The kernel has 32
+ * KiB of static memory, so a launch with 24 KiB of dynamic memory exceeds the limit. */
 static void
 test_static_shared_memory_counts(void **state)
 {
@@ -217,8 +217,8 @@ open_context(const char *rules)
     return context;
 }
 
-/* Checks that a pool of pinned memory returns blocks with the requested alignment, even if the
- * driver guarantees only the documented alignment. */
+/* Checks that pinned pools return blocks with the requested alignment, even if the driver aligns
+ * its memory only as documented. */
 static void
 test_pinned_buffers_need_no_pages(void **state)
 {
@@ -303,7 +303,7 @@ batch_calls(void)
     return fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
 }
 
-/* Checks that copies work if batches are switched off, and after a batch that failed. */
+/* Checks that copies work without batches, and after a batch that failed. */
 static void
 test_no_batches(void **state)
 {
@@ -464,7 +464,7 @@ stay_a_while(void *user)
     atomic_fetch_sub(&inside, 1);
 }
 
-/* Returns the number of host functions of two streams that ran at the same time. */
+/* Returns how many host functions of two streams ran at the same time. */
 static int
 run_on_two_streams(const char *rules)
 {
@@ -532,8 +532,7 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
-/* Checks that if a different library has registered a part of an array, the whole array is staged.
- */
+/* Checks that a whole array is staged if a different library has registered a part of the array. */
 static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
@@ -599,7 +598,7 @@ test_streams_of_other_contexts_are_refused(void **state)
     bool capturing;
     (void)state;
     OK(other->ops->stream_create(other, &native));
-    /* The driver can query the capture of a stream of any context. */
+    /* The driver can query whether a stream of any context is being captured. */
     ferryi_device *device = open_build(NEW, 0);
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
@@ -617,8 +616,8 @@ test_streams_of_other_contexts_are_refused(void **state)
 
 /* -- a reset of the device by another library -- */
 
-/* Checks that a device that a different library resets is lost. After the reset, the context's
- * handle is valid but names a different context. */
+/* Checks that a device is lost after a different library has reset it. The context's handle is then
+ * valid, but names a different context. */
 static void
 test_a_reset_device_is_lost(void **state)
 {
@@ -629,7 +628,7 @@ test_a_reset_device_is_lost(void **state)
     (void)state;
     OK(device->ops->stream_create(device, &stream));
     assert_int_equal(device->ops->stream_is_capturing(device, NULL, &capturing), FERRY_OK);
-    /* An invalid call by the program does not mark the device as lost. */
+    /* An invalid call by the program must not mark the device as lost. */
     assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
     fake->fakecuda_reset(0);
     assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
@@ -661,8 +660,8 @@ clear_integrated(void **state)
     return clear_rules(state);
 }
 
-/* Checks that a coherent device refuses to wrap memory that the host cannot access. That memory
- * would be the only replica of the buffer, so the host would fault when it used the buffer. */
+/* Checks that a coherent device refuses to wrap memory that the host cannot access. The wrapped
+ * memory would be the buffer's only replica, so the host would fault when it used the buffer. */
 static void
 test_coherent_devices_wrap_what_the_host_may_use(void **state)
 {
@@ -698,8 +697,8 @@ test_coherent_devices_wrap_what_the_host_may_use(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that the free memory of an integrated device includes the page cache, which the driver
- * counts as used. */
+/* Checks that the reported free memory of an integrated device includes the page cache. The driver
+ * counts the page cache as used. */
 static void
 test_free_memory_of_integrated_devices(void **state)
 {
@@ -712,7 +711,7 @@ test_free_memory_of_integrated_devices(void **state)
         OK(device->ops->memory_info(device, &before, &total_bytes));
         OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, total_bytes - 4096, &memory));
         OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
-        /* The fake device has less memory than the machine that runs this test. */
+        /* fakecuda's device has less memory than the machine that runs this test. */
         assert_int_equal(free_bytes, integrated ? total_bytes : before - (total_bytes - 4096));
         OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
         close_device(device);
@@ -721,8 +720,8 @@ test_free_memory_of_integrated_devices(void **state)
 
 /* -- captures of other libraries in the same context -- */
 
-/* Checks that a context that is created, used and destroyed does not invalidate a capture of a
- * different library, even if the context's events fail. */
+/* Creates, uses and destroys a context during a capture by a different library. Checks that the
+ * capture stays valid, even if the context's events fail. */
 static void
 test_captures_outlive_contexts(void **state)
 {
@@ -745,8 +744,8 @@ test_captures_outlive_contexts(void **state)
         OK(ferry_int_overwrite_device(buffer, streams[i], &scope, &on_device));
         OK(ferry_scope_close(&scope));
     }
-    /* If no event can be recorded when a stream is destroyed, the caller waits for that stream and
-     * no other. */
+    /* If no event can be recorded when a stream is destroyed, the caller must wait for that stream
+     * only. */
     fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
     ferry_stream_destroy(&streams[0]);
     ferry_int_destroy(&buffer);
@@ -760,8 +759,8 @@ test_captures_outlive_contexts(void **state)
 
 /* -- staging memory and forks -- */
 
-/* Returns the number of mappings that a child of this process does not inherit. Returns 0 if the
- * system does not report them. */
+/* Returns how many mappings of this process a forked child does not inherit. Returns 0 if the
+ * system does not report this. */
 static int
 count_uninherited(void)
 {
@@ -809,8 +808,7 @@ test_children_have_no_staging_memory(void **state)
 
 /* -- memory that cannot be registered -- */
 
-/* Transfers a buffer of pageable memory to the device and back often enough to be pinned
- * automatically. */
+/* Transfers a pageable buffer to the device and back until the library pins the memory. */
 static void
 cross_often(ferry_int_buffer buffer)
 {
@@ -864,12 +862,12 @@ test_devices_that_cannot_register_are_not_asked(void **state)
     }
 }
 
-/* Checks that the driver is called once to register memory that it refuses because a different
- * library has registered it. The driver is called again for other memory. */
+/* Checks that the driver is called only once to register memory that a different library has
+ * already registered. For other memory the driver must be called again. */
 static void
 test_refusals_are_remembered(void **state)
 {
-    /* In a checked run, a scope's pointer is the address of a second mapping. Ferry does not
+    /* In a checked run, a scope's pointer is an address in a second mapping. Ferry does not
      * register the pages of that mapping. */
     const char *checked = getenv("FERRY_DEBUG");
     char *before_debug = checked ? strdup(checked) : NULL;
@@ -903,8 +901,8 @@ test_refusals_are_remembered(void **state)
     leave_and_close(device);
 }
 
-/* Checks that read-only memory, for example a mapped file, is registered if the device supports
- * that. */
+/* Checks that read-only memory, such as a mapped file, is registered if the device supports that.
+ */
 static void
 test_constant_memory_is_registered_where_the_device_can(void **state)
 {
@@ -947,7 +945,7 @@ id_of_context(void)
 }
 
 /* Checks that the process keeps a primary context after its last use, because creating one is slow.
- * A lost context is replaced. */
+ * A lost context must be replaced. */
 static void
 test_the_process_keeps_a_primary_context(void **state)
 {
@@ -986,8 +984,9 @@ test_pools_free_when_the_device_is_short(void **state)
     (void)state;
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
-    /* No block fits into the memory of the previous one. A pool whose frees are cheap would free
-     * memory at the fourth block. This pool waits until the device is short of memory. */
+    /* Each block is too large for the memory of the previous block. A pool with cheap frees would
+     * free memory at the fourth block. This pool must free only when the device is short of memory.
+     */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
@@ -1012,8 +1011,7 @@ static const char lazy_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                                ".visible .entry write_late(.param .u64 a) { ret; }\n"
                                ".visible .entry write_now(.param .u64 a) { ret; }\n";
 
-/* Checks that the first launch of a kernel that is not yet loaded loads it, and thereby invalidates
- * a capture. */
+/* Checks that fakecuda loads a kernel at its first launch, which invalidates a capture. */
 static void
 test_a_launch_that_loads_ends_a_capture(void **state)
 {
@@ -1044,8 +1042,8 @@ test_a_launch_that_loads_ends_a_capture(void **state)
     leave_and_close(device);
 }
 
-/* Checks that Ferry loads a function before its launch, so that the launch does not invalidate a
- * capture and does not wait for other work. */
+/* Checks that Ferry loads a function before it launches the function. The launch then must neither
+ * invalidate a capture nor wait for other work. */
 static void
 test_functions_are_loaded_before_launches(void **state)
 {
@@ -1087,8 +1085,8 @@ test_functions_are_loaded_before_launches(void **state)
     close_device(device);
 }
 
-/* Checks that the first batch, which needs the kernel for batches, does not invalidate the capture
- * of a different stream. */
+/* Checks that the first batch does not invalidate a capture on a different stream. The first batch
+ * loads the kernel that batches use. */
 static void
 test_a_batch_ends_no_capture(void **state)
 {
@@ -1113,8 +1111,7 @@ test_a_batch_ends_no_capture(void **state)
     free(memory);
 }
 
-/* Checks that a lost device is also lost for a context that is created later in the same process.
- */
+/* Checks that a lost device is lost even for contexts that are created later in the process. */
 static void
 test_a_new_context_does_not_heal(void **state)
 {

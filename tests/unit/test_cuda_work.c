@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests what the CUDA device does over fakecuda, as far as the contract suite cannot observe it. */
+/* Tests properties of the CUDA device over fakecuda that the contract suite cannot observe. */
 #include "tests/unit/cuda_fixture.h"
 
 /* -- managed memory through both generations of calls -- */
@@ -107,8 +107,8 @@ test_batch_is_one_call(void **state)
     check_batch(MIDDLE, "cuMemcpyBatchAsync", NULL);
 }
 
-/* Checks that the device refuses batches on the legacy stream, as the driver would, without calling
- * the driver. */
+/* Checks that the device refuses batches on the legacy stream without calling the driver. The
+ * driver would refuse them. */
 static void
 test_no_batch_on_the_legacy_stream(void **state)
 {
@@ -164,7 +164,7 @@ test_peer_access_is_asked_for_once(void **state)
     /* Memory of the wrong device is refused before any bytes are copied. */
     assert_int_equal(device->ops->copy_device(device, target, source, 64, stream),
                      FERRY_ERROR_DEVICE);
-    /* A batch of ranges is one driver call, and so is a copy of rows. */
+    /* A batch of ranges is one driver call. A copy of rows is one driver call, too. */
     const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer},
                                          {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
     const struct ferryi_copy_2d rows = {target, source, 16, 8, 8, 4, FERRY_DIRECTION_PEER, peer};
@@ -176,8 +176,8 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
-    /* If the driver refuses a batch between devices, the caller is able to copy the ranges one by
-     * one. */
+    /* If the driver refuses a batch between devices, the call returns UNSUPPORTED, so that the
+     * caller can copy range by range. */
     fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", 801, 1);
     assert_int_equal(device->ops->copy_batch(device, ranges, 2, stream), FERRY_ERROR_UNSUPPORTED);
     assert_says("between devices");
@@ -193,8 +193,8 @@ test_peer_access_is_asked_for_once(void **state)
 
 /* -- capture -- */
 
-/* Checks that calls that queue no stream work succeed during a capture in this or a different
- * thread, and do not invalidate the capture. */
+/* Makes calls that queue no stream work during a capture, in the capturing thread and in a second
+ * one. Checks that they succeed and that the capture stays valid. */
 static void
 test_calls_aside_leave_captures_alone(void **state)
 {
@@ -239,8 +239,8 @@ test_calls_aside_leave_captures_alone(void **state)
     close_device(device);
 }
 
-/* Checks that the legacy stream is reported as captured while a blocking stream is. Any use of the
- * legacy stream would invalidate that capture. */
+/* Checks that the legacy stream counts as captured while a blocking stream is being captured. A use
+ * of the legacy stream would invalidate that capture. */
 static void
 test_legacy_stream_beside_a_capture(void **state)
 {
@@ -311,8 +311,8 @@ test_launch(void **state)
     for (int i = 0; i < 64; i++)
         assert_int_equal(pinned[i], 6);
 
-    /* A launch raises the function's limit on shared memory if necessary, and never lowers the
-     * limit. */
+    /* A launch raises the function's limit on shared memory if the launch needs more. It must never
+     * lower the limit. */
     uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
     launch.grid.shared_bytes = 48 << 10;
     OK(device->ops->launch(device, &launch, stream));
@@ -361,8 +361,7 @@ test_crashing_kernel_loses_the_device(void **state)
     close_device(device);
 }
 
-/* Checks the results after which the driver's header requires a restart of the process. They mark
- * the device as lost. */
+/* Checks that the driver results that require a restart of the process mark the device as lost. */
 static void
 test_results_that_end_a_context(void **state)
 {
@@ -394,8 +393,8 @@ test_results_that_end_a_context(void **state)
     }
 }
 
-/* Checks that a device that is disconnected is lost, although the same results can have other
- * reasons in single calls. */
+/* Checks that a disconnected device is lost. The results that single calls return can have other
+ * reasons, too. */
 static void
 test_a_device_that_is_gone_is_lost(void **state)
 {
@@ -455,7 +454,7 @@ test_bad_images(void **state)
         "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
     assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module),
                      FERRY_ERROR_UNSUPPORTED);
-    /* The device does not pass PTX without a terminating NUL to the driver, which would read beyond
+    /* The device must refuse PTX without a terminating NUL, because the driver would read beyond
      * its end. */
     uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
     assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module),
@@ -480,7 +479,7 @@ copy_rows(ferryi_device *device, void *target, const void *source, ferry_directi
     return device->ops->copy_2d(device, &rows, device->per_thread_stream);
 }
 
-/* Checks the result of copying memory that is registered only in part. It is a device error, or
+/* Copies memory of which only a part is registered. The result must be a device error, or
  * UNSUPPORTED if the device accepts pageable memory. */
 static void
 test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **state)
@@ -505,8 +504,8 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
         assert_says("cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE");
         assert_int_equal(copy_rows(device, memory, host, FERRY_DIRECTION_UPLOAD), expected);
         assert_says("cuMemcpy2DAsync_v2: CUDA_ERROR_INVALID_VALUE");
-        /* Copies within device memory report the driver's error, because registration of host
-         * memory does not matter for them. */
+        /* Copies within device memory return the driver's error, because registration of host
+         * memory cannot be its reason. */
         fake->fakecuda_fail_next("cuMemcpy2DAsync_v2", FERRYI_CUDA_ERROR_INVALID_VALUE, 1);
         assert_int_equal(copy_rows(device, memory, (char *)memory + 128, FERRY_DIRECTION_DEVICE),
                          FERRY_ERROR_DEVICE);
@@ -550,8 +549,8 @@ test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Checks that copies of memory that is not page-locked are counted. The driver reads such a source
- * during the call, so the source may change afterwards. */
+/* Checks that the device counts copies of memory that is not page-locked. The driver reads such a
+ * source during the call, so the source may change afterwards. */
 static void
 test_pageable_copies_are_counted(void **state)
 {
@@ -611,7 +610,7 @@ test_live_things_are_counted(void **state)
     close_device(device);
 }
 
-/* Checks that in lazy mode a copy is performed when a caller waits for it, and not before. */
+/* Checks that in lazy mode a copy is performed only when a caller waits for it. */
 static void
 test_lazy_mode_waits_to_be_waited_for(void **state)
 {
@@ -636,7 +635,7 @@ test_lazy_mode_waits_to_be_waited_for(void **state)
     assert_int_equal(*pinned, 0);
     OK(device->ops->stream_synchronize(device, second));
     assert_int_equal(*pinned, 3);
-    /* The legacy stream and the per-thread stream wait for each other. */
+    /* The legacy stream and the per-thread stream must wait for each other. */
     OK(device->ops->fill(device, memory, 4, 4, 16, (void *)2));
     OK(device->ops->copy_download(device, pinned, memory, 4, NULL));
     OK(device->ops->fill(device, memory, 5, 4, 16, (void *)2));
@@ -705,8 +704,8 @@ test_many_threads(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    /* Several threads use streams of one device. The test checks that the work of each thread is
-     * ordered, and that the threads' per-thread streams are independent. */
+    /* Uses streams of one device in several threads. Checks that the work of each thread is
+     * ordered, and that the per-thread streams of the threads are independent. */
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that the disk cache finds an entry unchanged or not at all, even if its file was damaged.
- */
+/* Tests that the disk cache never returns a changed entry, even if the entry's file was damaged. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +36,7 @@ static const struct ferryi_disk_cache_key key = {"the key of the entry of the te
 
 static struct {
     int warnings, others;
-    char text[512]; /* the last warning, or the last message if there was no warning */
+    char text[512]; /* the latest warning, or the latest message if there was no warning */
 } said;
 
 static void
@@ -58,8 +57,8 @@ set_up(void **state)
     (void)state;
     folder_make(root);
     open_files = folder_count("/proc/self/fd");
-    /* The first failure of a thread allocates the memory of its error message. The thread keeps
-     * this memory, so it must be allocated before the test counts allocations. */
+    /* A thread's first failure allocates memory for error messages, which the thread keeps. The
+     * test allocates this memory before it counts allocations. */
     (void)ferryi_fail(FERRY_ERROR_IO, "set up");
     live = short_memory_live();
     snprintf(cache, sizeof(cache), "%s/cache", root);
@@ -84,7 +83,7 @@ keep(void)
     ferryi_disk_cache_keep(&key, "k", &notes, image, IMAGE_BYTES);
 }
 
-/* Returns whether the entry is found. Checks that a found entry equals the image. */
+/* Returns whether the cache has the entry. Checks that an entry that is found equals the image. */
 static bool
 find(void)
 {
@@ -142,7 +141,7 @@ test_what_was_kept_is_found(void **state)
     assert_false(ferryi_disk_cache_find(&other, "k", NULL, &bytes, &size));
     keep();
     assert_true(find());
-    /* Finding an entry updates its file's modification time. */
+    /* When the cache finds an entry, it updates the modification time of the entry's file. */
     struct timespec past[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
     assert_int_equal(utimensat(AT_FDCWD, entry_path(), past, 0), 0);
     assert_true(find());
@@ -163,8 +162,8 @@ test_what_is_too_large_is_not_kept(void **state)
     free(large);
 }
 
-/* Checks that the least recently used entries are removed if the cache has too many. Files of other
- * programs are not removed. */
+/* Checks that a cache with too many entries removes those that were not used for the longest time.
+ * Files of other programs must stay. */
 static void
 test_entries_are_bounded(void **state)
 {
@@ -186,8 +185,8 @@ test_entries_are_bounded(void **state)
     assert_int_equal(access(entry, F_OK), 0);
     snprintf(path, sizeof(path), "%s/%064x", cache, 0);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* The limit on bytes works in the same way: the oldest file is removed first, even if it alone
-     * has the maximum size. */
+    /* The limit on bytes removes the oldest file first, even if that file alone has the maximum
+     * size. */
     snprintf(path, sizeof(path), "%s/%064x.1-1", cache, 0);
     folder_write_file(path, "", 0);
     assert_int_equal(truncate(path, (off_t)256 << 20), 0);
@@ -200,8 +199,8 @@ test_entries_are_bounded(void **state)
 
 /* -- tampered with ----------------------------------------------------------------------------- */
 
-/* Checks that a file with these bytes is not found but is reported and removed, and that a new
- * entry is found afterwards. */
+/* Writes a cache file with these bytes. Checks that the cache reports and removes the file instead
+ * of finding it. A new entry must be found afterwards. */
 static void
 assert_refused(const char *path, const void *bytes, size_t count, const char *why)
 {
@@ -250,8 +249,8 @@ test_any_other_length_is_found_out(void **state)
     free(bytes);
 }
 
-/* Checks that the length in the header and the length of the file are checked before memory is
- * allocated for the entry. */
+/* Checks that the cache compares the length in the header with the length of the file before it
+ * allocates memory. */
 static void
 test_lengths_are_checked_first(void **state)
 {
@@ -279,7 +278,8 @@ test_lengths_are_checked_first(void **state)
         assert_false(allocated);
         assert_warned("another size");
     }
-    /* A sparse file whose length matches its header but exceeds the maximum size of the cache. */
+    /* The file is sparse. Its length matches its header, but exceeds the maximum size of the cache.
+     */
     uint64_t huge = (uint64_t)1 << 40;
     memcpy(bytes + SIZE_AT, &huge, sizeof(huge));
     folder_write_file(path, bytes, HEADER_BYTES);
@@ -294,7 +294,7 @@ test_lengths_are_checked_first(void **state)
     free(bytes);
 }
 
-/* Checks that a valid entry is refused if its file has the name of a different key. */
+/* Checks that the cache refuses a valid entry whose file has the name of a different key. */
 static void
 test_entries_of_other_keys_are_refused(void **state)
 {
@@ -308,14 +308,14 @@ test_entries_of_other_keys_are_refused(void **state)
     ferryi_disk_cache_keep(&other, "k", &notes, image, IMAGE_BYTES / 2);
     void *bytes = folder_read_file(entry_path(), &count);
     assert_refused(theirs, bytes, count, "another source");
-    /* After the key in the entry is corrected, the hash is wrong. */
+    /* The key in the entry is corrected, so now the hash of the entry is wrong. */
     memcpy((char *)bytes + 8, key.bytes, sizeof(key.bytes));
     assert_refused(theirs, bytes, count, "not match its hash");
     free(bytes);
 }
 
-/* Checks that an entry is read only if it is a private file of this user. Any other file is
- * replaced when code is kept. */
+/* Checks that the cache reads an entry only from a private file of this user. When code is kept,
+ * any other file must be replaced. */
 static void
 test_what_is_no_private_file_is_refused(void **state)
 {
@@ -356,8 +356,8 @@ test_what_is_no_private_file_is_refused(void **state)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Checks that without a usable folder no entry is kept, found or created, and that the reason is
- * reported. */
+/* Checks that a cache without a usable folder keeps, finds and creates nothing, and reports the
+ * reason. */
 static void
 assert_no_cache(const char *folder, const char *why)
 {
@@ -422,7 +422,7 @@ test_an_unwritable_folder(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* Drop root's rights, because root can write everywhere. */
+        /* The process drops root's rights, because root can write to every folder. */
         if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
             _exit(1);
         memset(&said, 0, sizeof(said));
@@ -483,8 +483,8 @@ test_where_the_folder_is(void **state)
 
 /* -- when much happens at once ----------------------------------------------------------------- */
 
-/* Checks that an entry that is found is complete, even if several processes keep, find and damage
- * it at the same time. No temporary file must remain. */
+/* Several processes keep, find and damage one entry at the same time. Checks that each entry found
+ * is complete, and that no temporary file remains. */
 static void
 test_processes_at_once(void **state)
 {
@@ -523,8 +523,8 @@ test_processes_at_once(void **state)
     free(path);
 }
 
-/* Checks that if an allocation fails, no entry is kept or found, a valid entry stays, and no memory
- * leaks. */
+/* Makes allocations fail. Checks that the cache then keeps and finds no entry, leaves a valid entry
+ * in place, and leaks no memory. */
 static void
 test_whatever_allocation_fails(void **state)
 {

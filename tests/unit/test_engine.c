@@ -18,11 +18,11 @@
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
-/* Number of threads that fill and drain chunks, including the caller. The suite runs a second time
- * with more than one. */
+/* Number of threads that fill and drain chunks, including the caller. A second run of this suite
+ * sets a number above 1. */
 static unsigned staging_threads = 1;
 
-/* An engine over two rigs. A rig performs queued work only when a caller waits for that work. */
+/* An engine over two rigs. A rig performs queued work only when a caller waits for the work. */
 struct bench {
     rig *devices[3];
     ferryi_device *heads[3];
@@ -81,7 +81,7 @@ device_memory(struct bench *b, int place, size_t bytes)
     return memory;
 }
 
-/* Frees device memory after all queued work is done, because that work might use the memory. */
+/* Frees device memory after all queued work has finished, because that work may use the memory. */
 static void
 device_free(struct bench *b, int place, char *memory)
 {
@@ -291,8 +291,8 @@ test_a_small_pageable_copy_is_short(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     finish(&b, 1);
-    /* A download makes two calls: the copy and a wait. An upload makes one call, because its event
-     * is recorded only when it is needed. */
+    /* A download makes two calls: a copy and a wait. An upload makes only one call, because its
+     * event is recorded later, when a caller needs it. */
     uint64_t calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_copy(b.engine, at(0, host), at(1, device), 4096, out,
                                         &(struct ferryi_transfer_job){0}),
@@ -307,8 +307,8 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_close(&b);
 }
 
-/* Checks that the caller waits once for each half of the ring if the device is slower than the
- * caller. */
+/* Checks that the caller waits only once for each half of the ring, even if the device is slower
+ * than the caller. */
 static void
 test_a_full_ring_is_waited_for_by_halves(void **state)
 {
@@ -319,7 +319,7 @@ test_a_full_ring_is_waited_for_by_halves(void **state)
     ferryi_timeline *in = timeline_for(&b, 1, 0);
     uint64_t calls = 0;
     for (int i = 0; i < 64; i++) {
-        /* All chunks and events have been created by now. */
+        /* By the 40th transfer the engine has created all chunks and events. */
         if (i == 40)
             calls = b.heads[1]->calls;
         assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), sizeof(host), in,
@@ -457,8 +457,8 @@ test_coherent_places_are_host_memory(void **state)
 
 /* -- peers ------------------------------------------------------------------------------------- */
 
-/* Checks that a peer copy may be queued while its source is still being written, if the timeline of
- * the copy is ordered after the writes. */
+/* Checks that a peer copy can be queued while earlier work still writes its source. The timeline of
+ * the copy must be ordered after that work. */
 static void
 peer_copy(bool reaches, size_t bytes)
 {
@@ -599,8 +599,7 @@ test_repeating_elements_need_one_call(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
-    /* A fill with larger elements doubles the filled part with each copy, so few calls are enough.
-     */
+    /* A fill with larger elements doubles the filled part with each copy, so it makes few calls. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
@@ -613,7 +612,7 @@ test_repeating_elements_need_one_call(void **state)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-static int policies[2]; /* the NUMA policy and its first node at the last allocation of pinned
+static int policies[2]; /* NUMA policy and its first node during the latest allocation of pinned
                            memory; node -1: none */
 
 static ferry_status
@@ -646,8 +645,7 @@ policy_now(void)
     return syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 ? policy : -1;
 }
 
-/* Records the NUMA policy that is in effect while the ring allocates a chunk for a device near
- * `node`. */
+/* Records the NUMA policy while the ring allocates a chunk for a device near `node`. */
 static void
 note_chunk(int node)
 {
@@ -678,7 +676,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     if (policy_now() != POLICY_DEFAULT ||
         syscall(SYS_set_mempolicy, POLICY_BIND, &first, sizeof(first) * 8) != 0)
         skip();
-    /* The engine does not replace a policy that the program has set. */
+    /* The engine must not replace a policy that the program has set. */
     note_chunk(0);
     assert_int_equal(policies[0], POLICY_BIND);
     assert_int_equal(policy_now(), POLICY_BIND);
@@ -731,8 +729,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* TAKEN: the device accepts pageable memory. REFUSED: the device accepts pageable memory, except
- * for the middle of the range. */
+/* How the device treats pageable memory. TAKEN: it accepts the memory. REFUSED: it accepts the
+ * memory, except the middle of the range. */
 enum way {
     UP,
     DOWN,
@@ -751,7 +749,7 @@ enum way {
     WAYS
 };
 
-/* A transfer between two memories. `expected` contains a copy of the bytes of `from`. */
+/* A transfer between two memories. `expected` is a copy of the bytes of `from`. */
 struct trip {
     struct bench b;
     enum way way;
@@ -760,8 +758,8 @@ struct trip {
     int from_place, to_place;
 };
 
-/* Returns a factor for the sizes of transfers. Short transfers are always staged, so a transfer
- * that is not to be staged must be long. */
+/* Returns a factor for the lengths of transfers. Short transfers are always staged, so a transfer
+ * that must not be staged has to be long. */
 static size_t
 scale(enum way way)
 {
@@ -774,8 +772,7 @@ trip_open(struct trip *t, enum way way, size_t bytes)
     static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1, 0, 1, 0, 1},
                      to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1, 1, 0, 1, 0};
     memset(t, 0, sizeof(*t));
-    /* The helpers use at most half of the ring, so the ring needs more chunks if there are helpers.
-     */
+    /* Helpers use at most half of the ring, so a ring with helpers needs more chunks. */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
     t->way = way;
     t->bytes = bytes;
@@ -845,8 +842,8 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     return ferryi_engine_copy(t->b.engine, target, source, t->bytes, timeline, job ? job : &none);
 }
 
-/* Checks that the first `done` bytes are copied and the rest is unchanged. If helpers drained a
- * download, some later bytes may also be copied. */
+/* Checks that the first `done` bytes are copied and the rest is unchanged. In a download with
+ * helpers, some later bytes may be copied already. */
 static void
 assert_prefix(const struct trip *t, size_t done)
 {
@@ -938,7 +935,7 @@ test_a_flag_cancels_too(void **state)
     }
 }
 
-/* Checks that progress is counted over all transfers of a job, and that keep_going can cancel a
+/* Checks that a job counts its progress over all of its transfers, and that keep_going can cancel a
  * later transfer. */
 static void
 test_progress_over_several_transfers(void **state)
@@ -949,8 +946,8 @@ test_progress_over_several_transfers(void **state)
     struct watch w = {.stop_at = 4};
     ferry_copy_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = &options, .total = 30000};
-    /* A report follows each 3500 bytes of one transfer: at 3500 and 7000 in the first, and at 13500
-     * and 17000 in the second. */
+    /* The engine reports after each 3500 bytes of a transfer. These are bytes 3500 and 7000 in the
+     * first transfer, and 13500 and 17000 in the second. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
     assert_int_equal(w.calls, 2);
     assert_int_equal(w.last, 7000);
@@ -988,8 +985,8 @@ copy_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that keep_going may copy. The engine holds no lock during the callback and leaves a chunk
- * of the ring free for it. */
+/* Checks that keep_going can make a copy. The engine must hold no lock during the callback, and
+ * must leave a chunk of the ring free. */
 static void
 test_keep_going_may_copy(void **state)
 {
@@ -1035,8 +1032,8 @@ assert_first_chunks(unsigned threads, size_t ring_chunk, size_t bytes, const siz
     bench_close(&b);
 }
 
-/* Checks that the first chunks of a long upload are small, so that the device can start early. It
- * starts when the first chunk is full. */
+/* Checks that the first chunks of a long upload are small. The device starts when the first chunk
+ * is full, so small chunks let it start early. */
 static void
 test_long_uploads_begin_with_small_chunks(void **state)
 {
@@ -1047,8 +1044,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
                         smaller[] = {512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB};
     assert_first_chunks(4, 0, 16 * MIB, ramp);
     assert_first_chunks(2, 0, 4 * MIB, short_ramp);
-    /* All chunks have the same size if each thread fills one, if the caller fills all, or if the
-     * size was configured. */
+    /* All chunks have equal sizes if each thread fills one chunk, if the caller fills all, or if
+     * the size is configured. */
     assert_first_chunks(8, 0, 16 * MIB, equal);
     assert_first_chunks(1, 0, 16 * MIB, equal);
     assert_first_chunks(4, 512 * KIB, 16 * MIB, smaller);
@@ -1056,8 +1053,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
 
 /* -- devices that take pageable memory --------------------------------------------------------- */
 
-/* Checks that a call waits for its copy if the device accepts pageable memory. The device accesses
- * the memory only when the stream reaches the copy. */
+/* Checks that a call waits for its copy if the device accepts pageable memory. The device reads or
+ * writes the memory only when the stream reaches the copy. */
 static void
 test_pageable_memory_goes_straight_and_is_waited_for(void **state)
 {
@@ -1085,7 +1082,7 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     assert_int_equal(stats(&b).direct.bytes, 2 * bytes);
     assert_int_equal(b.devices[1]->live_allocations, 1); /* the ring has no chunk */
 
-    /* A short upload is staged, so the call need not wait. */
+    /* A short upload is staged, so its call need not wait. */
     assert_int_equal(copy(&b, at(1, device), at(0, source), FERRYI_STAGED_MOST, NULL), FERRY_OK);
     assert_true(b.trace.staged);
     assert_int_equal(stats(&b).staged.bytes, FERRYI_STAGED_MOST);
@@ -1095,7 +1092,7 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     bench_close(&b);
 }
 
-/* Checks that no copy that is still queued on the stream reads the memory. */
+/* Checks that no copy that is still queued on the stream reads this memory. */
 static void
 assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
 {
@@ -1107,8 +1104,8 @@ assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
     }
 }
 
-/* Checks that if the device refuses a range, for example one that is registered in part, the rest
- * is staged and no failure is reported. */
+/* Lets the device refuse a range, such as one that is registered in part. Checks that the engine
+ * stages the rest and reports no failure. */
 static void
 test_what_a_device_does_not_take_is_staged(void **state)
 {
@@ -1131,7 +1128,7 @@ test_what_a_device_does_not_take_is_staged(void **state)
             }
             trip_finish(&t);
             assert_prefix(&t, t.bytes);
-            /* The parts before the refused one were copied without staging. */
+            /* The parts before the refused part were copied without staging. */
             assert_int_equal(t.b.engine->chunks * 4 * KIB, part ? MIB / 2 : MIB);
             trip_close(&t);
         }
@@ -1201,8 +1198,8 @@ test_pieces_go_straight_too(void **state)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Makes the n-th call of one device fail, for every n. Checks that the bytes that are reported as
- * done have arrived, and that the engine works afterwards. */
+/* Makes the n-th call of one device fail, for every n. Checks that the bytes reported as done have
+ * arrived, and that the engine can be used afterwards. */
 static void
 fail_each_call(enum way way, int place)
 {
@@ -1220,7 +1217,7 @@ fail_each_call(enum way way, int place)
         if (status != FERRY_OK) {
             assert_int_equal(status, FERRY_ERROR_DEVICE);
             assert_non_null(strstr(ferry_last_error(), "told to fail"));
-            /* The bytes that are reported as done have arrived without a wait by the test. */
+            /* The bytes reported as done must have arrived, without a wait in the test. */
             assert_memory_equal(t.to, t.expected, job.done);
             char text[64];
             snprintf(text, sizeof(text), "%zu of which arrived", job.done);
@@ -1258,14 +1255,14 @@ test_out_of_pinned_memory(void **state)
     struct trip t;
     trip_open(&t, UP, 30012);
     rig *device = t.b.devices[1];
-    /* If not even one chunk can be allocated, the transfer fails, and its message names the reason.
-     */
+    /* If the first chunk cannot be allocated, the transfer fails with a message that names the
+     * reason. */
     device->fail_slot = "memory_alloc";
     rig_fail(device, 0);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     assert_prefix(&t, 0);
-    /* If the allocation of the second chunk fails, the transfer uses the first chunk alone. */
+    /* If the second chunk cannot be allocated, the transfer uses only the first chunk. */
     rig_fail(device, 1);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_OK);
@@ -1414,8 +1411,8 @@ test_threads_share_a_ring(void **state)
     bench_close(&b);
 }
 
-/* Checks that concurrent transfers are correct on emulated devices, which have a thread for each
- * stream. */
+/* Checks that transfers that run at the same time are correct. The emulated devices have a thread
+ * for each stream. */
 static void
 test_emulated_devices(void **state)
 {

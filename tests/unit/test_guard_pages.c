@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Guard pages without buffers: the owner of each replica is an array of ranges in this file. */
+/* Tests guard pages without buffers. In this file, an array of ranges is the owner of each replica.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 
 enum { PAGES = 4 };
 
-/* A replica of PAGES - 1 whole pages and half a page. Its ranges are whole pages. */
+/* A replica of PAGES - 1 whole pages and half a page. Its ranges consist of whole pages. */
 struct fixture {
     char *memory, *alias;
     size_t page;
@@ -93,8 +94,8 @@ teardown(void **state)
     return 0;
 }
 
-/* The system reads a byte from the page, and fails if the page is not readable. The byte leaves the
- * pipe again. */
+/* Returns whether the page can be read. The system writes a byte of the page to a pipe, which fails
+ * if the page is not readable. The byte is then removed from the pipe. */
 static bool
 is_readable(const struct fixture *f, size_t page)
 {
@@ -105,7 +106,8 @@ is_readable(const struct fixture *f, size_t page)
     return true;
 }
 
-/* The system writes a byte to the page, and fails if the page is not writable. */
+/* Returns whether the page can be written. The system writes a byte to the page, which fails if the
+ * page is not writable. */
 static bool
 is_writable(const struct fixture *f, size_t page)
 {
@@ -126,7 +128,7 @@ expect_pages(const struct fixture *f)
     }
 }
 
-/* Each page of the alias has exactly the protection that the owner reported last. */
+/* Checks that each page of the alias has the protection that its owner reported last. */
 static void
 test_pages_follow_the_report(void **state)
 {
@@ -141,7 +143,7 @@ test_pages_follow_the_report(void **state)
     }
 }
 
-/* If the owner's replica is at other memory by now, its report is not applied. */
+/* Checks that an owner's report is ignored if the owner's replica is now in different memory. */
 static void
 test_report_about_other_memory(void **state)
 {
@@ -153,7 +155,7 @@ test_report_about_other_memory(void **state)
     expect_pages(f);
 }
 
-/* Both addresses reach the same bytes, and the memory itself stays accessible. */
+/* Checks that both addresses reach the same bytes, and that the memory itself stays accessible. */
 static void
 test_alias_has_the_same_bytes(void **state)
 {
@@ -164,7 +166,8 @@ test_alias_has_the_same_bytes(void **state)
     assert_int_equal(f->memory[8], 5);
 }
 
-/* A write between the replica's end and the end of its last page is logged once. */
+/* Checks that a write between the end of the replica and the end of its last page is logged once.
+ */
 static void
 test_overruns_are_logged(void **state)
 {
@@ -193,7 +196,7 @@ expect_text(const char *address, bool writes, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* The message names the byte, the reason and the last call. */
+/* Checks that the message names the byte, the reason and the last call. */
 static void
 test_messages(void **state)
 {
@@ -220,7 +223,7 @@ test_messages(void **state)
                 "scope; the last one was a call of bytes 0 to 64");
 }
 
-/* The message names a lease on the byte, until its note is removed. */
+/* Checks that the message names a lease on the byte, until the note about the lease is removed. */
 static void
 test_message_about_a_lease(void **state)
 {
@@ -241,7 +244,8 @@ test_message_about_a_lease(void **state)
                 "call of bytes 0 to 64");
 }
 
-/* The alias of a freed replica stays inaccessible, and its message says why. */
+/* Checks that the alias of a freed replica stays inaccessible, and that its message names the
+ * reason. */
 static void
 test_message_about_a_freed_replica(void **state)
 {
@@ -259,7 +263,7 @@ test_message_about_a_freed_replica(void **state)
     assert_false(ferryi_guard_pages_name(f->memory, name, sizeof(name)));
 }
 
-/* Memory that cannot be mapped twice keeps its address and has no guard. */
+/* Checks that memory that cannot be mapped twice keeps its address and has no guard pages. */
 static void
 test_other_memory_has_no_guard(void **state)
 {

@@ -94,8 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that the submitter, while other tasks are queued, does not take a task whose data is in
- * the caches of a helper. */
+/* Checks that the submitter prefers other queued tasks to a task whose data is in the caches of a
+ * helper. */
 static void
 test_own_tasks_come_first(void **state)
 {
@@ -124,7 +124,8 @@ test_own_tasks_come_first(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that threads are started once, and that a later request for more threads has no effect. */
+/* Checks that threads are started only once. A later request for more threads must have no effect.
+ */
 static void
 test_threads_start_once(void **state)
 {
@@ -174,7 +175,7 @@ test_several_submitters(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that the child of a fork has no helpers, starts none and waits for none. */
+/* Checks that the child of a fork has no helpers, starts none, and does not wait for any. */
 static void
 test_the_child_of_a_fork_works_alone(void **state)
 {
@@ -217,7 +218,8 @@ processors(const char *digits)
     return set;
 }
 
-/* Checks which processors are chosen. Each digit is a processor; "-" means that none are chosen. */
+/* Checks which processors the helpers choose. Each digit is a processor. "-" means that none is
+ * chosen. */
 static void
 assert_choice(const char *allowed, const char *near, unsigned threads, const char *expected)
 {
@@ -239,7 +241,7 @@ test_processors_are_chosen_where_there_are_enough(void **state)
     assert_choice("01234567", "4567", 5, "-");
     assert_choice("234", "34567", 2, "34");
     assert_choice("0123", "4567", 1, "-");
-    /* No processors are chosen if all allowed processors are near. */
+    /* No processors are chosen if all processors that the process may use are near. */
     assert_choice("456", "4567", 2, "-");
 }
 
@@ -282,7 +284,7 @@ test_threads_run_near_the_devices(void **state)
         run_all(&helpers, &load, true);
         assert_true(load_is_done(&load));
         load_close(&load);
-        /* A thread binds itself to a processor before it runs tasks. */
+        /* A helper binds itself to a processor before it runs tasks. */
         uint64_t end = ferryi_now_ns() + 10000000000u;
         while (count_bound(last - 1) < (threads == 1) && ferryi_now_ns() < end)
             ferryi_sleep_ns(100000);

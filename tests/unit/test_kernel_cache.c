@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a source is compiled once, even across processes. Also tests that each input that
- * affects its code is part of the key of its entry. */
+/* Tests that a source is compiled only once, even by several processes. The key of a cache entry
+ * must contain each input that affects the code. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -95,7 +95,7 @@ damage_entry(void)
     free(bytes);
 }
 
-/* Calls `run` in a child of this process. Returns its result, which is 0 on success. */
+/* Calls `run` in a child process. Returns the result of `run`, which is 0 on success. */
 static int
 in_another_process(int (*run)(void))
 {
@@ -111,7 +111,7 @@ in_another_process(int (*run)(void))
 
 /* -- which code -------------------------------------------------------------------------------- */
 
-/* Compiles the source or finds its code in the cache. Checks the code and returns how often the
+/* Compiles the source or finds its code in the cache, and checks the code. Returns how often the
  * compiler ran. */
 static int
 compile(const struct ferryi_nvrtc_source *source)
@@ -166,8 +166,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source = plain;
     source.architecture = 75;
     assert_kept(&source);
-    /* Both cases yield PTX for 9.0: a device that is newer than the compiler, and the option for
-     * compute_90. */
+    /* A device that is newer than the compiler and the option for compute_90 both produce PTX for
+     * 9.0. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;
@@ -178,8 +178,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* Checks that a changed compiler is detected, whether it has the same version in a different file,
- * or a different version in a file of the same size and time. */
+/* Checks that the cache detects a changed compiler. The version may be the same in a different
+ * file. The version may be different in a file of the same size and time. */
 static void
 test_another_compiler_compiles_anew(void **state)
 {
@@ -321,7 +321,7 @@ open_fake(struct fakecuda *fake)
     return context;
 }
 
-/* Creates the kernel in a new context, with an option or NULL, and launches it. Returns how often
+/* Creates the kernel in a new context and launches it. The option may be NULL. Returns how often
  * the compiler ran. */
 static int
 use_kernel_with(const char *option)
@@ -385,8 +385,8 @@ test_kernels_are_compiled_once(void **state)
     assert_int_equal(use_kernel(), 1);
 }
 
-/* Uses a conversion while the driver refuses the library's image, so that the pair is compiled or
- * its code is found in the cache. Returns how often the compiler ran. */
+/* Makes a conversion while the driver refuses the library's image. So the pair is compiled, or its
+ * code is found in the cache. Returns how often the compiler ran. */
 static int
 use_conversion(void)
 {
@@ -442,14 +442,14 @@ use_usual_name(void)
     return compilations() == 1 ? 0 : 3;
 }
 
-/* Checks that NVRTC is loaded by its usual names if no library is named. The test runs in a
- * separate process, because a process keeps the library that it loaded. */
+/* Checks that the library loads NVRTC by its usual names if none is configured. The test runs in a
+ * child process, because a process keeps the library that it loaded. */
 static void
 test_the_usual_names_are_tried(void **state)
 {
     (void)state;
 #ifndef __GLIBC__
-    skip(); /* musl's loader does not find a library by its soname */
+    skip(); /* musl's loader does not find libraries by their soname */
 #endif
     assert_int_equal(in_another_process(use_usual_name), 0);
 }

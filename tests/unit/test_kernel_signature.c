@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that the declared parameters of a kernel are compared with those of its code. The first
- * argument of the program names the driver. Drivers before CUDA 12.4 do not report the parameters
+ * argument of the program selects the driver. Drivers before CUDA 12.4 do not report the parameters
  * of code.
  */
 #include <setjmp.h>
@@ -146,8 +146,8 @@ test_many_parameters(void **state)
         assert_says("which takes 3; 50 are declared");
 }
 
-/* Checks that a kernel is accepted if the driver does not know its parameters, and that any other
- * failure of the driver is reported. */
+/* Checks that a kernel is accepted if the driver does not report its parameters. Any other failure
+ * of the driver must be reported. */
 static void
 test_the_driver_fails(void **state)
 {

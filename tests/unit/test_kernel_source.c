@@ -109,8 +109,8 @@ on_log(ferry_log_level level, const char *message, void *user)
     lines->tail_seen |= strstr(message, "missing_90") != NULL;
 }
 
-/* Checks that the message contains the beginning of a long compiler log, and that the log callback
- * receives the complete log, line by line. */
+/* Compiles a source with a long compiler log. The message must contain the beginning of the log.
+ * The log callback must receive the whole log, line by line. */
 static void
 test_long_logs_go_whole_to_the_log(void **state)
 {
@@ -130,8 +130,8 @@ test_long_logs_go_whole_to_the_log(void **state)
     assert_false(lines.broken);
 }
 
-/* Checks that the image is code for the device's architecture if the compiler supports it.
- * Otherwise it is PTX, which the driver translates. */
+/* Checks that the image is code for the device's architecture if the compiler supports that
+ * architecture. Otherwise the image is PTX, which the driver translates. */
 static void
 test_which_image_comes_out(void **state)
 {
@@ -202,8 +202,8 @@ test_struct_declarations_come_first_and_once(void **state)
 
     NEEDS_NVRTC();
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
-    /* Line numbers in messages are those of the author's source, without the lines that the library
-     * adds. */
+    /* Line numbers in messages count lines of the author's source. They must not include the lines
+     * that the library adds. */
     source.cuda_source = "extern \"C\" __global__ void swap(const pair *a)\n{\n    nope;\n}\n";
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
     assert_says("swap.cu(3)");

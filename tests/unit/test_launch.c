@@ -183,7 +183,7 @@ sixfold(size_t i)
     return 6 * (float)i;
 }
 
-/* Devices on which each test runs. The lazy device performs work only when a caller waits for that
+/* Devices on which each test runs. The lazy device performs work only when a caller waits for the
  * work. */
 static const char *const all_devices[] = {"host", "emulated", "lazy"};
 #define FOR_EACH_DEVICE(device)                                                                    \
@@ -287,7 +287,7 @@ test_in_place_is_legal(void **state)
         ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_holds(a, doubled);
-        /* The arguments overlap, so that element i + 1 becomes the sum of elements i and i. */
+        /* The two arguments overlap, so that element i + 1 becomes twice element i. */
         arguments[0] = arguments[1] = ferry_buffer_argument(a, &float_element, 10, 1);
         arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
@@ -317,7 +317,7 @@ values_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* Checks that a launch copies values of any size and keeps their alignment. */
+/* Checks that a launch copies values of any size and preserves their alignment. */
 static void
 test_values_are_copied(void **state)
 {
@@ -513,8 +513,8 @@ test_a_kernel_needs_a_body(void **state)
     assert_int_equal(ferry_kernel_create(NULL, &source, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_kernel_create(context, NULL, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_null(kernel);
-    /* A device that cannot load code cannot run a kernel that has only CUDA source. The source is
-     * not compiled. */
+    /* A device that cannot load code cannot run a kernel that has only CUDA source. The source must
+     * not be compiled. */
     source.cuda_source = "this does not compile";
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -549,8 +549,8 @@ test_what_a_failing_body_writes_is_lost(void **state)
         assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
                          FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
-        /* Bytes outside the range of the kernel are unchanged. New writes make the lost bytes valid
-         * again. */
+        /* Bytes outside the range of the kernel must be unchanged. A new write makes lost bytes
+         * valid again. */
         OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
         OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50, NULL));
@@ -569,8 +569,8 @@ silent_body(const ferry_call *call, void *user)
     return *status;
 }
 
-/* Checks that if a host function fails without setting a message, the message contains its status,
- * even if the status is not a ferry_status. */
+/* Checks the message of a host function that fails without a message. The message must contain the
+ * returned number, even if that is not a ferry_status. */
 static void
 test_a_failure_without_a_message_tells_its_number(void **state)
 {
@@ -601,8 +601,8 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* Checks that the first reader receives the failure, even if the host function has not yet run when
- * the read begins. */
+/* Checks that the first read returns the failure, even if the host function has not run when the
+ * read begins. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
 {
@@ -641,8 +641,8 @@ test_reading_at_once_sees_the_failure(void **state)
     }
 }
 
-/* Checks that results computed from lost bytes are also lost, and that bytes written afterwards are
- * valid. */
+/* Checks that results that a kernel computed from lost bytes are lost, too. Bytes that are written
+ * afterwards must be valid. */
 static void
 test_failures_travel_with_the_data(void **state)
 {
@@ -660,7 +660,8 @@ test_failures_travel_with_the_data(void **state)
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
-        /* The launch itself fails if the host function has already failed. */
+        /* The launch fails at once if the host function of the earlier kernel has already failed.
+         */
         ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
         if (strcmp(device, "emulated") != 0)
             assert_int_equal(status,
@@ -699,7 +700,8 @@ failing_late(const ferry_call *call, void *user)
 
 static const ferry_parameter written[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
 
-/* Writes in a scope on the default stream, as a kernel that the program launches itself would. */
+/* Writes to the buffer in a scope on the default stream, just as a kernel that the program launches
+ * without the library would. */
 static void
 write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count,
                  uint32_t pattern)
@@ -731,8 +733,8 @@ assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
     assert_says("the matrix is singular");
 }
 
-/* Checks that bytes that any call writes after a failing kernel stay valid, and that the kernel's
- * other bytes are lost. */
+/* Checks that bytes that a call writes after a failing kernel stay valid. The other bytes of the
+ * kernel must be lost. */
 static void
 test_a_late_failure_loses_nothing_newer(void **state)
 {
@@ -769,7 +771,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_lost(a, 150, 50);
         assert_lost(a, 250, 50);
         assert_lost(a, 350, COUNT - 400);
-        /* The failure does not affect a kernel that is launched later. */
+        /* The failure must not affect a kernel that is launched later. */
         OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
         sum[2] = whole(b);
         sum[0] = sum[1] = whole_a;
@@ -783,8 +785,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* Checks that the results of a kernel that read lost bytes are lost, even if the input is written
- * again before the failure is noticed. */
+/* Lets a kernel read lost bytes. Its results must be lost, even if the input is written again
+ * before the failure is noticed. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {
@@ -822,8 +824,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
-/* Checks that a kernel does not fail if its input was written again after the failing kernel and
- * before the kernel itself ran. */
+/* Checks that a kernel succeeds if its input was written again after a different kernel failed and
+ * before this kernel ran. */
 static void
 test_an_input_written_anew_is_not_lost(void **state)
 {
@@ -861,8 +863,8 @@ test_an_input_written_anew_is_not_lost(void **state)
 
 /* -- long queues ------------------------------------------------------------------------------- */
 
-/* Queues `count` launches of a kernel that updates the array. Returns the number of heap bytes that
- * each pending launch uses. */
+/* Queues `count` launches of a kernel that updates the array. Returns the number of heap bytes per
+ * pending launch. */
 static size_t
 queue_updates(ferry_kernel *scale, ferry_buffer *a, size_t count)
 {
@@ -883,8 +885,8 @@ succeeding_late(const ferry_call *call, void *user)
     return scale_body(call, NULL);
 }
 
-/* Checks that the memory of a queued launch does not depend on the number of launches before it.
- * The memory must be freed even if the first launch fails. */
+/* Checks that a queued launch needs the same memory whatever the number of launches before it. The
+ * memory must be freed even if the first launch fails. */
 static void
 test_a_queued_launch_takes_constant_memory(void **state)
 {
@@ -922,8 +924,8 @@ test_a_queued_launch_takes_constant_memory(void **state)
     }
 }
 
-/* Checks that the message of a failure that passes through many kernels names only the first and
- * the second kernel. */
+/* Lets a failure pass through many kernels. Its message must name only the first and the second
+ * kernel. */
 static void
 test_a_failure_passed_on_keeps_its_message(void **state)
 {
@@ -1007,8 +1009,8 @@ test_threads_launch_one_kernel(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that a pending host call has copies of its arguments, so that kernel, buffers and stream
- * can be destroyed before it runs. In this case its failure is not reported. */
+/* Checks that a pending host call has copies of its arguments. So its kernel, buffers and stream
+ * can be destroyed before it runs. Its failure is then not reported. */
 static void
 test_everything_may_go_before_the_body_runs(void **state)
 {
@@ -1046,8 +1048,8 @@ test_a_kernel_outlives_its_context(void **state)
     ferry_kernel_destroy(&scale);
 }
 
-/* Makes each device call fail in turn. Checks that the launch either took place or changed nothing.
- */
+/* Makes each device call of a launch fail in turn. Checks that the launch was made completely or
+ * changed nothing. */
 static void
 test_whatever_call_fails(void **state)
 {
@@ -1103,7 +1105,7 @@ test_two_devices_run_one_kernel(void **state)
         assert_holds(buffers[i], as_is);
         ferry_buffer_destroy(&buffers[i]);
     }
-    /* In a context with two devices, the caller must name the device. */
+    /* In a context with two devices, the launch must name the device. */
     assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
                      FERRY_ERROR_INVALID_ARGUMENT);
     ferry_kernel_destroy(&scale);
@@ -1159,7 +1161,7 @@ test_an_image_is_loaded_and_launched(void **state)
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(fake.fakecuda_live().modules, 1);
     launch_scale(kernel, NULL, a);
-    /* Destroying a kernel unloads its code if no launch of the kernel is in flight. */
+    /* Destroying a kernel unloads its code if none of its launches is still running. */
     assert_holds(a, doubled);
     OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
     ferry_kernel_destroy(&kernel);
@@ -1168,7 +1170,7 @@ test_an_image_is_loaded_and_launched(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that code that queued work might still run stays loaded, and is unloaded later. */
+/* Checks that code stays loaded while queued work may still run it, and is unloaded afterwards. */
 static void
 test_code_in_flight_is_not_unloaded(void **state)
 {
@@ -1216,7 +1218,7 @@ test_images_that_are_wrong(void **state)
     assert_says("absent");
     assert_null(kernel);
     assert_int_equal(fake.fakecuda_live().modules, 0);
-    /* A device whose memory the host cannot read does not run host functions. */
+    /* A device does not run host functions if the host cannot access its memory. */
     source = (ferry_kernel_source){.name = "host_only", .host_function = scale_body};
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -1235,7 +1237,7 @@ test_source_is_compiled_at_creation(void **state)
                                   .parameter_count = 2};
     if (ferry_kernel_check(&source, 0) == FERRY_ERROR_UNSUPPORTED)
         skip();
-    /* If the device is newer than the compiler, PTX is loaded. fakecuda can read PTX. */
+    /* If the device is newer than the compiler, the library loads PTX. fakecuda accepts PTX. */
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 99);
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);

@@ -45,15 +45,16 @@ random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, 
                                scale * (begin + 1 + random_next(seed) % longest), copy, writes};
 }
 
-/* Checks that the level of a copy is one above the highest level of the earlier copies on which it
- * depends. */
+/* Checks that the level of a copy is one more than the highest level of the earlier copies that it
+ * depends on. */
 static void
 test_levels_are_as_low_as_can_be(void **state)
 {
     (void)state;
     enum { MOST = 400 };
     static const uintptr_t scales[] = {
-        1, 77, 65536, UINTPTR_MAX / 6000}; /* the sort keys differ in few digits, or in all */
+        1, 77, 65536, UINTPTR_MAX / 6000}; /* with some of these values the sort keys differ in few
+                                              digits, with others in all */
     for (uint64_t round = 1; round <= 500; round++) {
         uint64_t seed = round;
         struct copy copies[MOST];
@@ -88,7 +89,8 @@ test_levels_are_as_low_as_can_be(void **state)
     }
 }
 
-/* Checks that copies are independent if they read the same bytes, or if their ranges only touch. */
+/* Checks that copies that read the same bytes are independent. Copies whose ranges only touch are
+ * independent, too. */
 static void
 test_reads_and_neighbours_are_independent(void **state)
 {
@@ -103,7 +105,8 @@ test_reads_and_neighbours_are_independent(void **state)
     assert_int_equal(count, 0);
 }
 
-/* Checks that a chain of 2^18 dependent copies takes O(n log n) time, not quadratic time. */
+/* Checks that the levels of 2^18 copies, each dependent on the previous one, are computed in O(n
+ * log n) time. */
 static void
 test_many_copies_are_cut_quickly(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the readers of /proc and /sys. The test's folders imitate those of other machines. */
+/* Tests the functions that read /proc and /sys. The test creates folders that imitate those of
+ * other machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 
 static char root[FOLDER_PATH_BYTES];
 
-/* Writes a file below the root folder. Creates the folders above the file if they are missing. */
+/* Writes a file below the root folder. Creates missing parent folders. */
 static void
 put(const char *name, const char *text)
 {
@@ -57,7 +58,7 @@ test_no_files_no_quota(void **state)
     assert_int_equal(ferryi_machine_quota(root), 0);
 }
 
-/* Checks that the smallest quota of the group and its parents applies, rounded up. */
+/* Checks that the smallest quota of a group and its parent groups is used, and is rounded up. */
 static void
 test_quota_of_version_2(void **state)
 {
@@ -73,8 +74,8 @@ test_quota_of_version_2(void **state)
     assert_int_equal(ferryi_machine_quota(root), 1);
 }
 
-/* Checks a container, in which the mount point is the container's group while the path names a
- * folder of the host. */
+/* Checks a container, where the mount point is the group of the container. The path of the group
+ * names a folder of the host. */
 static void
 test_quota_of_a_container(void **state)
 {
@@ -97,8 +98,8 @@ test_quota_of_version_1(void **state)
     assert_int_equal(ferryi_machine_quota(root), 7);
 }
 
-/* Checks that a link's bandwidth is its maximum speed times its current width. An idle device
- * reports a lower current speed. The slot can be narrower than the device. */
+/* Checks that the bandwidth of a link is its maximum speed times its current width. The current
+ * speed of an idle device is too low. The slot may be narrower than the device. */
 static void
 test_links(void **state)
 {
@@ -136,7 +137,7 @@ assert_processors(const char *list, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* Checks a NUMA node that has no processors, for example the memory of a GPU. */
+/* Checks a NUMA node without processors, such as the memory of a GPU. */
 static void
 test_nodes(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which of several NVRTC libraries compiles. Each case runs in a separate process, because a
+ * Tests which of several NVRTC libraries is used. Each case runs in a child process, because a
  * loaded library keeps the name of its release. A driver of CUDA 13.0 accepts PTX up to version
- * 9.0, and one of 12.8 up to 8.7.
+ * 9.0, and a driver of CUDA 12.8 up to version 8.7.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ struct choice {
     int chosen;              /* the release whose code runs; 0: none */
     const char *target;      /* the architecture that the code names */
     const char *refused_ptx; /* PTX version that the NVRTC of the driver's release writes; NULL: the
-                                usual version */
+                                normal version */
     const char *says;        /* the error message if no release is chosen */
 };
 
@@ -51,7 +51,8 @@ add_message(ferry_log_level level, const char *message, void *user)
     strncat(user, message, 200);
 }
 
-/* Loads a release of NVRTC. Returns its function that reports the number of compilations. */
+/* Loads a release of NVRTC. Returns the function of that library that reports how often it
+ * compiled. */
 static int (*install(int release))(void)
 {
     char path[512];
@@ -63,8 +64,7 @@ static int (*install(int release))(void)
     return compilations;
 }
 
-/* Hides the releases that must be missing, by loading libraries without functions under their
- * names. */
+/* Hides the releases that a case must not find. It loads empty libraries under their names. */
 static bool
 hide_others(const struct choice *choice)
 {
@@ -81,8 +81,8 @@ hide_others(const struct choice *choice)
     return hidden;
 }
 
-/* If `truth` is false, returns a number that identifies the line. A case returns 0 if all checks
- * succeed. */
+/* Returns from a case with a number that identifies the line if `truth` is false. A case that
+ * reaches its end returns 0. */
 #define CHECK(truth)                                                                               \
     do {                                                                                           \
         if (!(truth)) {                                                                            \
@@ -113,7 +113,8 @@ play(const struct choice *choice)
     CHECK(fakecuda_find(library, &fake));
     ferry_context_options options = {.devices = "cuda", .log = add_message, .log_user = messages};
     ferry_context *context;
-    /* cuInit() sets the attributes that are replaced here. */
+    /* The context is created first, because cuInit() sets the attributes that the test then
+     * replaces. */
     CHECK(ferry_context_create(&options, &context) == FERRY_OK);
     ferry_context_destroy(&context);
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -156,16 +157,16 @@ test_choices(void **state)
 {
     (void)state;
     static const struct choice choices[] = {
-        /* The release of the driver is preferred to all others. */
+        /* The release of the driver is preferred to all other releases. */
         {NEW, 90, {13, 12, 11}, 13, "=sm_90", NULL, NULL},
         {MIDDLE, 90, {12, 13, 11}, 12, "=sm_90", NULL, NULL},
-        /* The second choice is an older release, whose code every newer driver accepts. */
+        /* The second choice is an older release, because newer drivers accept its code. */
         {NEW, 90, {12, 11}, 12, "=sm_90", NULL, NULL},
         {MIDDLE, 80, {11, 13}, 11, "=sm_80", NULL, NULL},
         {NEW, 120, {11}, 11, "=compute_86", NULL, NULL},
         /* A newer release is the last choice. */
         {MIDDLE, 90, {13}, 0, NULL, NULL, REFUSED},
-        /* A release that does not support the device is skipped. */
+        /* A release that does not support the device must be skipped. */
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
         {NEW, 61, {13}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability below 7.5"},
         {NEW, 35, {13, 12, 11}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability"},
@@ -173,10 +174,10 @@ test_choices(void **state)
         {MIDDLE, 101, {12}, 12, "=sm_101", NULL, NULL},
         {MIDDLE, 103, {12}, 12, "=compute_100", NULL, NULL},
         {MIDDLE, 110, {12}, 12, "=compute_100", NULL, NULL},
-        /* If the driver refuses the PTX of its release's NVRTC, the next release is used. */
+        /* If the driver refuses the PTX of the NVRTC of its release, the next NVRTC is used. */
         {MIDDLE, 86, {12, 11, 13}, 11, "=sm_86", "8.8", NULL},
         {NEW, 90, {13, 12}, 12, "=sm_90", "9.1", NULL},
-        /* If there is no other release, the first refusal is reported. */
+        /* If no other release exists, the first refusal is reported. */
         {NEW, 90, {13}, 0, NULL, "9.1", REFUSED},
     };
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {

@@ -6,7 +6,7 @@
 
 #include "tests/support/nvtx_tool.h"
 
-/* Tests the notifications that the tool named by NVTX_INJECTION64_PATH receives. */
+/* Tests the notifications that the library sends to the tool that NVTX_INJECTION64_PATH names. */
 
 enum { HELD = 64, STEPS = 20000 };
 

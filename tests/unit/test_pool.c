@@ -40,7 +40,7 @@ test_a_hit_never_returns_less_than_asked(void **state)
     memset(ferry_block_pointer(block), 1, 3 * MIB);
     give(block);
 
-    /* A smaller request of the same class reuses the block. */
+    /* A smaller request of the same size class reuses the block. */
     uint64_t misses = statistics(&fixture).misses;
     give(take(&fixture, 3 * MIB - 1));
     assert_int_equal(statistics(&fixture).misses, misses);
@@ -65,7 +65,7 @@ test_above_the_largest_class_a_request_gets_its_size(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that blocks that are held at the same time never overlap, whichever blocks were released
+/* Checks that blocks that are held at the same time do not overlap, whatever blocks were freed
  * before. */
 static void
 test_live_blocks_do_not_overlap(void **state)
@@ -192,7 +192,7 @@ test_the_limit_bounds_what_is_taken(void **state)
     assert_non_null(strstr(message, "cached 0"));
     assert_non_null(strstr(message, "largest free 0"));
 
-    /* After a take has failed, smaller requests succeed until the limit is reached exactly. */
+    /* After a failed take, smaller requests must succeed until the limit is reached exactly. */
     ferry_block *smaller = take(&fixture, 3 * MIB);
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * MIB);
     give(smaller);
@@ -245,8 +245,8 @@ test_a_backend_without_memory_gets_idle_memory_back_first(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a small block is allocated on its own, outside a slab, if the limit leaves too little
- * memory for a slab. */
+/* Checks that a small block is allocated outside a slab if the limit leaves too little memory for a
+ * slab. */
 static void
 test_small_blocks_fit_where_slabs_do_not(void **state)
 {
@@ -518,7 +518,7 @@ test_a_second_give_is_refused_by_name(void **state)
     assert_non_null(strstr(ferry_last_error(), "test memory"));
     assert_non_null(copy);
 
-    /* A second free is detected even after the memory was freed, because the pool keeps the
+    /* A second free must be detected even after the memory was freed, because the pool keeps the
      * descriptors of blocks. */
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
@@ -544,7 +544,7 @@ test_destroy_reports_live_blocks(void **state)
 
 /* -- failing at every call --------------------------------------------------------------------- */
 
-/* Takes blocks of many sizes and gives all of them back. A take that fails returns no block. */
+/* Takes blocks of many sizes and gives them all back. A take that fails must not return a block. */
 static void
 use_pool(struct fixture *fixture)
 {
@@ -662,8 +662,8 @@ test_public_statistics_and_those_of_classes(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a reset keeps the counts of held blocks and the internal counters on which the pool's
- * decisions depend. */
+/* Checks that a reset of the statistics keeps the counts of held blocks. It must also keep the
+ * internal counters that the pool's decisions depend on. */
 static void
 test_a_reset_starts_counters_and_peaks_anew(void **state)
 {
@@ -675,7 +675,7 @@ test_a_reset_starts_counters_and_peaks_anew(void **state)
     (void)ferry_pool_trim(fixture.pool, 0);
     ferry_pool_stats before = statistics(&fixture);
     assert_in_range(before.peak_reserved_bytes, 10 * MIB,
-                    12 * MIB); /* larger in a checked build, because of red zones */
+                    12 * MIB); /* a checked build has larger blocks, because of red zones */
     ferryi_pool_reset_stats(fixture.pool);
     fixture.backend.peak_bytes = fixture.backend.bytes;
     ferry_pool_stats after = statistics(&fixture);

@@ -13,7 +13,7 @@
 #include <ferry/pool.h>
 #include <ferry/stream.h>
 
-/* Tests blocks with an alignment that the program requests. */
+/* Tests blocks for which the program requests an alignment. */
 
 #define MIB  ((size_t)1 << 20)
 #define MOST (4 * MIB)
@@ -21,7 +21,7 @@
 static const size_t sizes[] = {1, 256, 1000, 4096, 65536, 300000, MIB, 3 * MIB};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Allocates memory whose address is a multiple of 256 but not of a larger power of two. */
+/* Allocates memory whose address is an odd multiple of 256. */
 static ferry_status
 skewed_alloc(void *user, size_t bytes, void **out)
 {
@@ -70,8 +70,8 @@ misses(ferry_pool *pool)
     return stats.misses;
 }
 
-/* Takes blocks of all sizes and holds them at the same time, so that an overlap is detected. Writes
- * all bytes of host memory. */
+/* Takes blocks of all sizes and holds them at the same time, so that overlaps are detected. Writes
+ * all bytes of blocks in host memory. */
 static void
 take_all(ferry_pool *pool, size_t alignment, ferry_stream *stream, bool writable)
 {

@@ -7,7 +7,7 @@
 #include "src/pool/magazine.h"
 #include "tests/support/short_memory.h"
 
-/* Tests compaction with a holder that moves some of its blocks. */
+/* Tests compaction with a holder of blocks that can move only some of them. */
 
 enum { HELD = 256 };
 
@@ -15,9 +15,11 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    size_t stuck; /* one in `stuck` blocks is in use and cannot be moved; 0: none */
+    /* N if one of N blocks is in use and cannot be moved; 0: all blocks can be moved */
+    size_t stuck;
     size_t calls, failed;
-    size_t asked_for; /* if not 0, the holder takes this number of bytes instead of moving blocks */
+    size_t asked_for; /* number of bytes that the holder takes instead of moving blocks; 0: the
+                         holder moves blocks */
     ferry_status answer;
 };
 
@@ -49,7 +51,8 @@ move_blocks(void *user, ferry_pool *pool)
     return moved;
 }
 
-/* Opens the fixture, takes `count` blocks, and gives back all blocks except every `keep`-th. */
+/* Opens the fixture and takes `count` blocks. Gives all of them back, except every `keep`-th block.
+ */
 static void
 mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count,
            size_t keep)
@@ -126,7 +129,7 @@ test_blocks_in_use_stay_and_their_slabs_serve_again(void **state)
     assert_true(compaction.freed_slabs >= 3);
     mover_check(&mover, 256 * KIB, 8);
     assert_agrees(&fixture);
-    /* The free blocks of the remaining slabs are reused before the pool allocates another slab. */
+    /* The pool must reuse the free blocks of the remaining slabs before it allocates a slab. */
     unsigned long allocations = fixture.backend.allocations;
     for (size_t left = fixture.backend.count * 8 - mover.count; left > 0; left--)
         mover.blocks[mover.count++] = take(&fixture, 256 * KIB);
@@ -149,8 +152,8 @@ test_without_holders_only_empty_slabs_go(void **state)
     mover_close(&mover);
 }
 
-/* Checks that a holder that moves blocks can take only idle memory. New memory would undo the gain
- * of the compaction. */
+/* Checks that a holder that moves blocks gets only idle memory, because new memory would undo the
+ * gain of the compaction. */
 static void
 test_moves_get_idle_memory_only(void **state)
 {
@@ -183,8 +186,8 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     size_t calls = mover.calls;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(mover.calls,
-                     calls); /* no compaction is attempted if the idle bytes are too few */
+    /* The pool must not attempt a compaction if there are too few idle bytes. */
+    assert_int_equal(mover.calls, calls);
     give(block);
     mover_close(&mover);
 }
@@ -227,7 +230,8 @@ struct worker {
     atomic_bool *stop;
 };
 
-/* Takes blocks at random, marks them, checks the marks and gives the blocks back. */
+/* Thread function that takes random blocks, marks them, checks the marks and gives the blocks back.
+ */
 static void *
 work(void *argument)
 {
@@ -321,8 +325,8 @@ begin_to_compact(void *user)
     assert_true(ferryi_block_is_leaving(meeting->block));
 }
 
-/* Gives back the thread's first block of its class. The pool then allocates a magazine, and a
- * compaction begins during that allocation. */
+/* Gives back the thread's first block of a size class. The pool then allocates a magazine, and a
+ * compaction begins during this allocation. */
 static void *
 give_the_block(void *user)
 {
@@ -332,7 +336,8 @@ give_the_block(void *user)
     return NULL;
 }
 
-/* Checks that a block is not lost if a compaction begins while a thread gives the block back. */
+/* Checks that a block is not lost if a compaction begins while a thread is giving the block back.
+ */
 static void
 test_a_compaction_begins_within_a_give(void **state)
 {

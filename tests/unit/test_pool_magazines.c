@@ -52,7 +52,7 @@ other_end(struct other *other)
     pthread_barrier_destroy(&other->step);
 }
 
-/* Blocks of one size, for take_all() and give_all(). */
+/* Blocks of one size, which take_all() takes and give_all() gives back. */
 struct work {
     struct fixture *fixture;
     size_t bytes, count;
@@ -96,8 +96,8 @@ cache_count(const ferry_pool *pool)
 
 /* -- the hit ----------------------------------------------------------------------------------- */
 
-/* Checks that hits do not lock the pool's mutex. The test holds the mutex, so a take or give that
- * locked it would deadlock. */
+/* Checks that hits do not lock the pool's mutex. The test holds the mutex, so a hit that locks it
+ * would deadlock. */
 static void
 test_a_hit_takes_no_lock_and_calls_nobody(void **state)
 {
@@ -205,8 +205,8 @@ test_the_end_of_a_thread_hands_its_magazines_back(void **state)
     fixture_close(&fixture);
 }
 
-/* A thread reuses the blocks that another thread gave back. The pool grows by at most an eighth
- * before it empties the other thread's magazines. */
+/* Checks that a thread reuses blocks that a different thread gave back. The pool grows by at most
+ * an eighth before it empties that thread's magazines. */
 static void
 test_a_take_finds_blocks_that_another_thread_gave(void **state)
 {
@@ -228,8 +228,8 @@ test_a_take_finds_blocks_that_another_thread_gave(void **state)
     }
 }
 
-/* Checks that blocks that one thread takes and a second thread gives back are reused through the
- * depot, without new device memory. */
+/* Lets one thread take blocks and a second thread give them back. Checks that the depot returns the
+ * blocks to the first thread, without new device memory. */
 static void
 test_blocks_that_are_handed_over_come_back(void **state)
 {
@@ -307,12 +307,12 @@ test_destroy_empties_the_magazines_of_other_threads(void **state)
     struct other other;
     struct work work = {.fixture = &fixture, .bytes = LARGE, .count = 3};
     other_start(&other);
-    /* A new pool can have the address of a destroyed one. */
+    /* A new pool can have the same address as a pool that was destroyed. */
     for (int n = 0; n < 10; n++) {
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         other_do(&other, take_and_give_all, &work);
         assert_int_equal(statistics(&fixture).allocations, 3);
-        fixture_close(&fixture); /* checks that all memory was freed and nothing was logged */
+        fixture_close(&fixture); /* checks that all memory was freed and no message was logged */
     }
     other_end(&other);
 }
@@ -375,8 +375,8 @@ struct rush {
     atomic_ulong wrong;
 };
 
-/* Takes three blocks, marks each, checks the marks and gives the blocks back. A changed mark means
- * that a second thread took a block that this thread holds. */
+/* Takes three blocks, marks each block, checks the marks and gives the blocks back. A changed mark
+ * shows that a second thread took a block that this thread held. */
 static void
 rush_once(struct rush *rush, int i)
 {

@@ -4,8 +4,8 @@
 #include "src/pool/slab.h"
 
 /*
- * Calls a pool at random and compares it with a model, which is a list of held blocks. Checks at
- * any time that held blocks do not overlap and are aligned and large enough. The pool's counts, the
+ * Makes random calls on a pool and compares the pool with a model, which is a list of held blocks.
+ * Held blocks must never overlap, and must be aligned and large enough. The pool's counts, the
  * pool's lists and the backend's count must agree with the model.
  */
 
@@ -23,8 +23,7 @@ struct model {
     struct held held[HELD];
     size_t count;
     uint64_t seed;
-    bool alone; /* whether this thread is the only user of the pool, so that counts can be predicted
-                 */
+    bool alone; /* whether only this thread uses the pool, so that the test can predict counts */
 };
 
 static uint64_t
@@ -34,7 +33,7 @@ draw(struct model *model, uint64_t below)
     return (model->seed >> 33) % below;
 }
 
-/* Returns a random size. Small sizes are frequent; large sizes are less frequent but not rare. */
+/* Returns a random size. Small sizes are frequent. Large sizes are less frequent, but not rare. */
 static size_t
 draw_bytes(struct model *model)
 {
@@ -76,8 +75,8 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* Limits the waste: an eighth for the class, plus the alignment and the red zone of a checked
-     * build. */
+    /* Limits the waste of a block to an eighth for the size class, plus the alignment, plus the red
+     * zones of a checked build. */
     size_t needed = bytes + ferryi_pool_zone_bytes(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
         abort();

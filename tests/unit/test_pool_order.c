@@ -25,7 +25,8 @@ struct crank {
     } waits[64]; /* waits of streams for events */
     size_t wait_count, host_waits, records;
     bool refuses_waits;
-    unsigned finish_after; /* number of queries after which the queued work completes; 0: never */
+    unsigned finish_after; /* number of queries after which the queued work finishes; 0: it never
+                              finishes */
 };
 
 static ferry_status
@@ -168,7 +169,7 @@ take_on(struct order_fixture *f, size_t bytes, ferryi_timeline *timeline)
     return block;
 }
 
-/* Queues a piece of work on the timeline's stream and returns the sync point of that work. */
+/* Queues work on the stream of a timeline and returns the sync point of the work. */
 static ferryi_sync_point
 work_on(struct order_fixture *f, int timeline)
 {
@@ -185,9 +186,10 @@ finish(struct order_fixture *f, int timeline)
     f->streams[timeline]->done = f->streams[timeline]->queued;
 }
 
-#define LARGE (3 * MIB) /* so large that a block is a device allocation, not part of a slab */
+#define LARGE (3 * MIB) /* a block of this size is a device allocation and not part of a slab */
 
-/* Returns a block that was given back while queued work of timeline A still uses the block. */
+/* Returns a block that was given back while queued work of timeline A still uses the block's
+ * memory. */
 static ferry_block *
 leave_pending(struct order_fixture *f)
 {
@@ -233,7 +235,7 @@ test_the_same_timeline_reuses_without_a_call(void **state)
 }
 
 #ifdef FERRYI_DEBUG_CHECKS
-/* Checks that a block that queued kernels still use stays accessible after its release if a memory
+/* Checks that a freed block stays accessible while queued kernels use the block, even if a memory
  * checker is attached (red_zone.h). */
 static void
 test_a_tool_lets_queued_work_go_on(void **state)
@@ -253,8 +255,8 @@ test_a_tool_lets_queued_work_go_on(void **state)
 }
 #endif
 
-/* Checks that a timeline waits only once for several blocks that an earlier timeline used, because
- * one wait covers them all. */
+/* Checks that a timeline waits only once for several blocks that one earlier timeline used. One
+ * wait is enough for all of the blocks. */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
 {
@@ -290,13 +292,14 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
-    ferryi_pool_give(b, 0); /* was not used again, so B's earlier work remains its last use */
+    /* The block was not used since, so earlier work of B is still its last use. */
+    ferryi_pool_give(b, 0);
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
-    /* The pool prefers unused memory of the slab to the block that A still uses. */
+    /* The pool prefers memory of the slab that was never used to the block that A still uses. */
     ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B));
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
@@ -314,8 +317,8 @@ test_the_host_takes_only_what_is_done(void **state)
     assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
-    /* The work is done, but the pool has not noticed it yet. The pool queries the device before it
-     * allocates memory. */
+    /* The work has finished, but the pool has not noticed this yet. Before the pool allocates
+     * memory, it must query the device. */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     assert_int_equal(f.fixture.backend.allocations, 2);
@@ -493,7 +496,8 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     order_close(&f);
 }
 
-/* Blocks that queued work still uses. evict_pending() gives back one of them in each call. */
+/* Blocks that queued work still uses. Each call of evict_pending() gives one of these blocks back.
+ */
 struct evicted {
     struct order_fixture *f;
     ferry_block *blocks[4];
@@ -513,8 +517,8 @@ evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     return bytes;
 }
 
-/* Checks that a take waits once before the first eviction and once after it. The second wait lasts
- * until the time limit. */
+/* Checks that a take waits once before its first eviction and once after it. The second wait ends
+ * at the time limit. */
 static void
 test_all_waits_share_one_budget(void **state)
 {
@@ -552,7 +556,7 @@ test_a_take_may_be_reported_never_to_wait(void **state)
         ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}),
         FERRY_OK);
     ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
-    f.crank.finish_after = 1000; /* more queries than a take makes unless it waits */
+    f.crank.finish_after = 1000; /* a take makes fewer queries, unless it waits */
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
@@ -567,8 +571,8 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     order_close(&f);
 }
 
-/* Checks that the pool merges idle neighbours in a shortage if their work is done, even if it has
- * not yet noticed that. */
+/* Checks that the pool merges idle neighbours when memory is short. Their work has finished, but
+ * the pool has not noticed this yet. */
 static void
 test_shortage_merges_neighbours(void **state)
 {
@@ -591,8 +595,8 @@ test_shortage_merges_neighbours(void **state)
     order_close(&f);
 }
 
-/* Checks that blocks with pending work are never merged, because a different timeline would then
- * get memory that is in use. */
+/* Checks that the pool never merges blocks with pending work. Otherwise a different timeline would
+ * get memory that is still in use. */
 static void
 test_pending_neighbours_stay_apart(void **state)
 {
@@ -613,7 +617,8 @@ test_pending_neighbours_stay_apart(void **state)
     order_close(&f);
 }
 
-/* Checks that a take does not reuse a pending block of a slab that a compaction is draining. */
+/* Checks that a take does not reuse a block with pending work from a slab that a compaction is
+ * draining. */
 static void
 test_what_leaves_is_not_taken_again(void **state)
 {
@@ -733,9 +738,8 @@ lazy_close(struct lazy_fixture *f)
     f->device->ops->close(f->device);
 }
 
-/* Takes a block, queues work of the first timeline on it and gives it back. Returns the sync point
- * of its last use.
- */
+/* Takes a block, queues work of the first timeline on it, and gives the block back. Returns the
+ * sync point of that work. */
 static ferryi_sync_point
 lazy_use(struct lazy_fixture *f)
 {
@@ -751,8 +755,8 @@ lazy_use(struct lazy_fixture *f)
     return point;
 }
 
-/* Checks that the copy of timeline A into a block runs before that of timeline B, even if the test
- * waits for B first. At the end, the block contains B's bytes. */
+/* Checks that timeline A's copy into a block runs before timeline B's copy, even if the test waits
+ * for B first. In the end the block must contain B's bytes. */
 static void
 test_lazy_work_of_the_last_holder_comes_first(void **state)
 {
@@ -784,8 +788,8 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     lazy_close(&f);
 }
 
-/* Checks that the pool frees device memory only when no queued work needs the memory. The lazy
- * device fails work whose memory was freed. */
+/* Checks that the pool does not free device memory while queued work needs it. On the lazy device,
+ * work fails if its memory was freed. */
 static void
 test_lazy_work_keeps_its_memory(void **state)
 {
@@ -799,7 +803,7 @@ test_lazy_work_keeps_its_memory(void **state)
     lazy_close(&f);
 }
 
-/* Checks that finishing a pool waits for the queued work that still uses the pool's memory. */
+/* Checks that finishing a pool waits for queued work that uses the pool's memory. */
 static void
 test_lazy_work_ends_before_its_pool(void **state)
 {

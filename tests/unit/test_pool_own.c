@@ -18,12 +18,12 @@
 
 #include "src/pool/pool.h"
 
-/* Tests pools over an allocator that the program provides. */
+/* Tests pools that use an allocator of the program. */
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* A program's allocator whose memory is shared with child processes. */
+/* An allocator of the program. Child processes share its memory. */
 struct shared {
     size_t count, bytes, limit;
     size_t skew; /* offset that breaks the alignment */
@@ -125,7 +125,7 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     assert_string_equal(logged, "");
 }
 
-/* Checks that the pool handles a shortage if the program's allocator runs out of memory. */
+/* Checks that the pool handles a shortage when the program's allocator has no memory left. */
 static void
 test_the_backend_may_run_short(void **state)
 {
@@ -136,8 +136,8 @@ test_the_backend_may_run_short(void **state)
     ferry_block *block = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 6 * MIB, NULL, &block), FERRY_OK);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
-    assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block),
-                     FERRY_OK); /* the idle 6 MiB were freed; a red zone fits too */
+    /* The idle 6 MiB were freed, so the block fits even with a red zone. */
+    assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block), FERRY_OK);
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);

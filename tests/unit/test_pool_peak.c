@@ -3,14 +3,14 @@
 
 #include "tests/unit/pool_backend.h"
 
-/* Tests the recorded peak of live bytes. The pool samples it when it grows or when its statistics
- * are read. */
+/* Tests the recorded peak of live bytes. The pool samples the live bytes when it grows and when its
+ * statistics are read. */
 
 #define CROWD 4
 #define LARGE (10 * MIB)
 
-/* A thread that calls functions on behalf of the test. It keeps its magazines until the test ends
- * the thread. */
+/* A thread that runs functions for the test. It keeps its magazines until the test ends the thread.
+ */
 struct stayer {
     pthread_t thread;
     struct fixture *fixture;
@@ -102,7 +102,7 @@ test_sizes_that_are_never_held_together(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that blocks taken by hits are included in the peak when the pool grows next. */
+/* Takes blocks by hits. Checks that the peak includes these blocks when the pool grows next. */
 static void
 test_sizes_that_are_held_together(void **state)
 {
@@ -141,7 +141,8 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* static: the threads of a failing test still use it */
+    /* The stayers are static, because their threads run even after the test has failed. */
+    static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
         for (size_t i = 0; i < CROWD; i++) {
@@ -161,7 +162,8 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* static: the threads of a failing test still use it */
+    /* The stayers are static, because their threads run even after the test has failed. */
+    static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
         stayer_start(&stayers[i], &fixture);
@@ -175,8 +177,8 @@ test_threads_that_hold_at_once(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that the peak stays low if one thread takes blocks and a second thread soon gives them
- * back. */
+/* Lets one thread take blocks and a second thread soon give them back. Checks that the peak stays
+ * low. */
 static void
 test_blocks_that_change_hands(void **state)
 {
@@ -197,14 +199,15 @@ test_blocks_that_change_hands(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that the peak is at least the largest sampled sum and at most the true maximum, however
- * the threads overlap. */
+/* Checks that the recorded peak is at least the largest sampled sum, and at most the true maximum.
+ * This must hold for any overlap of the threads. */
 static void
 test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    static struct stayer stayers[CROWD]; /* static: the threads of a failing test still use it */
+    /* The stayers are static, because their threads run even after the test has failed. */
+    static struct stayer stayers[CROWD];
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++)

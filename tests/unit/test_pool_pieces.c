@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* Tests that blocks in slabs are split and merged, and that large blocks are found by size. */
+/* Tests the splitting and merging of blocks in slabs, and the search for large blocks by size. */
 
 /* -- pieces of slabs --------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ test_classes_share_a_slab(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that neighbours are merged, regardless of the order in which they are given back. */
+/* Checks that idle neighbours are merged, in whatever order they are given back. */
 static void
 test_neighbours_that_came_back_make_a_larger_block(void **state)
 {
@@ -116,7 +116,7 @@ test_a_large_take_gets_the_best_fit(void **state)
     ferry_block *blocks[SIZES];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < SIZES;
-         i++) /* a search finds the newest block first, and that block is the largest */
+         i++) /* a search finds the newest block first, and the newest block is the largest */
         blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB);
     for (size_t i = 0; i < SIZES; i++)
         give(blocks[i]);

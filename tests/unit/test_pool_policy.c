@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* Tests how the pool's configuration limits the idle memory that the pool keeps. */
+/* Tests the options of a pool that limit the idle memory that it keeps. */
 
 #define MS UINT64_C(1000000)
 
@@ -50,7 +50,8 @@ test_above_the_mark_idle_memory_goes_back(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that growth above the mark frees older memory, even if its blocks are in magazines. */
+/* Checks that a pool that grows above the mark frees older memory, even if its blocks are in
+ * magazines. */
 static void
 test_growth_above_the_mark_gives_older_memory_back(void **state)
 {
@@ -103,8 +104,8 @@ test_old_memory_goes_back_when_the_period_is_over(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a thread whose takes are all hits also checks from time to time whether the period
- * has passed. */
+/* Checks that even a thread whose takes are all hits sometimes checks whether the period has
+ * passed. */
 static void
 test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
 {
@@ -113,7 +114,8 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
-    statistics(&fixture); /* reading moves the block out of the magazines and records its time */
+    statistics(&fixture); /* reading the statistics moves the block out of the magazines and records
+                             its time */
     configure(&fixture, (ferry_pool_options){.trim_period_ms = 5});
     ferryi_sleep_ns(10 * MS);
     for (int n = 0; n < 300; n++)
@@ -122,7 +124,7 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_close(&fixture);
 }
 
-/* Takes blocks of increasing sizes. So no take is a hit, and no idle block is large enough. */
+/* Takes blocks of increasing sizes, so that no take is a hit and no idle block is large enough. */
 static void
 take_many_sizes(struct fixture *fixture, size_t step)
 {
@@ -144,8 +146,8 @@ test_growth_gives_back_what_is_idle_beyond_half_the_peak(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that growth frees the oldest blocks, even if all of them are in this thread's magazines.
- */
+/* Checks that a pool that grows frees the oldest blocks, even if all of them are in this thread's
+ * magazines. */
 static void
 test_growth_gives_the_oldest_back(void **state)
 {

@@ -36,7 +36,8 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
 struct program {
     struct fixture *fixture;
     ferry_block *held[4];
-    size_t calls, needed, helps; /* `helps`: number of calls that give a block back */
+    size_t calls, needed, helps; /* calls: number of calls; needed: bytes requested; helps: number
+                                    of calls that give a block back */
 };
 
 /* Gives one held block back. */
@@ -89,7 +90,7 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
-    /* The callback is not called after it was removed. Idle memory can still be taken. */
+    /* The callback must not be called after it was removed. Idle memory can still be taken. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
@@ -111,8 +112,8 @@ give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* Checks that the message reports the number of free bytes after the last attempt. If the request
- * would have fit, the message adds an explanation. */
+/* Checks that the message reports the number of free bytes after the last attempt. The message adds
+ * an explanation if these bytes would be enough for the request. */
 static void
 test_a_block_that_came_back_too_late_is_explained(void **state)
 {
@@ -135,7 +136,7 @@ test_a_block_that_came_back_too_late_is_explained(void **state)
 
 /* -- holders ----------------------------------------------------------------------------------- */
 
-/* A holder with blocks that it can evict. Some are clean, some dirty. */
+/* A holder of blocks that it can evict. Some blocks are clean and some are dirty. */
 struct keeper {
     struct fixture *fixture;
     ferry_block *clean[2], *dirty[2];
@@ -216,8 +217,8 @@ test_dirty_holders_go_last(void **state)
     keeper_close(&keeper);
 }
 
-/* Checks that the program's callback is called only after the holders have evicted all that they
- * can. */
+/* Checks that the pool calls the program's callback only after its holders have evicted all blocks
+ * that they can evict. */
 static void
 test_the_program_is_asked_after_the_holders(void **state)
 {
@@ -253,8 +254,8 @@ promise_room(ferry_pool *pool, size_t needed_bytes, void *user)
     return true;
 }
 
-/* Checks that the number of attempts is limited even if holders and the program's callback report
- * that they freed memory but free none. */
+/* Checks that the number of attempts is limited. The holders and the program's callback report that
+ * they freed memory, but free none. */
 static void
 test_attempts_are_bounded(void **state)
 {

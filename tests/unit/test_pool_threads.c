@@ -8,7 +8,8 @@
 #include "src/pool/magazine.h"
 #include "tests/unit/pool_backend.h"
 
-#if __has_include(<linux/seccomp.h>) /* kernel headers, which are not installed with musl */
+#if __has_include(<linux/seccomp.h>) /* a header of the kernel, which is missing on systems with   \
+                                        musl */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #define HAS_FILTERS 1
@@ -27,7 +28,7 @@ next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* State of threads that exchange blocks through the slots. */
+/* State of threads that pass blocks to each other through slots. */
 struct crowd {
     struct fixture fixture;
     _Atomic(ferry_block *) slots[SLOTS];
@@ -37,7 +38,7 @@ struct crowd {
     unsigned max_log2;
 };
 
-/* Writes the block's address to the first and the last word of the block. */
+/* Writes the address of the block to its first and last words. */
 static void
 mark(ferry_block *block)
 {
@@ -260,7 +261,7 @@ convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pi
     ferry_block *block;
     void *pointer;
     ferry_status status;
-    /* The take fails for as long as the other threads hold all blocks. */
+    /* The take fails while the other threads hold all blocks. */
     while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block,
                                       &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
         sched_yield();
@@ -334,8 +335,8 @@ test_threads_on_their_own_timelines_share_memory_in_order(void **state)
 
 /* -- a sandbox that forbids the fence of all threads ------------------------------------------- */
 
-/* Forbids membarrier() in this thread and in the threads that it starts. Returns false if the
- * system or its emulator does not support filters of system calls. */
+/* Forbids membarrier() in this thread and in threads that it starts later. Returns false if the
+ * system or an emulator does not support filters of system calls. */
 static bool
 forbid_membarrier(void)
 {
@@ -362,8 +363,8 @@ test_counts_agree_in_a_sandbox(void **state)
     (void)state;
     if (!ferryi_caches_are_lockless || !forbid_membarrier())
         skip();
-    /* If membarrier() is missing, the fence waits instead. The test measures this wait, because
-     * threads would rarely see different values even without it. */
+    /* Without membarrier(), the fence waits. The test measures that wait, because threads would
+     * rarely see different values even without a fence. */
     uint64_t begun = ferryi_now_ns();
     ferryi_fence_all();
     assert_true(ferryi_now_ns() - begun >= 1000000);

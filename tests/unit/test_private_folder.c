@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests folders that only this user can write: which folders are refused, that files are replaced
- * atomically, and in which order they are removed. */
+/* Tests folders that only this user can write. It tests which folders are refused, that files are
+ * replaced atomically, and the order in which files are removed. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,8 @@ test_it_is_made_for_this_user(void **state)
     assert_int_equal(mode_of(path_of("around/cache/file")), 0600);
     ferryi_private_folder_close(folder);
     (void)umask(mask);
-    /* A missing folder and its parent are created, but no folder above the parent. */
+    /* Opening a folder creates the folder and its parent if they are missing, but no other folders.
+     */
     REFUSED(ferryi_private_folder_open(path_of("a/b/c"), true, &folder), "a/b/c: No such file");
     assert_int_equal(folder, -1);
 }
@@ -135,8 +136,7 @@ test_other_users(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* In a set-uid program the folder is refused, because the folder could belong to any user.
-         */
+        /* A set-uid program refuses the folder, because the folder may belong to any user. */
         bool wrong =
             seteuid(NOBODY) != 0 ||
             ferryi_private_folder_open(path_of("cache"), true, &folder) != FERRY_ERROR_IO ||
@@ -174,7 +174,7 @@ test_files_are_put_and_found(void **state)
     assert_int_equal(file.fd, -1);
     OK(ferryi_private_folder_put(folder, "a", "first", 5));
     assert_holds(folder, "a", "first");
-    /* An open file keeps its contents when a different file replaces the file. */
+    /* A file that is open keeps its contents when a new file replaces it. */
     OK(ferryi_private_folder_find(folder, "a", &file));
     OK(ferryi_private_folder_put(folder, "a", "second", 6));
     char bytes[8] = "";
@@ -214,8 +214,8 @@ test_what_is_no_file_of_ours_is_refused(void **state)
         assert_int_equal(chown(path_of("cache/good"), NOBODY, NOBODY), 0);
         REFUSED(ferryi_private_folder_find(folder, "good", &file), "another user");
     }
-    /* If the name is that of a link, the link is replaced. The target of the link is not written.
-     */
+    /* If the name is that of a link, the link is replaced. The file to which it points must not
+     * change. */
     OK(ferryi_private_folder_put(folder, "target", "target", 6));
     assert_int_equal(unlink(path_of("cache/link")), 0);
     assert_int_equal(symlink("target", path_of("cache/link")), 0);
@@ -224,16 +224,16 @@ test_what_is_no_file_of_ours_is_refused(void **state)
     assert_holds(folder, "target", "target");
     OK(ferryi_private_folder_put(folder, "pipe", "new", 3));
     assert_holds(folder, "pipe", "new");
-    /* If the name is that of a folder, the folder is not replaced. The failed attempt leaves no
-     * file. */
+    /* If the name is that of a folder, the folder is not replaced. The failed attempt must leave no
+     * new file. */
     int before = folder_count(path_of("cache"));
     REFUSED(ferryi_private_folder_put(folder, "folder", "new", 3), "rename");
     assert_int_equal(folder_count(path_of("cache")), before);
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that files are found through the folder's descriptor, even if a different folder now has
- * its name. */
+/* Checks that files are found through the descriptor of the folder, even if a different folder now
+ * has the name of the original one. */
 static void
 test_another_folder_in_its_place_is_not_used(void **state)
 {
@@ -255,8 +255,8 @@ is_counted(const char *name)
     return name[0] == 'n';
 }
 
-/* Creates the files n0 to n9 of 100 bytes each, last used in this order, and a file that does not
- * count. */
+/* Creates the files n0 to n9 of 100 bytes each, last used in this order. Creates one more file that
+ * does not count toward the limits. */
 static void
 fill(int folder)
 {
@@ -271,7 +271,7 @@ fill(int folder)
     }
 }
 
-/* Returns a bit set: bit i is set if the file n<i> exists. */
+/* Returns a set of bits, where bit i is set if the file n<i> exists. */
 static unsigned
 who_is_there(int folder)
 {
@@ -297,7 +297,7 @@ test_what_was_used_longest_ago_goes(void **state)
     assert_int_equal(who_is_there(folder), 0x3fe);
     OK(ferryi_private_folder_trim(folder, is_counted, 1000, 7));
     assert_int_equal(who_is_there(folder), 0x3f8);
-    /* A file that was used recently is removed later than the others. */
+    /* A file that was used recently must be removed later than the others. */
     OK(ferryi_private_folder_find(folder, "n3", &file));
     ferryi_private_folder_touch(&file);
     OK(ferryi_file_close(&file));
@@ -309,7 +309,7 @@ test_what_was_used_longest_ago_goes(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that trimming removes more files than the initial capacity of the list. Folders do not
+/* Checks that a trim can remove more files than the initial capacity of its list. Folders must not
  * count. */
 static void
 test_many_files_are_trimmed(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the ranges that a profiler receives through NVTX. NVTX_INJECTION64_PATH names the profiler.
- */
+/* Tests the ranges that a profiler receives through NVTX. NVTX_INJECTION64_PATH names a library
+ * that acts as the profiler. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static char seen[1 << 16];
 
 #define OK(call) assert_int_equal((call), FERRY_OK)
 
-/* Returns the ranges that began since the last call. Checks that none of them is still open. */
+/* Returns the ranges that began since the previous call. Checks that all ranges have ended. */
 static const char *
 look(void)
 {
@@ -143,8 +143,8 @@ test_launches_are_ranges_around_their_transfers(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that each eviction is a range that contains the download of the evicted bytes. The memory
- * has room for two of three buffers. */
+/* Checks that each eviction is a range that contains the download of the evicted bytes. The device
+ * has memory for only two of the three buffers. */
 static void
 test_evictions_are_ranges(void **state)
 {

@@ -47,7 +47,7 @@ test_vectors(void **state)
                      "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
 }
 
-/* Checks messages of zeros from NIST's list, whose lengths are close to that of a block. */
+/* Checks messages of zeros from NIST's list. Their lengths are close to the length of a block. */
 static void
 test_lengths_around_a_block(void **state)
 {
@@ -71,8 +71,8 @@ test_lengths_around_a_block(void **state)
     }
 }
 
-/* Checks that the hash of a million letters does not depend on the sizes of the parts in which they
- * are added. */
+/* Checks the hash of a million letters. The hash must not depend on the sizes of the parts in which
+ * the letters are added. */
 static void
 test_pieces_do_not_matter(void **state)
 {

@@ -12,10 +12,10 @@
 #include "tests/support/unwinder.h"
 
 #define APART __attribute__((noinline))
-/* Places a function in the section in which FERRY_API places public functions. */
+/* Places a test function in the section that FERRY_API uses for public functions. */
 #define AS_PUBLIC __attribute__((noinline, section("ferry_api")))
 
-/* Prevents a tail call, which would remove the caller's frame. */
+/* Prevents a tail call, which would remove the frame of the caller. */
 #define HERE(call)                                                                                 \
     __extension__({                                                                                \
         ferryi_site here_ = (call);                                                                \
@@ -41,7 +41,7 @@ public_shim(void)
     return HERE(public_call());
 }
 
-/* The following functions are exported, so that the loader can report their names. */
+/* These functions are exported, so that the loader can report their names. */
 ferryi_site program_call(void);
 ferryi_site program_wrapper(void);
 
@@ -66,7 +66,7 @@ test_a_site_names_the_callers_of_public_functions(void **state)
     assert_non_null(strstr(text, ", program_wrapper+0x"));
     assert_non_null(strstr(text, "/test_site)"));
     assert_null(strstr(text, "public_shim"));
-    /* The three functions are in one file, which the text names only once. */
+    /* The three functions are in one file. The text must name the file only once. */
     assert_ptr_equal(strchr(text, '('), strrchr(text, '('));
     assert_ptr_equal(strrchr(text, ','), strchr(strchr(text, ',') + 1, ','));
 }
@@ -141,8 +141,8 @@ test_threads_find_the_same_site(void **state)
 
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-/* Makes twelve recursive calls and twelve calls of a public function, each at a different address.
- */
+/* Contains twelve recursive calls and twelve calls of a public function, all at different
+ * addresses. `path` selects the call at each level. */
 APART static ferryi_site
 descend(unsigned path, unsigned levels)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests how pageable memory is transferred on emulated devices: rings, copy loops, helper threads,
- * and memory that was page-locked later. */
+/* Tests transfers of pageable memory on emulated devices. It covers rings, copy loops, helper
+ * threads, and memory that was page-locked later. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,7 +180,7 @@ test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
     free(back);
 }
 
-/* Helper threads start with the first large transfer and end with the engine. */
+/* Checks that helper threads start with the first large transfer and end with the engine. */
 static void
 test_helpers_come_with_the_first_large_transfer(void **state)
 {
@@ -195,7 +195,7 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     assert_int_equal(r.engine->helpers.process, 0);
     unsigned before = threads_of_process();
     round_trip(&r, device, source, back, bytes);
-    /* One processor is left for the caller and one for the emulated device's copies. */
+    /* The caller and the copies of the emulated device need one processor each. */
     unsigned processors = ferryi_processors(), wanted = processors > 2 ? processors - 2 : 0;
     assert_int_equal(threads_of_process() - before, wanted < 3 ? wanted : 3);
     device_free(&r, device);
@@ -204,7 +204,8 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     free(back);
 }
 
-/* A faster link gets more helpers. A machine with few processors gets fewer. */
+/* Checks that a faster link gets more helpers, and that a machine with few processors gets fewer.
+ */
 static void
 test_helpers_follow_the_link(void **state)
 {
@@ -238,8 +239,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* Callbacks run on the caller's thread with rising counts. Reported bytes have arrived, and each
- * other byte is old or new. */
+/* Checks that callbacks run on the caller's thread and that their counts rise. Bytes reported as
+ * done must have arrived. Each of the other bytes must have its old or its new value. */
 static void
 test_progress_and_cancel_with_helpers(void **state)
 {
@@ -255,7 +256,7 @@ test_progress_and_cancel_with_helpers(void **state)
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
         ferry_copy_options options = {.keep_going = keep_going, .user = &up};
         struct ferryi_transfer_job job = {.options = &options};
-        /* Copies into the ring are still queued after a cancelled download. */
+        /* After a cancelled download, copies into the ring are still queued. */
         assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
         memset(device, 0, bytes);
         ferry_status status = upload(&r, device, source, bytes, &job);
@@ -279,7 +280,7 @@ test_progress_and_cancel_with_helpers(void **state)
         assert_false(down.wrong);
         assert_int_equal(status, down.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
         assert_true(memcmp(back, source, down.last) == 0);
-        /* The caller's memory is not written after the call. */
+        /* The library must not write the caller's memory after the call. */
         char *later = allocate(bytes);
         memcpy(later, back, bytes);
         ferryi_sleep_ns(2000000);
@@ -325,8 +326,8 @@ watched_trips(void *opaque)
     free(memory);
 }
 
-/* Several callbacks that copy through a short ring make progress, although their transfers hold
- * chunks of that ring. */
+/* Checks that several callbacks that make copies through a short ring can proceed, although their
+ * transfers hold chunks of that ring. */
 static void
 test_callbacks_that_copy_do_not_starve(void **state)
 {
@@ -356,8 +357,8 @@ test_callbacks_that_copy_do_not_starve(void **state)
 
 /* -- loops and rings --------------------------------------------------------------------------- */
 
-/* Bytes arrive with each loop of the option, and the option's loop is used for every ring and
- * size. */
+/* Checks transfers with each copy loop of the option. All bytes must arrive, and the chosen loop
+ * must be used for every ring and size. */
 static void
 test_the_loop_that_was_asked_for(void **state)
 {
@@ -385,8 +386,8 @@ test_the_loop_that_was_asked_for(void **state)
     free(back);
 }
 
-/* Without the option the ring and the loop depend only on the size and the processor, so that equal
- * transfers are equally fast. */
+/* Checks that without the option the ring and the loop depend only on the size and the processor.
+ * So equal transfers take equal time. */
 static void
 test_choices_are_fixed(void **state)
 {
@@ -395,7 +396,7 @@ test_choices_are_fixed(void **state)
     rig_open(&r, (struct ferryi_engine_config){0});
     const struct ferryi_port *port = &r.engine->ports[1];
     bool known = ferryi_copy_processor() != FERRYI_PROCESSOR_OTHER;
-    /* Copies of an emulated device cost no driver call, so large chunks gain nothing. */
+    /* Copies of an emulated device need no driver call, so larger chunks would not be faster. */
     for (size_t bytes = 1; bytes <= 1024 * MIB; bytes *= 2)
         assert_ptr_equal(ferryi_staging_ring(r.engine, 1, bytes), &port->ring);
     for (int up = 0; up < 2; up++) {
@@ -481,18 +482,19 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_ERROR_BUSY);
     ferryi_pins_release(pins, pin);
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_OK);
-    /* Ranges that the program registered and ranges that Ferry registered are removed by different
-     * calls only. */
+    /* Ranges that the program registered and ranges that Ferry registered must be removed by
+     * different calls. */
     ferryi_pins_remove_own(pins, memory + 8 * page, page);
     assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
-    /* The limit applies to the ranges that Ferry registered. */
+    /* The limit must apply only to ranges that Ferry registered. */
     assert_false(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page));
     assert_true(ferryi_pins_add_own(pins, memory + 10 * page, page));
     assert_int_equal(pins->own_bytes, 4 * page);
-    /* The pool needs one page. One of the two ranges is removed, but not the one in use. */
+    /* The pool needs one page, so one of the two ranges is removed. The range that is in use must
+     * stay. */
     pin = ferryi_pins_hold(pins, memory, page);
     ferryi_pins_pool_takes(pins, page);
     assert_true(ferryi_pins_holds(pins, memory, page));
@@ -504,7 +506,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_false(ferryi_pins_holds(pins, memory, page));
     ferryi_pins_pool_gave(pins, 2 * page + 1);
     assert_int_equal(pins->own_bytes + pins->pool_bytes, 0);
-    /* Removes exactly the ranges that begin in the freed memory. */
+    /* The call must remove exactly the ranges that begin in the freed memory. */
     for (size_t i = 0; i < 4; i++)
         assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
     ferryi_pins_remove_own(pins, memory + page, 2 * page);
@@ -512,7 +514,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
                 ferryi_pins_holds(pins, memory + 3 * page, page));
     assert_false(ferryi_pins_holds(pins, memory + page, 1) ||
                  ferryi_pins_holds(pins, memory + 2 * page, 1));
-    /* The engine removes the remaining ranges when it is destroyed. */
+    /* When the engine is destroyed, it must remove the remaining ranges. */
     rig_close(&r);
     struct ferryi_device_config config = {0};
     ferryi_device *device;

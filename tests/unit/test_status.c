@@ -72,8 +72,8 @@ test_long_messages_are_reported_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* A thread's first failure allocates memory for its message. If that allocation fails, the message
- * says so. The next failure has its normal message. */
+/* Makes the allocation for a thread's first error message fail. The message must state this. The
+ * next failure must have its normal message. */
 static void *
 fail_without_memory(void *user)
 {
@@ -97,7 +97,8 @@ test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
-    for (int i = 0; i < 2; i++) { /* the second thread reuses the state of the first one */
+    /* The second thread reuses the state of the thread that has ended. */
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
     }
@@ -128,8 +129,8 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* Checks that the slots that a device does not implement are functions that return UNSUPPORTED. No
- * slot is NULL, and the message names the slot and the device. */
+/* Checks that a slot that a device does not implement contains a function that returns UNSUPPORTED.
+ * No slot may be NULL. The message must name the slot and the device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares the valid map's container with an array that has one set of places for each byte.
+ * Compares the container of the valid map with an array that has one set of places for each byte.
  * test_coherence.c tests the effect of an operation on one set. This file tests that the container
- * finds, cuts, merges and plans the right bytes. It also tests that the reserved room is enough for
- * a commit, whatever happens between promise and commit.
+ * finds, cuts, merges and plans the right bytes. It also tests that the room that a promise
+ * reserves is always enough for the commit.
  */
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 
 static uint64_t random_state;
 
-/* Returns a random number below `limit`, which must be positive (xorshift64*). */
+/* Returns a random number below `limit`, which must be greater than 0 (xorshift64*). */
 static size_t
 random_below(size_t limit)
 {
@@ -35,7 +35,7 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* Makes promises as an owner of a map does. The map does not change meanwhile, so the second
+/* Makes promises just as the owner of a map does. The map does not change meanwhile, so the second
  * attempt must succeed. */
 static void
 promise_many(ferryi_valid_map *map, uint32_t count)
@@ -93,8 +93,8 @@ struct history {
     size_t operation;
 };
 
-/* Fails with a message that contains the seed and the number of the operation, so that the failure
- * can be reproduced. */
+/* Fails the test with a message that contains the seed and the number of the operation, so that the
+ * failure can be reproduced. */
 static void
 must(const struct history *h, bool holds, const char *what)
 {
@@ -115,8 +115,8 @@ compare(const struct history *h)
     }
 }
 
-/* Chooses a range at random. Most ranges are short, so that the map has many segments. One range in
- * 16 has any length. */
+/* Returns a random range. Most ranges are short, so that the map has many segments. One range in 16
+ * may have any length. */
 static void
 random_range(const struct history *h, size_t *begin, size_t *end)
 {
@@ -158,7 +158,7 @@ do_commit(struct history *h, bool whole)
         h->promises--;
     }
     oracle_change(h, place, change, begin, end);
-    /* A commit neither allocates nor frees memory, so each chunk is still either used or spare. */
+    /* A commit neither allocates nor frees chunks, so each chunk must be used or spare. */
     must(h, map->room->chunk_count + map->room->spare_count == chunks, "commits keep all chunks");
     must(h, map->room == index && map->room->chunk_capacity == capacity, "commits keep the index");
 }
@@ -181,8 +181,8 @@ do_resize(struct history *h)
     must(h, h->map.bytes == bytes, "resize sets the length");
 }
 
-/* Finds the source that a plan for one byte names. test_coherence.c checks that it is the preferred
- * source. */
+/* Returns the source that a plan for one byte names. test_coherence.c checks that this source is
+ * the preferred one. */
 static bool
 oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
             ferryi_places reachable, int *out_source)
@@ -196,8 +196,8 @@ oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
     return needed;
 }
 
-/* Plans a range in several calls that have room for only a few moves each. The moves must equal
- * those that are planned byte by byte. */
+/* Plans a range with several calls, each with room for only a few moves. The moves must be equal to
+ * moves that are planned byte by byte. */
 static void
 do_plan(struct history *h)
 {
@@ -325,8 +325,8 @@ test_random_history_of_many_chunks(void **state)
 
 /* -- promises ---------------------------------------------------------------------------------- */
 
-/* Makes all promises first, then cuts out single bytes. Returns the number of chunks that the map
- * has in use and spare. */
+/* Makes all promises first, and then cuts out single bytes. Returns the number of the map's chunks,
+ * used and spare. */
 static size_t
 cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t stride)
 {
@@ -354,16 +354,16 @@ test_many_promises_hold_together(void **state)
     size_t chunks = cut_on_promises(&map, 1000, 1, 2);
     assert_int_equal(map.room->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 16);
-    /* Cuts behind the last cut, then between the old ones. Some chunks fill up after the promises
-     * were made. */
+    /* Cuts first behind the last cut and then between old cuts. Some chunks become full after the
+     * promises were made. */
     cut_on_promises(&map, 500, 2001, 2);
     cut_on_promises(&map, 498, 3001, 2);
     assert_int_equal(map.room->segment_count, 2 * 1998 + 1);
     ferryi_valid_map_clear(&map);
 }
 
-/* Initializes a map with `cuts` pairs of segments of ten bytes. Each chunk is a little more than
- * half full. */
+/* Initializes a map with `cuts` pairs of segments of ten bytes. Each chunk is filled to a little
+ * more than half. */
 static void
 init_striped(ferryi_valid_map *map, size_t cuts)
 {
@@ -372,7 +372,7 @@ init_striped(ferryi_valid_map *map, size_t cuts)
         promise_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
 }
 
-/* Merges inner segments of the chunk until the chunk has `count` segments. */
+/* Merges inner segments of the chunk until only `count` segments are left. */
 static void
 thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
 {
@@ -382,8 +382,8 @@ thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t c
     assert_int_equal(chunk->count, count);
 }
 
-/* Cuts segments of the chunk until the chunk is full. Returns the position of a byte in the middle
- * of a segment that was not cut. */
+/* Cuts segments of the chunk until the chunk is full. Returns the position of a byte inside a
+ * segment that was not cut. */
 static size_t
 fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
 {
@@ -396,8 +396,8 @@ fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
     return chunk->segments[next].begin + 5;
 }
 
-/* Checks that one promise is enough if each end of a range splits a full chunk, which is the worst
- * case of a commit. */
+/* Checks that one promise is enough for the worst case of a commit, in which each end of the range
+ * splits a full chunk. */
 static void
 test_one_promise_is_enough_for_two_splits(void **state)
 {
@@ -459,7 +459,7 @@ test_a_supply_that_is_too_small_promises_nothing(void **state)
     assert_int_equal(map.reserved, 0);
     assert_int_equal(map.room->spare_count, 0);
 
-    /* A supply that already has enough chunks allocates none. */
+    /* A supply that has enough chunks must not allocate more. */
     struct ferryi_map_chunk *first = supply.chunks;
     assert_int_equal(ferryi_map_supply_make(&supply, 1, 1), FERRY_OK);
     assert_ptr_equal(supply.chunks, first);
@@ -489,7 +489,8 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
     assert_null(supply.room);
-    /* A larger index replaces a smaller one. A request for a smaller index keeps the larger one. */
+    /* A larger index must replace a smaller one. A request for a smaller index must keep the larger
+     * one. */
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
     assert_int_equal(supply.room->chunk_capacity, 8);
@@ -523,7 +524,7 @@ test_excess_goes_out_and_promised_room_stays(void **state)
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
     take_excess(&map);
     assert_int_equal(map.room->spare_count, 2);
-    /* The remaining room is enough for repeated partial writes. */
+    /* The room that is left must be enough for repeated writes of parts. */
     struct ferryi_map_supply none = {0};
     assert_true(ferryi_valid_map_promise(&map, 1, &none));
     ferryi_valid_map_clear(&map);
@@ -531,8 +532,8 @@ test_excess_goes_out_and_promised_room_stays(void **state)
 
 /* -- few chunks -------------------------------------------------------------------------------- */
 
-/* Checks that a chunk that lost only its first segment to the previous chunk can be merged with the
- * next chunk. */
+/* Removes only the first segment of a chunk by a merge with the previous chunk. The rest of the
+ * chunk must then merge with the next chunk. */
 static void
 test_thin_chunks_join_behind_the_range(void **state)
 {
@@ -588,7 +589,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
     assert_int_equal(next, 0);
     assert_false(lost);
 
-    /* The new bytes of an empty map count as never written. */
+    /* The new bytes of an empty map must count as never written. */
     resize(&map, 10);
     assert_int_equal(ferryi_valid_map_at(&map, 9).places, 0);
     assert_int_equal(ferryi_valid_map_at(&map, 9).end, 10);
@@ -620,8 +621,8 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* Checks that a plan whose array of moves is full continues over bytes that need not be moved, or
- * that extend the last move. */
+/* Checks that a plan can continue after its array of moves is full. It continues over bytes that
+ * need not be moved, and over bytes that extend the last move. */
 static void
 test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
 {
@@ -662,8 +663,8 @@ shuffle(uint32_t *order, size_t count)
     }
 }
 
-/* Makes 10^5 segments and merges them again, one by one in random order. If the segments were one
- * contiguous list, this would take minutes. */
+/* Makes 10^5 segments and merges them one by one in random order. If the segments were one
+ * contiguous array, this test would take minutes. */
 /* Sets `what` to a wrong value, checks that the error is detected, and restores the value. */
 #define BREAK(what, value)                                                                         \
     do {                                                                                           \

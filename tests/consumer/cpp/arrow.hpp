@@ -2,7 +2,7 @@
 #ifndef ARROW_HPP
 #define ARROW_HPP
 
-/* A struct with the content of mylib_vec3, but with names of this project. */
+/* A struct with the same content as mylib_vec3, but with names of this program. */
 namespace arrows
 {
 

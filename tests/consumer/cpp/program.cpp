@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A C++ program with a struct, a kernel, and buffers that it exchanges with the C library mylib. */
+/* A C++ program with its own struct and kernel. It exchanges buffers with the C library mylib. */
 #include <cstdio>
 #include <cstdlib>
 
@@ -63,8 +63,8 @@ main()
             EXPECT(view[9].length == 25.0f && view[9].direction[1] == 8.0f);
         }
 
-        /* A buffer that the library in C made can be used with this program's name for the element
-         * type and with the library's own. */
+        /* A buffer made by the C library can be used with this program's name for the element type
+         * and with the library's name. */
         ferry_buffer *line = nullptr;
         ferry::check(mylib_line(context.raw(), 5, &line));
         ferry::buffer<arrow> adopted = ferry::buffer<arrow>::adopt(line);

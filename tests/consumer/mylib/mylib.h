@@ -10,7 +10,7 @@ struct mylib_vec3 {
 
 /* Converts each number to a vector along x. */
 void mylib_vec3_from_float(struct mylib_vec3 *target, const float *source, size_t count);
-/* Converts each vector to the sum of its squared components. */
+/* Computes the sum of the squared components of each source vector. */
 void mylib_vec3_squares(double *target, const struct mylib_vec3 *source, size_t count);
 
 #endif

@@ -5,14 +5,14 @@
 #include <ferry/buffer.h>
 
 /*
- * Calls for programs in other languages. They use untyped buffers whose elements have the content
- * of mylib_vec3, no matter which header described these elements.
+ * Functions for programs in other languages. They use untyped buffers whose elements have the
+ * content of mylib_vec3, whichever header describes these elements.
  */
 
-/* Makes vectors (0, 1, 1), (1, 1, 1), (2, 1, 1) ... The caller owns `*out`. */
+/* Creates a buffer of the vectors (0, 1, 1), (1, 1, 1), (2, 1, 1) ... The caller owns `*out`. */
 ferry_status mylib_line(ferry_context *context, size_t count, ferry_buffer **out);
-/* Adds `by` to x of each vector, with a kernel on the first device. Returns FERRY_ERROR_WRONG_TYPE
- * if the elements are not vectors. */
+/* Adds `by` to the component x of each vector, with a kernel on the first device. Returns
+ * FERRY_ERROR_WRONG_TYPE if the elements are not vectors. */
 ferry_status mylib_shift(ferry_buffer *vectors, float by);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks that two translation units and two shared objects can exchange buffers and a kernel. The
- * shared object that created them is closed before the others use them. This works because elements
- * are compared by content, and the library keeps no pointer into a shared object. usage: exchange
- * MAKER OTHER
+ * program closes the shared object that created them before the others use them. This must work
+ * because the library compares elements by content and keeps no pointer into a shared object.
+ *
+ * usage: exchange MAKER OTHER
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ close_module(const char *path, void *handle)
 #endif
 }
 
-/* Sets each particle's mass to the number at its index, and adds the shift to this number. */
+/* Kernel function that sets the mass of the particle at index i to i + shift. */
 static ferry_status
 move_body(const ferry_call *call, void *user)
 {

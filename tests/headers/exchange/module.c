@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A shared object with separately generated types. This file is compiled as C and as C++. */
+/* A shared object that is built with its own generated copies of the element types. This file is
+ * compiled as C and as C++. */
 #include "module.h"
 
 #include <string.h>

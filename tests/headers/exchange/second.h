@@ -6,7 +6,7 @@
 #include <ferry/float.h>
 
 const ferry_element *second_number(void);
-/* Converts all numbers to double and writes them to `out`. */
+/* Converts all elements of `numbers` to double and writes them to `out`. */
 ferry_status second_double(ferry_float_buffer numbers, ferry_double_buffer out);
 
 #endif
