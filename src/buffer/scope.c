@@ -89,9 +89,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
 {
     struct ferryi_place_copy fresh;
-    ferry_status status = ferryi_callback_check(ferryi_scope_call(FERRY_OVERWRITE, place));
-    if (status == FERRY_OK)
-        status = ferryi_store_take(store, place, bytes, timeline, &fresh);
+    ferry_status status = ferryi_store_take(store, place, bytes, timeline, &fresh);
     if (status != FERRY_OK)
         return status;
     ferryi_store_lock(store);
@@ -165,11 +163,12 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
 {
     if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) &&
         ferryi_store_lock_plain(store)) {
-        bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
-        bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
+        bool is_new = kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
+        bool open = !is_new && open_locked(store, range, to_end, kind, place, timeline, scope, out);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
-        if (is_new && (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
+        if (is_new && ferryi_callback_kind() < FERRYI_CALLBACK_ASK &&
+            (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
             ferry_status status =
                 open_new(store, bytes, range, to_end, place, timeline, scope, out, &open);
             if (status != FERRY_OK)
