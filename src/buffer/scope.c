@@ -295,12 +295,11 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 /* -- closing ----------------------------------------------------------------------------------- */
 
 /* Same as ferryi_scope_close_read() for the first use of a timeline since the last event recorded
- * on it. */
-static bool
+ * on it. The claim is a READ. */
+static inline bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->timeline || !claim->timeline->bit ||
-        !ferryi_scope_notes_freely(claim))
+    if (!claim->timeline || !claim->timeline->bit || !ferryi_scope_notes_freely(claim))
         return false;
     ferryi_timeline_sync_point(claim->timeline);
     return ferryi_scope_close_read(claim);
@@ -309,13 +308,13 @@ close_first_read_hit(struct ferryi_claim *claim)
 /* Commits a write if that needs no driver call, which uses the promise of its claim. The caller
  * then removes the claim. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
-static bool
+static inline bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
     const ferryi_order *order = &store->context->order;
     struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
     ferryi_timeline *timeline = claim->timeline;
-    if (claim->access == FERRY_READ || claim->shares != 1)
+    if (claim->shares != 1)
         return false;
     if (timeline && (!timeline->bit || !ferryi_scope_notes_freely(claim) ||
                      !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
@@ -330,10 +329,18 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     return true;
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+close_hit(ferryi_store *store, struct ferryi_claim *claim)
+{
+    return claim->access == FERRY_READ ? close_first_read_hit(claim)
+                                       : close_write_hit(store, claim);
+}
+
 bool
 ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
 {
-    return close_first_read_hit(claim) || close_write_hit(store, claim);
+    return close_hit(store, claim);
 }
 
 /* If the scope is open, returns its claim and leaves the store locked. If it is closed, returns
@@ -461,8 +468,7 @@ close_locked(struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
-    bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
-               ferryi_scope_close_locked(store, claim);
+    bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_hit(store, claim);
     if (hit) {
         ferryi_access_remove_spent(store, scope->slot);
         scope->store = NULL;
