@@ -67,17 +67,14 @@ fail:
 }
 
 ferry_status
-ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
+ferryi_place_pool_make(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
 {
     ferry_status status = FERRY_OK;
-    ferry_pool *pool = __atomic_load_n(&context->pools[place][kind], __ATOMIC_ACQUIRE);
-    if (!pool) {
-        ferryi_mutex_lock(&context->pool_mutex);
-        pool = context->pools[place][kind];
-        if (!pool && (status = make_pool(context, place, kind, &pool)) == FERRY_OK)
-            __atomic_store_n(&context->pools[place][kind], pool, __ATOMIC_RELEASE);
-        ferryi_mutex_unlock(&context->pool_mutex);
-    }
+    ferryi_mutex_lock(&context->pool_mutex);
+    ferry_pool *pool = context->pools[place][kind];
+    if (!pool && (status = make_pool(context, place, kind, &pool)) == FERRY_OK)
+        __atomic_store_n(&context->pools[place][kind], pool, __ATOMIC_RELEASE);
+    ferryi_mutex_unlock(&context->pool_mutex);
     if (status == FERRY_OK)
         *out = pool;
     return status;

@@ -31,8 +31,21 @@ struct ferryi_place_own_pool {
     struct ferryi_place_own_pool *next;
 };
 
-ferry_status ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind,
-                               ferry_pool **out);
+/* Creates the pool unless it exists, and returns it. Locks the mutex of the pools. */
+ferry_status ferryi_place_pool_make(ferry_context *context, int place, ferry_memory_kind kind,
+                                    ferry_pool **out);
+
+/* Returns the pool, and creates it when it is first used. */
+static inline ferry_status
+ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
+{
+    ferry_pool *pool = __atomic_load_n(&context->pools[place][kind], __ATOMIC_ACQUIRE);
+    if (!pool)
+        return ferryi_place_pool_make(context, place, kind, out);
+    *out = pool;
+    return FERRY_OK;
+}
+
 /* Fills in the backend and the limit of the context's pool for this place and kind of memory. */
 FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,

@@ -90,9 +90,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
 {
     struct ferryi_place_copy fresh;
-    ferry_status status = ferryi_callback_check(ferryi_scope_call(FERRY_OVERWRITE, place));
-    if (status == FERRY_OK)
-        status = ferryi_store_take(store, place, bytes, timeline, &fresh);
+    ferry_status status = ferryi_store_take(store, place, bytes, timeline, &fresh);
     if (status != FERRY_OK)
         return status;
     ferryi_store_lock(store);
@@ -166,11 +164,12 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
 {
     if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) &&
         ferryi_store_lock_plain(store)) {
-        bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
-        bool is_new = !open && kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
+        bool is_new = kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
+        bool open = !is_new && open_locked(store, range, to_end, kind, place, timeline, scope, out);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
-        if (is_new && (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
+        if (is_new && ferryi_callback_kind() < FERRYI_CALLBACK_ASK &&
+            (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
             ferry_status status =
                 open_new(store, bytes, range, to_end, place, timeline, scope, out, &open);
             if (status != FERRY_OK)
@@ -297,12 +296,11 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 /* -- closing ----------------------------------------------------------------------------------- */
 
 /* Closes a READ scope in the case that ferryi_scope_close_read() excludes: the scope is the first
- * use of its timeline since the last event was recorded on that timeline. */
-static bool
+ * use of its timeline since the last event was recorded on that timeline. The claim is a READ. */
+static inline bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
-    if (claim->access != FERRY_READ || !claim->timeline || !claim->timeline->bit ||
-        !ferryi_scope_notes_freely(claim))
+    if (!claim->timeline || !claim->timeline->bit || !ferryi_scope_notes_freely(claim))
         return false;
     ferryi_timeline_sync_point(claim->timeline);
     return ferryi_scope_close_read(claim);
@@ -311,13 +309,13 @@ close_first_read_hit(struct ferryi_claim *claim)
 /* Commits a write if this needs no driver call. The commit uses the claim's promise (room reserved
  * in the map). The caller then removes the claim. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
-static bool
+static inline bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
 {
     const ferryi_order *order = &store->context->order;
     struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
     ferryi_timeline *timeline = claim->timeline;
-    if (claim->access == FERRY_READ || claim->shares != 1)
+    if (claim->shares != 1)
         return false;
     if (timeline && (!timeline->bit || !ferryi_scope_notes_freely(claim) ||
                      !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
@@ -332,10 +330,18 @@ close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
     return true;
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+close_hit(ferryi_store *store, struct ferryi_claim *claim)
+{
+    return claim->access == FERRY_READ ? close_first_read_hit(claim)
+                                       : close_write_hit(store, claim);
+}
+
 bool
 ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
 {
-    return close_first_read_hit(claim) || close_write_hit(store, claim);
+    return close_hit(store, claim);
 }
 
 /* Returns the claim of an open scope and leaves the store locked. If the scope is closed, returns
@@ -464,8 +470,7 @@ close_locked(struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
-    bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
-               ferryi_scope_close_locked(store, claim);
+    bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_hit(store, claim);
     if (hit) {
         ferryi_access_remove_spent(store, scope->slot);
         scope->store = NULL;

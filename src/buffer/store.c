@@ -33,17 +33,16 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Zeroes the store's members but keeps its allocations. retire() has already zeroed the cold
- * members. */
+/* Zeroes the store but keeps its allocations. Replicas and cold members are already zero. */
 static void
-clean(ferryi_store *store, size_t total)
+clean(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     struct ferryi_claim *claims = store->claims;
     uint32_t capacity = store->claim_capacity;
     ferryi_valid_map map = store->map;
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    memset(store, 0, total);
+    memset(store, 0, sizeof(*store));
     store->cold = cold;
     store->claims = claims;
     store->claim_capacity = capacity;
@@ -130,16 +129,15 @@ static ferryi_store *
 obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
        struct ferryi_store_cold *cold)
 {
-    size_t total = sizeof(ferryi_store) +
-                   (size_t)(context->place_count + 1) * sizeof(struct ferryi_place_copy);
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store *store = context->spare_stores;
     if (store) {
         context->spare_stores = store->next;
         context->spare_store_count--;
-        clean(store, total);
+        clean(store);
     } else {
-        store = calloc(1, total);
+        store = calloc(1, sizeof(*store) + (size_t)(context->place_count + 1) *
+                                               sizeof(struct ferryi_place_copy));
         if (store)
             ferryi_shell_retain(context);
     }

@@ -28,17 +28,15 @@ is_pinned_memory(const ferryi_store *store)
     return can_pin;
 }
 
-/* Finds the pool of the replica at `place`. */
-static ferry_status
-pool_for(ferryi_store *store, int place, ferry_pool **out)
+/* Returns the kind of memory of the replica at `place`. */
+static ferry_memory_kind
+kind_of(const ferryi_store *store, int place)
 {
-    ferry_context *context = store->context;
     if (store->memory == FERRY_MEMORY_MANAGED)
-        return ferryi_place_pool(context, 0, FERRY_MEMORY_MANAGED, out);
+        return FERRY_MEMORY_MANAGED;
     if (place != 0)
-        return ferryi_place_pool(context, place, FERRY_MEMORY_DEVICE, out);
-    return ferryi_place_pool(
-        context, 0, is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE, out);
+        return FERRY_MEMORY_DEVICE;
+    return is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE;
 }
 
 /* Allocates a block for a replica. A block for a device may still be in use: then `timeline` waits
@@ -49,8 +47,9 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
            struct ferryi_place_copy *out)
 {
     ferry_pool *pool;
-    bool on_device = place != 0 && store->memory != FERRY_MEMORY_MANAGED;
-    ferry_status status = pool_for(store, place, &pool);
+    ferry_memory_kind kind = kind_of(store, place);
+    bool on_device = kind == FERRY_MEMORY_DEVICE;
+    ferry_status status = ferryi_place_pool(store->context, on_device ? place : 0, kind, &pool);
     if (!on_device ||
         (timeline && (timeline->place != place || !timeline->is_plain || timeline->is_unknown)))
         timeline = NULL;
@@ -71,7 +70,7 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
         out->written = ferryi_timeline_sync_point(timeline);
     /* `pinned` means page-locked host memory, so it is false for managed memory and for memory of a
      * coherent device. */
-    out->pinned = !on_device && is_pinned_memory(store);
+    out->pinned = kind == FERRY_MEMORY_PINNED;
     return FERRY_OK;
 }
 

@@ -229,13 +229,10 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
 
 /* -- changing ---------------------------------------------------------------------------------- */
 
-static void
-change_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+/* Changes a part of a map that has only one segment. */
+static __attribute__((noinline)) void
+cut_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
-    if (begin == 0 && end == map->bytes) {
-        map->whole = ferryi_coherence_change(map->whole, place, change);
-        return;
-    }
     struct ferryi_segment single = {0, map->bytes, map->whole};
     struct ferryi_segment parts[3];
     size_t count = ferryi_coherence_commit(&single, 1, place, change, begin, end, parts);
@@ -317,13 +314,9 @@ change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_chan
     return kept;
 }
 
-static void
-apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+static __attribute__((noinline)) void
+change_chunks(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
-    if (map->room->chunk_count == 0) {
-        change_single(map, place, change, begin, end);
-        return;
-    }
     size_t first = find_chunk(map, begin);
     size_t behind = change_and_join(map, first, place, change, begin, end);
     for (size_t i = behind; i-- > first;) {
@@ -331,6 +324,17 @@ apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin,
             split(map, i);
     }
     collapse(map);
+}
+
+static inline void
+apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
+{
+    if (map->room->chunk_count > 0)
+        change_chunks(map, place, change, begin, end);
+    else if (begin == 0 && end == map->bytes)
+        map->whole = ferryi_coherence_change(map->whole, place, change);
+    else
+        cut_single(map, place, change, begin, end);
 }
 
 void
@@ -413,7 +417,7 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
     /* If the map has a single segment, the new bytes have received the set of the old bytes. So the
      * set of the new bytes is emptied. */
     if (map->room->chunk_count == 0 && bytes > old)
-        change_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
+        cut_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
     map->reserved--;
 }
 
