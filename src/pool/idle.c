@@ -3,11 +3,21 @@
 
 #include "src/pool/magazine.h"
 
-/* maximum number of suitable pending blocks that are examined from one end of a list */
-#define LOOK      8
+/* maximum number of suitable blocks that are examined from one end of a list */
+#define LOOK 8
+/* maximum number of empty slabs whose times are compared with that of a new one */
 #define LOOK_BACK 64
 
-/* -- lists ------------------------------------------------------------------------------------- */
+/* -- finding ----------------------------------------------------------------------------------- */
+
+void
+ferryi_block_list(ferry_pool *pool, ferry_block *block)
+{
+    bool exact = block->bytes > FERRYI_POOL_LARGEST;
+    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
+    block->state = FERRYI_BLOCK_IDLE;
+    ferryi_link_append(&pool->classes[list].idle, &block->in_idle);
+}
 
 /* Whether the block's size suits the request. Some requests accept a large block that is up to 1/8
  * larger than needed, which is the maximum waste of a class. */
@@ -20,107 +30,52 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
                                              block->bytes - request->least <= request->least / 8);
 }
 
-void
-ferryi_block_list(ferry_pool *pool, ferry_block *block)
+/* Examines the idle blocks of one class, beginning at the oldest or the newest. Returns the first
+ * block that the request can use at once. With `waits`, also accepts a block for which a stream
+ * must wait. Of the exact sizes, returns the smallest such block. Gives up after a few blocks of
+ * the right size, unless the request accepts larger blocks. */
+FERRYI_POOL_LOCKED static ferry_block *
+search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
+       const struct ferryi_pool_request *request)
 {
-    bool exact = block->bytes > FERRYI_POOL_LARGEST;
-    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
-    struct ferryi_pool_class *class = &pool->classes[list];
-    if (block->point == 0 && atomic_load(&block->slab->leaving)) {
-        ferryi_piece_free(pool, block);
-        return;
-    }
-    block->state = FERRYI_BLOCK_IDLE;
-    ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
-}
-
-void
-ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
-{
-    struct ferryi_link *next, *link = class->pending.next;
-    for (unsigned in_vain = 0; link != &class->pending && in_vain < LOOK; link = next) {
-        ferry_block *block = FERRYI_BLOCK_OF(link);
-        next = link->next;
-        if (!ferryi_sync_point_is_done(pool->config.order, block->point)) {
-            in_vain++;
-            continue;
-        }
-        ferryi_link_remove(link);
-        block->point = 0;
-        ferryi_block_list(pool, block);
-    }
-}
-
-/* -- finding ----------------------------------------------------------------------------------- */
-
-/* Examines a few pending blocks from one end of the list. Returns the first block that the request
- * can use at once. With `any`, a block is also accepted if the request's timeline must wait for it.
- */
-static ferry_block *
-look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
-     const struct ferryi_pool_request *request)
-{
-    const struct ferryi_link *link = newest ? list->prev : list->next;
-    for (unsigned i = 0; i < LOOK && link != list; link = newest ? link->prev : link->next) {
+    const ferryi_order *order = pool->config.order;
+    const struct ferryi_link *idle = &pool->classes[list].idle,
+                             *link = newest ? idle->prev : idle->next;
+    ferry_block *best = NULL;
+    for (unsigned i = 0; link != idle && (i < LOOK || request->any_fit);
+         link = newest ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
-        /* a stream can wait for it */
-        bool waits = any && !ferryi_sync_point_is_unknown(pool->config.order, block->point);
-        if (waits ||
-            ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point))
-            return block;
-        i++;
-    }
-    return NULL;
-}
-
-/* Returns the newest ready block of the request's class. If there is none, returns that of the next
- * class if its size suits the request. All exact sizes share one list, which is searched for the
- * best fit. */
-FERRYI_POOL_LOCKED static ferry_block *
-find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
-{
-    ferry_block *best = NULL;
-    for (uint32_t i = request->list; !best && i <= FERRYI_POOL_CLASSES && i <= request->list + 1;
-         i++) {
-        const struct ferryi_link *ready = &pool->classes[i].ready, *link = ready->prev;
-        for (; link != ready; link = link->prev) {
-            ferry_block *block = FERRYI_BLOCK_OF(link);
-            if (fits(block, request) && (!best || block->bytes < best->bytes))
-                best = block;
-            if (i < FERRYI_POOL_CLASSES)
-                break;
-        }
+        bool usable = (waits && !ferryi_sync_point_is_unknown(order, block->point)) ||
+                      ferryi_sync_point_is_ordered(order, request->timeline, block->point);
+        if (usable && (!best || block->bytes < best->bytes))
+            best = block;
+        if (best && list < FERRYI_POOL_CLASSES)
+            break;
+        i += !usable;
     }
     return best;
 }
 
+/* The newest blocks are most likely to be in the processor's caches, or on the request's timeline.
+ * The oldest blocks are most likely to be done. */
 FERRYI_POOL_LOCKED static ferry_block *
-find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
-             const struct ferryi_pool_request *request)
+find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    ferry_block *block = find_ready(pool, request);
-    if (block)
-        return block;
-    /* The oldest pending blocks are most likely to be done, so they are tried first. The newest are
-     * most likely to be on the request's timeline. */
-    ferryi_class_promote(pool, class);
-    block = find_ready(pool, request);
+    ferry_block *block = search(pool, request->list, true, false, request);
     if (!block)
-        block = look(pool, &class->pending, false, false, request);
-    if (!block)
-        block = look(pool, &class->pending, true, false, request);
+        block = search(pool, request->list, false, false, request);
+    if (!block && request->any_fit && request->list < FERRYI_POOL_CLASSES)
+        block = search(pool, request->list + 1, true, false, request);
     return block;
 }
 
 ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered)
 {
-    struct ferryi_pool_class *class = &pool->classes[request->list];
-
     *out_ordered = true;
-    ferry_block *block = find_ordered(pool, class, request);
+    ferry_block *block = find_ordered(pool, request);
     if (!block && request->list < FERRYI_POOL_SMALL_CLASSES) {
         block = ferryi_piece_carve(pool, request->need, request->carve_align);
         if (block)
@@ -128,7 +83,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
     }
     if (!block && request->timeline) {
         *out_ordered = false;
-        block = look(pool, &class->pending, false, true, request);
+        block = search(pool, request->list, false, true, request);
     }
     if (block) {
         ferryi_link_remove(&block->in_idle);

@@ -16,10 +16,8 @@ lists_init(ferry_pool *pool)
     ferryi_link_init(&pool->slabs);
     ferryi_link_init(&pool->empties);
     ferryi_link_init(&pool->caches);
-    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++) {
-        ferryi_link_init(&pool->classes[i].ready);
-        ferryi_link_init(&pool->classes[i].pending);
-    }
+    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
+        ferryi_link_init(&pool->classes[i].idle);
     for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
         ferryi_link_init(&pool->pieces[i]);
 }

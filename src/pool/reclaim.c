@@ -124,10 +124,13 @@ ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
     size_t count = 0;
 
     ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_link *pending = &pool->classes[list].pending;
-    for (struct ferryi_link *link = pending->next; link != pending && count < LOOK;
-         link = link->next)
-        points[count++] = FERRYI_BLOCK_OF(link)->point;
+    const struct ferryi_link *idle = &pool->classes[list].idle;
+    for (const struct ferryi_link *link = idle->next; link != idle && count < LOOK;
+         link = link->next) {
+        ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
+        if (!ferryi_sync_point_is_done(pool->config.order, point))
+            points[count++] = point;
+    }
     ferryi_mutex_unlock(&pool->mutex);
 
     for (size_t i = 0; i < count; i++)
@@ -147,7 +150,7 @@ FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
              struct pending_uses *uses)
 {
-    for (struct ferryi_link *link = class->pending.next; link != &class->pending;
+    for (const struct ferryi_link *link = class->idle.next; link != &class->idle;
          link = link->next) {
         ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
         if (ferryi_sync_point_is_done(pool->config.order, point))

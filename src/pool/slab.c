@@ -232,11 +232,13 @@ void
 ferryi_pool_merge(ferry_pool *pool)
 {
     for (size_t i = 0; i < FERRYI_POOL_SMALL_CLASSES; i++) {
-        struct ferryi_pool_class *class = &pool->classes[i];
-        ferryi_class_promote(pool, class);
-        while (!ferryi_link_is_alone(&class->ready)) {
-            ferry_block *block = FERRYI_BLOCK_OF(class->ready.next);
-            ferryi_link_remove(&block->in_idle);
+        struct ferryi_link *next, *idle = &pool->classes[i].idle;
+        for (struct ferryi_link *link = idle->next; link != idle; link = next) {
+            ferry_block *block = FERRYI_BLOCK_OF(link);
+            next = link->next;
+            if (!ferryi_sync_point_is_done(pool->config.order, block->point))
+                continue;
+            ferryi_link_remove(link);
             ferryi_piece_free(pool, block);
         }
     }

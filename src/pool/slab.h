@@ -9,10 +9,10 @@
  * the whole slab. A small slab is split into blocks of any class. A large block has a slab alone,
  * which is never split.
  *
- * A small block that is released is not merged at first. It enters a list of its class, where the
- * next take of the class finds it: `ready` if its work is done, and `pending` otherwise. Both lists
- * begin with the oldest block. Only a merge makes the block free: the block and its free neighbours
- * become one piece, which enters a bin. A take searches the lists of its class, and then the bins.
+ * A small block that is released is not merged at first. It enters the idle list of its class,
+ * where the next take of the class finds it. Queued work may still use the memory of an idle block.
+ * When that work is done, a merge makes the block free: the block and its free neighbours become
+ * one piece, which enters a bin. A take searches the idle list of its class, and then the bins.
  * Each time the pool has grown by an eighth, a take first collects all idle memory (take.c).
  *
  * There is one bin for each size class: a free piece is in the bin of the largest class that fits
@@ -79,8 +79,7 @@ struct ferryi_slab {
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;      /* idle blocks without a sync point, newest last */
-        struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
+        struct ferryi_link idle;       /* idle blocks, newest last */
         struct ferryi_magazine *depot; /* full magazines that belong to no thread */
     };
 };
@@ -292,11 +291,8 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
  */
 FERRYI_POOL_LOCKED ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
-/* Makes a block that is in no list idle, and adds it to a list of its class. If its slab is leaving
- * and its work is done, the block becomes free instead. */
+/* Makes a block that is in no list idle, and adds it to the list of its class. */
 FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
-/* Moves pending blocks of the class whose work is now known to be done to the ready list. */
-FERRYI_POOL_LOCKED void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* Makes a moving block live, and counts the take. `hit` is whether the block was idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
                                             const struct ferryi_pool_request *request, bool hit);
