@@ -168,7 +168,7 @@ struct ferryi_pool_counters {
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
     uint64_t waits; /* number of times that a stream waited for the last use of the block that it
                        took, or that the host waited for queued work */
-    uint64_t shortages;       /* number of takes that ran the table of shortage.c */
+    uint64_t shortages;       /* number of takes that ran the steps of shortage.c */
     uint64_t peak_live_bytes; /* largest number of live bytes that was found when the counts of all
                                  threads were added up */
 };

@@ -335,7 +335,7 @@ ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *req
  * with `single`. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Runs the table of shortage.c. Called after ferryi_pool_reuse() and ferryi_pool_grow() found no
+/* Runs the steps of shortage.c. Called after ferryi_pool_reuse() and ferryi_pool_grow() found no
  * memory. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
