@@ -43,35 +43,25 @@ level_of(const struct ferryi_slab *slab)
     return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
 }
 
-/* Marks the slabs of one level as leaving, as long as the other sparse slabs have room for their
- * live blocks. `*room` is the unused room in these other slabs. `*leaving` is the number of live
- * bytes in the slabs that leave. Returns false when the next slab cannot leave. */
-FERRYI_POOL_LOCKED static bool
-choose_level(ferry_pool *pool, size_t level, size_t *room, size_t *leaving)
-{
-    FERRYI_EACH_SLAB (pool, slab) {
-        if (level_of(slab) != level)
-            continue;
-        *room -= slab->bytes - slab->live_bytes;
-        *leaving += slab->live_bytes;
-        if (*leaving > *room)
-            return false;
-        leave(pool, slab);
-    }
-    return true;
-}
-
-/* Chooses the slabs that leave, sparsest first. Empty slabs are chosen as well, so that no blocks
- * are moved into them. */
+/* Marks slabs as leaving, sparsest first, as long as the other sparse slabs have room for their
+ * live blocks. Empty slabs leave as well, so that no blocks are moved into them. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
-    size_t room = 0, leaving = 0;
+    size_t room = 0, leaving = 0; /* unused bytes of the others; live bytes of those that leave */
     FERRYI_EACH_SLAB (pool, slab)
         if (level_of(slab) < SPARSE)
             room += slab->bytes - slab->live_bytes;
-    for (size_t level = 0; level < SPARSE && choose_level(pool, level, &room, &leaving); level++)
-        ;
+    for (size_t level = 0; level < SPARSE; level++)
+        FERRYI_EACH_SLAB (pool, slab) {
+            if (level_of(slab) != level)
+                continue;
+            room -= slab->bytes - slab->live_bytes;
+            leaving += slab->live_bytes;
+            if (leaving > room)
+                return;
+            leave(pool, slab);
+        }
 }
 
 static void

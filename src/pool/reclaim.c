@@ -90,55 +90,32 @@ ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
     return give_back(pool, &bounds, out_slabs);
 }
 
-ferry_status
-ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
+static ferry_status
+trim(ferry_pool *pool, size_t keep_bytes, uint64_t until_ns)
 {
     ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns);
     return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
+{
+    return trim(pool, keep_bytes, UINT64_MAX);
 }
 
 ferry_status
 ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 {
     uint64_t age_ns, now = ferryi_now_ns();
-    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
-    if (status != FERRY_OK)
-        return status;
-    if (__builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now)
-        return FERRY_OK;
-    ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, 0, SIZE_MAX, now - age_ns);
-    return FERRY_OK;
+    bool none = __builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now;
+    return trim(pool, 0, none ? 0 : now - age_ns);
 }
 
 /* -- pending work ------------------------------------------------------------------------------ */
-
-bool
-ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
-{
-    ferryi_sync_point points[LOOK];
-    size_t count = 0;
-
-    ferryi_mutex_lock(&pool->mutex);
-    const struct ferryi_link *idle = &pool->classes[list].idle;
-    for (const struct ferryi_link *link = idle->next; link != idle && count < LOOK;
-         link = link->next) {
-        ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
-        if (!ferryi_sync_point_is_done(pool->config.order, point))
-            points[count++] = point;
-    }
-    ferryi_mutex_unlock(&pool->mutex);
-
-    for (size_t i = 0; i < count; i++)
-        if ((i == 0 || points[i] != points[i - 1]) &&
-            ferryi_sync_point_query(pool->config.order, points[i]))
-            return true;
-    return false;
-}
 
 /* For each timeline, the oldest and the newest pending use of idle blocks. 0 means none. */
 struct pending_uses {
@@ -146,12 +123,12 @@ struct pending_uses {
     bool any;
 };
 
+/* Adds the pending uses of idle blocks of a class, at most those of the oldest `most` blocks. */
 FERRYI_POOL_LOCKED static void
-gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
-             struct pending_uses *uses)
+gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
 {
-    for (const struct ferryi_link *link = class->idle.next; link != &class->idle;
-         link = link->next) {
+    const struct ferryi_link *idle = &pool->classes[list].idle;
+    for (const struct ferryi_link *link = idle->next; link != idle && most > 0; link = link->next) {
         ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
         if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;
@@ -161,6 +138,7 @@ gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
             uses->oldest[number] = point;
         if (point > uses->newest[number])
             uses->newest[number] = point;
+        most--;
     }
 }
 
@@ -170,8 +148,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     *uses = (struct pending_uses){0};
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        gather_class(pool, &pool->classes[i], uses);
+    for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
+        gather_class(pool, i, SIZE_MAX, uses);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -190,6 +168,16 @@ ask_once(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
+bool
+ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
+{
+    struct pending_uses uses = {0};
+    ferryi_mutex_lock(&pool->mutex);
+    gather_class(pool, list, LOOK, &uses);
+    ferryi_mutex_unlock(&pool->mutex);
+    return ask_once(pool, &uses);
+}
+
 void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
@@ -203,15 +191,23 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Waits for the device if streams that Ferry does not know may still use blocks, because such uses
+/* Blocks until all pending uses are done, or only those by streams that Ferry does not know, which
  * cannot be queried. Returns whether at least one wait succeeded. */
 static bool
-wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
+wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
 {
+    ferryi_order *order = pool->config.order;
     bool won = false;
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (ferryi_sync_point_is_unknown(pool->config.order, uses->newest[n]))
-            won |= ferryi_sync_point_wait(pool->config.order, NULL, uses->newest[n]) == FERRY_OK;
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++) {
+        ferryi_sync_point point = uses->newest[n];
+        if (point == 0 || (!all && !ferryi_sync_point_is_unknown(order, point)))
+            continue;
+        bool done = ferryi_sync_point_wait(order, NULL, point) == FERRY_OK;
+        won |= done;
+        if (!done && all)
+            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s",
+                       pool->name, ferry_last_error());
+    }
     return won;
 }
 
@@ -227,7 +223,7 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
         return false;
 
     bool may_wait = most > 0;
-    bool won = ask_once(pool, &uses) || (may_wait && wait_for_unknown(pool, &uses));
+    bool won = ask_once(pool, &uses) || (may_wait && wait_for(pool, &uses, false));
     for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline;
          pause = pause < PAUSE_MAX_NS ? 2 * pause : pause) {
         ferryi_sleep_ns(pause);
@@ -246,11 +242,7 @@ ferryi_pool_finish(ferry_pool *pool)
 {
     struct pending_uses uses;
     gather_pending(pool, &uses);
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses.newest[n] != 0 &&
-            ferryi_sync_point_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
-            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s",
-                       pool->name, ferry_last_error());
+    wait_for(pool, &uses, true);
 }
 
 void
