@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Totals that are counted from the slabs and compared with the pool's counts and lists. */
+/* Totals of all slabs. A check compares them with the counts and lists of the pool. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
@@ -10,7 +10,7 @@ struct census {
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
 /* Counts one block and checks its state. Two free pieces must not be neighbours. A free piece must
- * be in a list, unless its slab is leaving. */
+ * be in a bin, unless its slab is leaving. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {

@@ -3,9 +3,9 @@
 
 #include "src/pool/magazine.h"
 
-/* maximum number of suitable blocks that are examined from one end of a list */
+/* maximum number of blocks of the right size that a search examines in vain */
 #define LOOK 8
-/* maximum number of empty slabs whose times are compared with that of a new one */
+/* maximum number of empty slabs that are compared with a slab that became empty */
 #define LOOK_BACK 64
 
 /* -- finding ----------------------------------------------------------------------------------- */
@@ -19,8 +19,9 @@ ferryi_block_list(ferry_pool *pool, ferry_block *block)
     ferryi_link_append(&pool->classes[list].idle, &block->in_idle);
 }
 
-/* Whether the block's size suits the request. Some requests accept a large block that is up to 1/8
- * larger than needed, which is the maximum waste of a class. */
+/* Whether the size of the block suits the request. A request for an exact size accepts a block that
+ * is up to 1/8 larger than needed, which is the maximum waste of a class. With `any_fit`, a request
+ * for a large class does so too. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -30,10 +31,10 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
                                              block->bytes - request->least <= request->least / 8);
 }
 
-/* Examines the idle blocks of one class, beginning at the oldest or the newest. Returns the first
- * block that the request can use at once. With `waits`, also accepts a block for which a stream
- * must wait. Of the exact sizes, returns the smallest such block. Gives up after a few blocks of
- * the right size, unless the request accepts larger blocks. */
+/* Searches the idle blocks of one class, from the newest or from the oldest. Returns a block that
+ * the request can use at once. With `waits`, the block may also be one whose sync point the
+ * request's timeline must wait for. Of exact sizes, the smallest such block is returned. Without
+ * `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
 FERRYI_POOL_LOCKED static ferry_block *
 search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
        const struct ferryi_pool_request *request)
@@ -58,8 +59,9 @@ search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
     return best;
 }
 
-/* The newest blocks are most likely to be in the processor's caches, or on the request's timeline.
- * The oldest blocks are most likely to be done. */
+/* Returns an idle block that the request can use at once, or NULL. The newest blocks are tried
+ * first, because they are most likely in the processor's caches or on the request's timeline. The
+ * oldest blocks follow, because their work is most likely done. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -94,8 +96,8 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* Returns the statistics' bin for a block. The red zone is added to the requested bytes, because
- * the class that hits are counted by includes it. */
+/* Returns the bin that counts blocks of a request. The bin's size includes the red zone, because
+ * the counts of magazines are kept by class, and the class of a block includes the red zone. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
@@ -113,8 +115,8 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
     /* A block may enter a magazine only if a take of the same number of bytes would search that
-     * magazine. Above the high-water mark the block enters none, because its release must take the
-     * slow path, which returns memory to the backend. */
+     * magazine. Above the high-water mark, a block enters no magazine, so that its release takes
+     * the slow path. The slow path returns memory to the backend. */
     bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
@@ -143,9 +145,8 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. Blocks from
- * several magazines arrive out of order, so the slab's time is compared with those of the last few
- * slabs. */
+/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. Blocks of several
+ * magazines arrive out of order, so the position is searched from the end of the list. */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

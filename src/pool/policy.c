@@ -3,13 +3,12 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH      ((size_t)128 << 20) /* up to this many reserved bytes are never too many */
+#define NEVER_MUCH      ((size_t)128 << 20) /* a pool may always keep this many reserved bytes */
 /* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes */
 #define SPARE_PART 2
 /* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
 #define RESERVE_PART 8
-/* a pool returns 1/SLACK_PART more than it must, so that it need not return memory at its next
- * growths */
+/* A pool returns 1/SLACK_PART more than it must. Its next growths then need not return memory. */
 #define SLACK_PART 16
 
 /* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
@@ -62,8 +61,8 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Returns how many bytes of idle memory should be returned to the backend before the pool grows by
- * a block of `need` bytes. */
+/* Returns the number of idle bytes that the pool should return to the backend before it grows by a
+ * block of `need` bytes. */
 FERRYI_POOL_LOCKED static size_t
 surplus(ferry_pool *pool, size_t need)
 {
@@ -75,8 +74,8 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Whether idle memory may be freed now. If the backend's `free` waits for the device, this is true
- * only if the device is short of memory or its free memory is unknown. */
+/* Whether idle memory may be freed now. A backend whose `free` waits for the device frees only if
+ * the device is short of memory, or if its free memory is unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {

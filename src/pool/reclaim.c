@@ -13,12 +13,12 @@
 struct bounds {
     size_t keep_bytes; /* minimum number of bytes that stay cached */
     size_t want_bytes; /* number of returned bytes at which to stop */
-    uint64_t until_ns; /* latest allowed time of a slab's last release */
-    bool leaving;      /* whether only slabs are returned that a compaction is emptying */
+    uint64_t until_ns; /* slabs whose last block was released later stay */
+    bool leaving;      /* whether to return only the slabs that a compaction is emptying */
 };
 
-/* Of the slabs within the bounds whose work is done, returns the one that has been empty longest.
- * Returns NULL if there is none. */
+/* Returns the longest empty slab that is within the bounds and that no queued work uses. Returns
+ * NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
@@ -33,8 +33,8 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
     return NULL;
 }
 
-/* Returns slabs to the backend. If the backend fails to free a slab, the pool keeps the slab as
- * idle memory, and the function stops. */
+/* Returns slabs to the backend until a bound is reached. If the backend fails to free a slab, the
+ * slab stays in the pool as idle memory, and the function stops. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
@@ -117,13 +117,15 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 
 /* -- pending work ------------------------------------------------------------------------------ */
 
-/* For each timeline, the oldest and the newest pending use of idle blocks. 0 means none. */
+/* The oldest and the newest pending use of idle blocks on each timeline. 0 means that the timeline
+ * has none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;
 };
 
-/* Adds the pending uses of idle blocks of a class, at most those of the oldest `most` blocks. */
+/* Adds the pending uses of idle blocks of a class. At most `most` pending blocks are read, oldest
+ * first. */
 FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
 {
@@ -153,8 +155,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Queries the newest pending use of each timeline, and the oldest if the newest is not done.
- * Returns whether at least one of them is done. */
+/* Queries the newest pending use of each timeline. If that use is not done, also queries the
+ * oldest. Returns whether at least one of the queried uses is done. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -182,8 +184,8 @@ void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    /* A timeline runs in order. So if its oldest use is not done, none of its uses is done. If the
-     * oldest use is done, the next round queries the one that is then the oldest. */
+    /* The uses of a timeline end in order. If the oldest use is not done, none is done. If the
+     * oldest use is done, the next round queries the use that is then the oldest. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -191,8 +193,8 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Blocks until all pending uses are done, or only those by streams that Ferry does not know, which
- * cannot be queried. Returns whether at least one wait succeeded. */
+/* Blocks until all pending uses are done. Without `all`, waits only for uses on streams that Ferry
+ * does not know, because these cannot be queried. Returns whether at least one wait succeeded. */
 static bool
 wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
 {
@@ -211,7 +213,7 @@ wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
     return won;
 }
 
-/* Queries in a loop, because drivers have no wait with a time limit. */
+/* The function queries in a loop, because drivers have no wait with a time limit. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {

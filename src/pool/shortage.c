@@ -2,12 +2,10 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-/*
- * A take that finds no memory first uses the memory that the pool already has. Then it runs a list
- * of steps in order. Each step makes more memory available, after which the take is attempted
- * again. A step is repeated as long as it makes memory available. All steps share one budget of
- * waiting time, the pool's wait_ms, and one budget of attempts.
- */
+/* A take that finds no memory first uses the memory that the pool already has. Then it runs a list
+ * of steps in order. Each step makes more memory available, and the take is attempted again after
+ * it. A step is repeated as long as it makes memory available. All steps share one budget of
+ * waiting time, the pool's wait_ms, and one budget of attempts. */
 
 #define ATTEMPTS 100
 
@@ -17,7 +15,7 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    /* whether replicas were evicted, so that queued work may still use their memory */
+    /* whether the last eviction released replicas; queued work may still use their memory */
     bool evicted;
 };
 
@@ -67,8 +65,9 @@ use_own_memory(struct shortage *shortage)
 
 /* -- the steps: each returns whether it made memory available ---------------------------------- */
 
-/* Waits until the work of a pending block is done, and returns whether that happened. The waiting
- * time that is left limits how often this can happen. If none is left, the attempts limit it. */
+/* Waits until the work of a pending block is done, and returns whether that happened. The remaining
+ * waiting time limits the number of such waits. If no time remains, the number of attempts limits
+ * it. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -97,7 +96,7 @@ evict(struct shortage *shortage, bool dirty_too)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still use the memory of evicted replicas: for example, the copy that saves
+    /* Queued work may still use the memory of evicted replicas. An example is the copy that saves
      * their bytes. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
@@ -136,8 +135,8 @@ run_steps(struct shortage *shortage)
     return status;
 }
 
-/* Returns whether the pool has allocated from the backend or freed to it since the call that set
- * `*seen`, or is doing so now. Updates `*seen`. */
+/* Returns whether the pool has called its backend with success since the call that set `*seen`, or
+ * is calling it now. Updates `*seen`. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -150,7 +149,7 @@ has_moved(ferry_pool *pool, uint64_t *seen)
 }
 
 /* Runs the steps. Repeats them as long as other threads allocate and free meanwhile, because a
- * failed attempt then does not prove a shortage. */
+ * failed attempt then proves no shortage. */
 static ferry_status
 make_room(struct shortage *shortage)
 {
