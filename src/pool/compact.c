@@ -20,8 +20,7 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        /* A release of the block must take the slow path, which checks whether the slab is leaving.
-         */
+        /* The slow path of a release checks whether the slab is leaving. */
         block->list = FERRYI_POOL_NO_LIST;
     }
     atomic_store(&slab->leaving, true);
@@ -50,9 +49,8 @@ level_of(const struct ferryi_slab *slab)
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
-    size_t room = 0,
-           leaving =
-               0; /* unused bytes of the sparse slabs that stay; live bytes of those that leave */
+    /* unused bytes of sparse slabs that stay; live bytes of slabs that leave */
+    size_t room = 0, leaving = 0;
     FERRYI_EACH_SLAB (pool, slab)
         if (level_of(slab) < SPARSE)
             room += slab->bytes - slab->live_bytes;

@@ -63,13 +63,11 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    /* Order of the timelines. With NULL, all takes are for the host and blocks have no sync points.
-     */
+    /* Order of the timelines. With NULL, all takes are for the host, without sync points. */
     ferryi_order *order;
     const struct ferryi_log *log;
     ferry_context *context; /* the context that owns the pool; used only for comparison */
-    int place; /* place of the blocks; timelines of other places may use pinned and managed memory
-                */
+    int place; /* place of the blocks; other timelines may use pinned and managed memory */
     ferry_memory_kind kind;
     size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
                            limit; 0: no limit */
