@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Adds the blocks of a slab to the snapshot. All magazines must be empty. Blocks for which the
- * snapshot has no room are only counted. */
+/* Adds the live and idle blocks of a slab to the snapshot. All magazines must be empty. If the
+ * snapshot is full, a block is only counted. */
 FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -50,9 +50,9 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Takes a snapshot, whose `blocks` the caller frees. Memory is allocated without the mutex. If
- * other threads add blocks in the meantime, so that the memory is too small, the snapshot is
- * repeated. */
+/* Takes a snapshot. The caller frees its `blocks`. The memory for the snapshot is allocated without
+ * the mutex, so other threads may add blocks meanwhile. If the memory is then too small, the
+ * snapshot is taken again. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -180,7 +180,8 @@ ferry_block_label(ferry_block *block, const char *label)
     ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
-    /* Release order: a thread that lists the blocks reads the string after it was written. */
+    /* The release order makes the characters of the string visible to a thread that lists the
+     * blocks. */
     atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Totals that are counted from the slabs and compared with the pool's counts and lists. */
+/* Totals of all slabs. A check compares them with the counts and lists of the pool. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
@@ -10,7 +10,7 @@ struct census {
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
 /* Counts one block and checks its state. Two free pieces must not be neighbours. A free piece must
- * be in a list, unless its slab is leaving. */
+ * be in a bin, unless its slab is leaving. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
@@ -60,21 +60,18 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
 
 /* -- from the lists ---------------------------------------------------------------------------- */
 
-static bool
+FERRYI_POOL_LOCKED static bool
 count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
 {
-    const struct ferryi_link *lists[] = {&pool->classes[index].ready,
-                                         &pool->classes[index].pending};
-    for (size_t i = 0; i < 2; i++)
-        for (const struct ferryi_link *link = lists[i]->next; link != lists[i];
-             link = link->next, ++*count) {
-            const ferry_block *block = FERRYI_BLOCK_OF(link);
-            bool sized = index == FERRYI_POOL_CLASSES
-                             ? block->bytes > FERRYI_POOL_LARGEST
-                             : block->bytes == ferryi_pool_bytes_of_class(index);
-            if (block->state != FERRYI_BLOCK_IDLE || !sized || (block->point == 0) != (i == 0))
-                return false;
-        }
+    const struct ferryi_link *list = &pool->classes[index].idle;
+    for (const struct ferryi_link *link = list->next; link != list; link = link->next, ++*count) {
+        const ferry_block *block = FERRYI_BLOCK_OF(link);
+        bool sized = index == FERRYI_POOL_CLASSES
+                         ? block->bytes > FERRYI_POOL_LARGEST
+                         : block->bytes == ferryi_pool_bytes_of_class(index);
+        if (block->state != FERRYI_BLOCK_IDLE || !sized)
+            return false;
+    }
     return true;
 }
 

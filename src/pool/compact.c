@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* number of levels: the level of a slab is the number of 64ths of its bytes that are live */
+/* number of levels; the level of a slab is the share of its bytes that is live, in 64ths */
 #define LEVELS 64
-#define SPARSE 57 /* slabs of this level and above are too full to be emptied */
+#define SPARSE 57 /* a compaction does not empty slabs of this level or above */
 
 /*
  * Compaction empties the sparsest slabs. Such a slab is marked as leaving: its free pieces are in
@@ -20,8 +20,8 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        block->list = FERRYI_POOL_NO_LIST; /* held blocks are released on the slow path, which
-                                              checks whether the slab is leaving */
+        /* The slow path of a release checks whether the slab is leaving. */
+        block->list = FERRYI_POOL_NO_LIST;
     }
     atomic_store(&slab->leaving, true);
 }
@@ -35,43 +35,35 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* Returns the level of a slab: the part of its bytes that is live, in units of 1/LEVELS, rounded
- * down. Large blocks have level LEVELS. */
+/* Returns the level of a slab, rounded down. The slab of a large block has level LEVELS, so it is
+ * never emptied. */
 FERRYI_POOL_LOCKED static size_t
 level_of(const struct ferryi_slab *slab)
 {
     return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
 }
 
-/* Marks the slabs of one level as leaving, as long as the other sparse slabs have room for their
- * live blocks. `*room` is the unused room in these other slabs. `*leaving` is the number of live
- * bytes in the slabs that leave. Returns false when the next slab cannot leave. */
-FERRYI_POOL_LOCKED static bool
-choose_level(ferry_pool *pool, size_t level, size_t *room, size_t *leaving)
-{
-    FERRYI_EACH_SLAB (pool, slab) {
-        if (level_of(slab) != level)
-            continue;
-        *room -= slab->bytes - slab->live_bytes;
-        *leaving += slab->live_bytes;
-        if (*leaving > *room)
-            return false;
-        leave(pool, slab);
-    }
-    return true;
-}
-
-/* Chooses the slabs that leave, sparsest first. Empty slabs are chosen as well, so that no blocks
- * are moved into them. */
+/* Marks slabs as leaving, sparsest first. Stops when the remaining sparse slabs have no room for
+ * the live blocks of the next one. Also marks empty slabs, so that no block is moved into an empty
+ * slab. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
+    /* unused bytes of sparse slabs that stay; live bytes of slabs that leave */
     size_t room = 0, leaving = 0;
     FERRYI_EACH_SLAB (pool, slab)
         if (level_of(slab) < SPARSE)
             room += slab->bytes - slab->live_bytes;
-    for (size_t level = 0; level < SPARSE && choose_level(pool, level, &room, &leaving); level++)
-        ;
+    for (size_t level = 0; level < SPARSE; level++)
+        FERRYI_EACH_SLAB (pool, slab) {
+            if (level_of(slab) != level)
+                continue;
+            room -= slab->bytes - slab->live_bytes;
+            leaving += slab->live_bytes;
+            if (leaving > room)
+                return;
+            leave(pool, slab);
+        }
 }
 
 static void
@@ -80,7 +72,7 @@ begin(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
-    /* threads read block->list without the mutex, so they must be locked out */
+    /* choose() writes block->list, which other threads read without the mutex */
     ferryi_caches_lock_out(pool);
     choose(pool);
     ferryi_caches_let_in(pool);
@@ -100,7 +92,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Whether there is a leaving slab that has no live blocks but is still used by queued work. */
+/* Whether queued work still uses the memory of a leaving slab that has no live blocks. */
 static bool
 is_under_way(ferry_pool *pool)
 {

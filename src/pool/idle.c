@@ -3,14 +3,25 @@
 
 #include "src/pool/magazine.h"
 
-/* maximum number of suitable pending blocks that are examined from one end of a list */
-#define LOOK      8
+/* maximum number of blocks of the right size that a search examines in vain */
+#define LOOK 8
+/* maximum number of empty slabs that are compared with a slab that became empty */
 #define LOOK_BACK 64
 
-/* -- lists ------------------------------------------------------------------------------------- */
+/* -- finding ----------------------------------------------------------------------------------- */
 
-/* Whether the block's size suits the request. Some requests accept a large block that is up to 1/8
- * larger than needed, which is the maximum waste of a class. */
+void
+ferryi_block_list(ferry_pool *pool, ferry_block *block)
+{
+    bool exact = block->bytes > FERRYI_POOL_LARGEST;
+    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
+    block->state = FERRYI_BLOCK_IDLE;
+    ferryi_link_append(&pool->classes[list].idle, &block->in_idle);
+}
+
+/* Whether the size of the block suits the request. A request for an exact size accepts a block that
+ * is up to 1/8 larger than needed, which is the maximum waste of a class. With `any_fit`, a request
+ * for a large class does so too. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -20,107 +31,53 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
                                              block->bytes - request->least <= request->least / 8);
 }
 
-void
-ferryi_block_list(ferry_pool *pool, ferry_block *block)
+/* Searches the idle blocks of one class, from the newest or from the oldest. Returns a block that
+ * the request can use at once. With `waits`, the block may also be one whose sync point the
+ * request's timeline must wait for. Of exact sizes, the smallest such block is returned. Without
+ * `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
+FERRYI_POOL_LOCKED static ferry_block *
+search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
+       const struct ferryi_pool_request *request)
 {
-    bool exact = block->bytes > FERRYI_POOL_LARGEST;
-    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
-    struct ferryi_pool_class *class = &pool->classes[list];
-    if (block->point == 0 && atomic_load(&block->slab->leaving)) {
-        ferryi_piece_free(pool, block);
-        return;
-    }
-    block->state = FERRYI_BLOCK_IDLE;
-    ferryi_link_append(block->point == 0 ? &class->ready : &class->pending, &block->in_idle);
-}
-
-void
-ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class)
-{
-    struct ferryi_link *next, *link = class->pending.next;
-    for (unsigned in_vain = 0; link != &class->pending && in_vain < LOOK; link = next) {
-        ferry_block *block = FERRYI_BLOCK_OF(link);
-        next = link->next;
-        if (!ferryi_sync_point_is_done(pool->config.order, block->point)) {
-            in_vain++;
-            continue;
-        }
-        ferryi_link_remove(link);
-        block->point = 0;
-        ferryi_block_list(pool, block);
-    }
-}
-
-/* -- finding ----------------------------------------------------------------------------------- */
-
-/* Examines a few pending blocks from one end of the list. Returns the first block that the request
- * can use at once. With `any`, a block is also accepted if the request's timeline must wait for it.
- */
-static ferry_block *
-look(const ferry_pool *pool, const struct ferryi_link *list, bool newest, bool any,
-     const struct ferryi_pool_request *request)
-{
-    const struct ferryi_link *link = newest ? list->prev : list->next;
-    for (unsigned i = 0; i < LOOK && link != list; link = newest ? link->prev : link->next) {
+    const ferryi_order *order = pool->config.order;
+    const struct ferryi_link *idle = &pool->classes[list].idle,
+                             *link = newest ? idle->prev : idle->next;
+    ferry_block *best = NULL;
+    for (unsigned i = 0; link != idle && (i < LOOK || request->any_fit);
+         link = newest ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
-        /* a stream can wait for it */
-        bool waits = any && !ferryi_sync_point_is_unknown(pool->config.order, block->point);
-        if (waits ||
-            ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point))
-            return block;
-        i++;
-    }
-    return NULL;
-}
-
-/* Returns the newest ready block of the request's class. If there is none, returns that of the next
- * class if its size suits the request. All exact sizes share one list, which is searched for the
- * best fit. */
-FERRYI_POOL_LOCKED static ferry_block *
-find_ready(const ferry_pool *pool, const struct ferryi_pool_request *request)
-{
-    ferry_block *best = NULL;
-    for (uint32_t i = request->list; !best && i <= FERRYI_POOL_CLASSES && i <= request->list + 1;
-         i++) {
-        const struct ferryi_link *ready = &pool->classes[i].ready, *link = ready->prev;
-        for (; link != ready; link = link->prev) {
-            ferry_block *block = FERRYI_BLOCK_OF(link);
-            if (fits(block, request) && (!best || block->bytes < best->bytes))
-                best = block;
-            if (i < FERRYI_POOL_CLASSES)
-                break;
-        }
+        bool usable = (waits && !ferryi_sync_point_is_unknown(order, block->point)) ||
+                      ferryi_sync_point_is_ordered(order, request->timeline, block->point);
+        if (usable && (!best || block->bytes < best->bytes))
+            best = block;
+        if (best && list < FERRYI_POOL_CLASSES)
+            break;
+        i += !usable;
     }
     return best;
 }
 
+/* Returns an idle block that the request can use at once, or NULL. The newest blocks are tried
+ * first, because they are most likely in the processor's caches or on the request's timeline. The
+ * oldest blocks follow, because their work is most likely done. */
 FERRYI_POOL_LOCKED static ferry_block *
-find_ordered(ferry_pool *pool, struct ferryi_pool_class *class,
-             const struct ferryi_pool_request *request)
+find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    ferry_block *block = find_ready(pool, request);
-    if (block)
-        return block;
-    /* The oldest pending blocks are most likely to be done, so they are tried first. The newest are
-     * most likely to be on the request's timeline. */
-    ferryi_class_promote(pool, class);
-    block = find_ready(pool, request);
+    ferry_block *block = search(pool, request->list, true, false, request);
     if (!block)
-        block = look(pool, &class->pending, false, false, request);
-    if (!block)
-        block = look(pool, &class->pending, true, false, request);
+        block = search(pool, request->list, false, false, request);
+    if (!block && request->any_fit && request->list < FERRYI_POOL_CLASSES)
+        block = search(pool, request->list + 1, true, false, request);
     return block;
 }
 
 ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered)
 {
-    struct ferryi_pool_class *class = &pool->classes[request->list];
-
     *out_ordered = true;
-    ferry_block *block = find_ordered(pool, class, request);
+    ferry_block *block = find_ordered(pool, request);
     if (!block && request->list < FERRYI_POOL_SMALL_CLASSES) {
         block = ferryi_piece_carve(pool, request->need, request->carve_align);
         if (block)
@@ -128,7 +85,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
     }
     if (!block && request->timeline) {
         *out_ordered = false;
-        block = look(pool, &class->pending, false, true, request);
+        block = search(pool, request->list, false, true, request);
     }
     if (block) {
         ferryi_link_remove(&block->in_idle);
@@ -139,8 +96,8 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* Returns the statistics' bin for a block. The red zone is added to the requested bytes, because
- * the class that hits are counted by includes it. */
+/* Returns the bin that counts blocks of a request. The bin's size includes the red zone, because
+ * the counts of magazines are kept by class, and the class of a block includes the red zone. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
@@ -158,8 +115,8 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
     /* A block may enter a magazine only if a take of the same number of bytes would search that
-     * magazine. Above the high-water mark the block enters none, because its release must take the
-     * slow path, which returns memory to the backend. */
+     * magazine. Above the high-water mark, a block enters no magazine, so that its release takes
+     * the slow path. The slow path returns memory to the backend. */
     bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
@@ -188,9 +145,8 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. Blocks from
- * several magazines arrive out of order, so the slab's time is compared with those of the last few
- * slabs. */
+/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. Blocks of several
+ * magazines arrive out of order, so the position is searched from the end of the list. */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

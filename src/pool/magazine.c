@@ -11,7 +11,7 @@ FERRYI_POOL_LOCKED static void
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     if (ferryi_magazine_is_empty(magazine))
-        return; /* ferryi_no_magazine is never written */
+        return; /* the magazine may be ferryi_no_magazine, which must not be written */
     for (const struct ferryi_magazine_entry *at = magazine->entries + 1; at <= magazine->top;
          at++) {
         at->block->state = FERRYI_BLOCK_MOVING;
@@ -152,8 +152,8 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* If both magazines of the class are empty and the depot has a full one, exchanges it for the
- * loaded magazine. */
+/* Loads a full magazine from the depot, if the depot has one and both magazines of the class are
+ * empty. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -179,9 +179,9 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
     if (!block)
         block = take_entry(pool, cache, true, request);
     if (!block) {
-        /* The cached blocks were last used on different timelines, so the request cannot use them
-         * at once. From the idle lists, the take can pick a block and make its timeline wait for
-         * it. */
+        /* The request cannot use the cached blocks at once, because their last uses are on other
+         * timelines. The blocks move to the idle lists. From these, the take can pick a block and
+         * make the request's timeline wait for the block. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -191,8 +191,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Loads an empty magazine for a class whose two magazines are full. The full spare magazine moves
- * to the depot. */
+/* Loads an empty magazine for a class of which both magazines are full. The spare magazine moves to
+ * the depot, and the loaded one becomes the spare. */
 FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
            uint32_t list)
@@ -210,8 +210,9 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
     cache->loaded[list] = empty;
 }
 
-/* Makes room for an entry in the loaded magazine. `list` may be FERRYI_POOL_NO_LIST, because a
- * compaction may have changed the block's list while the mutex was unlocked. */
+/* Ensures that the loaded magazine has room for an entry. Returns false if that needs a new
+ * magazine, or if the block has no list. A compaction may have removed the list of the block while
+ * the mutex was unlocked. */
 FERRYI_POOL_LOCKED static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {

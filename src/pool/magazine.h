@@ -33,14 +33,14 @@
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of the sentinel entry */
 #define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
-/* number of slots of a thread; with more pools than slots, several pools share a slot */
+/* number of slots of a thread; if there are more pools, several pools share a slot */
 #define FERRYI_CACHE_SLOTS      16
 #define FERRYI_CACHE_TIME_EVERY 256 /* number of gives between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* the block's last use */
-    /* approximate time of the block's release in ns; larger for each later release */
+    /* approximate time of the release in ns; increases with each release of the cache */
     uint64_t since;
 };
 
@@ -56,32 +56,33 @@ struct ferryi_magazine {
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
-/* Number of lists: one for each class, and a last one for blocks without a class, which never has a
- * magazine. */
+/* Number of lists of a cache: one for each class, and one for blocks without a class. The last list
+ * never has a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    /* The pool; NULL while the owner is locked out and after the pool was destroyed. */
+    /* The pool that the owner may use the cache for. NULL while the owner is locked out, and after
+     * the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
     atomic_bool busy;           /* whether the owner is using the cache now */
     _Atomic(ferry_pool *) pool; /* NULL after the pool was destroyed */
-    uint64_t now; /* time of the next entry; if it is a multiple of FERRYI_CACHE_TIME_EVERY, the
-                     clock must be read first */
+    /* Time of the next entry. At a multiple of FERRYI_CACHE_TIME_EVERY, the next give reads the
+     * clock. */
+    uint64_t now;
     struct ferryi_cache *next; /* next cache of the thread */
     struct ferryi_link in_pool;
-    /* Indexed by list. These are two arrays, so that a hit reaches each magazine with one scaled
-     * index. */
-    /* ferryi_no_magazine until one is needed */
+    /* The magazines of each list. They are in two arrays, so that a hit reaches each magazine with
+     * one scaled index. A list that has needed no magazine yet has ferryi_no_magazine. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS], *spare[FERRYI_CACHE_LISTS];
-    /* Counts by list that were not yet added to the pool's counts. */
+    /* numbers of takes and gives of each list that were not yet added to the pool's counters */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    /* bytes taken minus bytes released, modulo 2^64, by list */
+    /* for each list, requested bytes of its takes minus those of its gives, modulo 2^64 */
     uint64_t requested[FERRYI_CACHE_LISTS];
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; &ferryi_no_cache if
-                                                       there is no cache yet */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; an unused slot points
+                                                       to ferryi_no_cache */
     struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
@@ -92,8 +93,8 @@ extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches FERRYI_FA
 
 extern struct ferryi_cache ferryi_no_cache;
 extern struct ferryi_magazine ferryi_no_magazine;
-/* Whether hits run without a lock, which requires a fence that runs in all threads. Set when the
- * first cache is created; tests may clear it. */
+/* Whether hits run without a lock, which requires a fence that runs in all threads. The creation of
+ * the first cache sets it. Tests may clear it. */
 extern bool ferryi_caches_are_lockless;
 
 /* -- caches of threads (cache.c) -- */
@@ -105,33 +106,35 @@ struct ferryi_cache *ferryi_cache_find(const ferry_pool *pool);
 struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
 /* Empties and detaches the pool's caches in all threads. Called when the pool is destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
-/* The first function locks all threads out of their caches of the pool. The second lets them in
- * again. Both must be called under the mutex. */
+/* ferryi_caches_lock_out() makes all threads leave their caches of the pool and keeps them out.
+ * ferryi_caches_let_in() ends that. The caller must hold the mutex from the first call to the
+ * second. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
-/* Slow path of a take. Fetches a magazine from the depot, or searches this thread's magazines for
- * an entry that the timeline may use. Returns NULL if the caller must proceed without magazines. */
+/* Takes a block on the slow path. Loads a magazine from the depot, or searches this thread's
+ * magazines for a block that the timeline may use at once. Returns NULL if there is no such block;
+ * the caller then takes from the idle lists. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
-/* Slow path of a give: makes room by moving a full magazine to the depot. Returns false if the
- * caller must proceed without magazines. */
+/* Gives a block on the slow path, and moves a full magazine to the depot if needed. Returns false
+ * if the block could not enter a magazine; the caller then releases it into the idle lists. */
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
-/* Reads the clock for this thread's cache if the clock must be read before the next entry. Returns
- * whether it was read; it is not read if the thread has no cache. */
+/* Reads the clock for this thread's cache if the next entry needs a new time. Returns whether it
+ * read the clock. Does nothing if the thread has no cache. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
 /* Adds the cache's counts to the pool's counts, and moves its blocks to the idle lists. The cache
  * must belong to this thread, or its owner must be locked out. */
 FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
-/* Empties the caches of all threads, as ferryi_cache_empty() does, and the depots. */
+/* Empties the depots and the caches of all threads. Their blocks move to the idle lists. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 void ferryi_magazines_free(ferry_pool *pool);
 
 /* Adds the counts of all caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
 /* Returns the number of bytes in live blocks when the caches were last counted. The result may be
- * negative, because the gives of some blocks may be counted before their takes. */
+ * negative: one cache may count the give of a block before another cache counts its take. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -149,8 +152,8 @@ ferryi_magazine_is_full(const struct ferryi_magazine *magazine)
     return magazine->top == magazine->end;
 }
 
-/* Returns the cache in this thread's slot for the pool. The cache may belong to a different pool,
- * or be the dummy. */
+/* Returns the cache in this thread's slot for the pool. The cache may belong to a different pool.
+ * An unused slot has ferryi_no_cache. */
 FERRYI_INLINE struct ferryi_cache *
 ferryi_cache_of(const ferry_pool *pool)
 {
@@ -188,9 +191,8 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
     cache->requested[list] += bytes;
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    /* The block's own sync point is 0 while the block is cached, so it need not be written if
-     * `point` is
-     * 0. `timeline_number` is read only if the sync point is not 0. */
+    /* The block's own sync point is 0 while the block is in a magazine, so a `point` of 0 need not
+     * be written. `timeline_number` is read only for a block whose sync point is not 0. */
     if (__builtin_expect(point != 0, 0)) {
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
@@ -260,12 +262,10 @@ out:
     return block;
 }
 
-/*
- * Whether the block's last use before the holder took it may still be running when the work up to
- * `point` is done. It cannot if `point` is on the timeline that the block was taken on, because
- * that timeline is ordered after the earlier use. It cannot if `point` is on the timeline of that
- * use either.
- */
+/* Whether the use before the current holder took the block may still be running when the work up to
+ * `point` is done. The answer is no if `point` is on the timeline that the block was taken on,
+ * because that timeline is ordered after the earlier use. The answer is also no if `point` is on
+ * the timeline of the earlier use. */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
 {
@@ -277,9 +277,8 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Pushes the block into this thread's magazines. Returns false if the caller must take the slow
- * path: for example, if both magazines are full, the block has no list, or the clock must be read.
- */
+/* Pushes the block into a magazine of this thread. Returns false if the caller must take the slow
+ * path. Reasons are two full magazines, a block without a list, and a clock that must be read. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {

@@ -3,13 +3,12 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH      ((size_t)128 << 20) /* up to this many reserved bytes are never too many */
+#define NEVER_MUCH      ((size_t)128 << 20) /* a pool may always keep this many reserved bytes */
 /* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes */
 #define SPARE_PART 2
 /* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
 #define RESERVE_PART 8
-/* a pool returns 1/SLACK_PART more than it must, so that it need not return memory at its next
- * growths */
+/* A pool returns 1/SLACK_PART more than it must. Its next growths then need not return memory. */
 #define SLACK_PART 16
 
 /* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
@@ -21,10 +20,17 @@ to_ns(uint64_t ms)
     return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
 }
 
+/* Sets the end of the trim period that begins now. */
+FERRYI_POOL_LOCKED static void
+begin_period(ferry_pool *pool, uint64_t now)
+{
+    uint64_t period = pool->trim_period_ns;
+    pool->next_trim_ns = period > UINT64_MAX - now ? UINT64_MAX : now + period;
+}
+
 void
 ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 {
-    uint64_t now = ferryi_now_ns();
     ferryi_mutex_lock(&pool->mutex);
     pool->limit_bytes = options->limit_bytes ? options->limit_bytes : pool->config.limit_bytes;
     pool->high_water_bytes = options->high_water_bytes;
@@ -32,8 +38,7 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     pool->trim_period_ns = to_ns(options->trim_period_ms);
     pool->trim_age_ns =
         to_ns(options->trim_age_ms ? options->trim_age_ms : options->trim_period_ms);
-    pool->next_trim_ns =
-        pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
+    begin_period(pool, ferryi_now_ns());
     pool->wait_ns = options->wait_ms == FERRY_WAIT_NEVER
                         ? 0
                         : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
@@ -42,8 +47,7 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 }
 
 /* Returns the number of reserved bytes above the high-water mark, or 0 if no mark is set. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+FERRYI_POOL_LOCKED static size_t
 excess(const ferry_pool *pool)
 {
     return pool->high_water_bytes > 0 && pool->reserved_bytes > pool->high_water_bytes
@@ -57,10 +61,9 @@ ferryi_pool_is_above_high_water(const ferry_pool *pool)
     return excess(pool) > 0;
 }
 
-/* Returns how many bytes of idle memory should be returned to the backend before the pool grows by
- * a block of `need` bytes. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static size_t
+/* Returns the number of idle bytes that the pool should return to the backend before it grows by a
+ * block of `need` bytes. */
+FERRYI_POOL_LOCKED static size_t
 surplus(ferry_pool *pool, size_t need)
 {
     ferryi_caches_count(pool);
@@ -71,8 +74,8 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Whether idle memory may be freed now. If the backend's `free` waits for the device, this is true
- * only if the device is short of memory or its free memory is unknown. */
+/* Whether idle memory may be freed now. A backend whose `free` waits for the device frees only if
+ * the device is short of memory, or if its free memory is unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {
@@ -95,18 +98,6 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
 }
 
-/* Returns whether the trim period has ended. If it has, starts the next period. */
-FERRYI_REQUIRES(ferryi_pool_mutex)
-static bool
-is_due(ferry_pool *pool, uint64_t now)
-{
-    if (pool->trim_period_ns == 0 || now < pool->next_trim_ns)
-        return false;
-    pool->next_trim_ns =
-        pool->trim_period_ns > UINT64_MAX - now ? UINT64_MAX : now + pool->trim_period_ns;
-    return true;
-}
-
 void
 ferryi_pool_maintain(ferry_pool *pool, bool grown)
 {
@@ -116,7 +107,9 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
     ferryi_mutex_lock(&pool->mutex);
     size_t above = excess(pool), keep = pool->release_threshold_bytes;
     uint64_t age = pool->trim_age_ns;
-    bool due = is_due(pool, now);
+    bool due = pool->trim_period_ns > 0 && now >= pool->next_trim_ns;
+    if (due)
+        begin_period(pool, now);
     ferryi_mutex_unlock(&pool->mutex);
 
     if (due || (above > 0 && grown))

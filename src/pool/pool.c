@@ -16,10 +16,8 @@ lists_init(ferry_pool *pool)
     ferryi_link_init(&pool->slabs);
     ferryi_link_init(&pool->empties);
     ferryi_link_init(&pool->caches);
-    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++) {
-        ferryi_link_init(&pool->classes[i].ready);
-        ferryi_link_init(&pool->classes[i].pending);
-    }
+    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
+        ferryi_link_init(&pool->classes[i].idle);
     for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
         ferryi_link_init(&pool->pieces[i]);
 }
@@ -220,9 +218,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Sets *out to the stream's current sync point, or to 0 without a stream. Fails if the stream is
- * being captured. If the sync point cannot be noted for a different reason, then the device was
- * waited for or is lost. In either case no work can still use the block, so *out is 0. */
+/* Sets *out to the current sync point of the stream, or to 0 without a stream. Fails if the stream
+ * is being captured. After any other failure, the device was waited for or is lost. No work can
+ * then still use the block, so *out is 0 and the call succeeds. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -262,8 +260,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the stream belongs to the block's context, and its timeline is numbered and not retired.
- * If so, the sync point can be read without a lock. */
+/* Whether the sync point of the stream can be read without a lock. The stream must belong to the
+ * context of the block, and its timeline must be numbered and not retired. */
 FERRYI_INLINE bool
 is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
@@ -287,8 +285,8 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the pointer is known not to be a block of a pool. Only builds with red zones check this;
- * other builds return false. */
+/* Whether the pointer is known not to be a block of a pool. Returns false in builds without red
+ * zones, which cannot check this. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {

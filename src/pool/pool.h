@@ -32,29 +32,27 @@
 
 #define FERRYI_POOL_ALIGN 256
 
-/* The source of slabs and large blocks. `alloc` returns memory aligned to `align`. Both functions
- * may block, and any thread may call them. A failed call has no effect, so memory that could not be
- * freed stays cached in the pool. */
+/* The source of slabs and large blocks. `alloc` returns memory aligned to `align`. Any thread may
+ * call the functions, and they may block. A failed call has no effect: the pool keeps memory that
+ * `free` could not free. */
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    /* Reports the free and the total bytes. NULL if they are unknown. */
+    /* Reports the free and the total bytes of the backend. NULL if these are unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
     bool free_waits; /* whether `free` waits for all work of the device */
 };
 
-/*
- * Functions that the holders of blocks supply. A pool calls them when it runs short of memory or
- * compacts. Members may be NULL. The pool holds no lock during the call. Calls are made by the
- * thread that takes or compacts, so several may run at once.
- */
+/* Functions of those who hold blocks of the pool. The pool calls them when it runs short of memory
+ * or compacts. Members may be NULL. The pool holds no lock during the call. The thread that takes
+ * or compacts makes the call, so several calls may run at once. */
 struct ferryi_pool_holders {
     /* Releases blocks of this pool that are not in use, until `needed` bytes are free or no such
-     * blocks are left. Without `dirty_too`, releases only blocks whose bytes are also current at a
-     * different place, because these need not be copied. Must not take from this pool. @return the
-     * number of bytes released */
+     * block is left. Without `dirty_too`, releases only blocks whose bytes need not be copied,
+     * because the bytes are also current at a different place. Must not take from this pool.
+     * @return the number of bytes released */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
     /* Moves the bytes of blocks for which ferryi_block_is_leaving() is true to new blocks. Skips
      * blocks that are in use. @return the number of bytes moved */
@@ -65,25 +63,24 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    ferryi_order *order; /* the order of the timelines; NULL: blocks never have sync points and are
-                            taken without timelines */
+    /* Order of the timelines. With NULL, all takes are for the host, without sync points. */
+    ferryi_order *order;
     const struct ferryi_log *log;
     ferry_context *context; /* the context that owns the pool; used only for comparison */
-    int place; /* the place of the blocks; timelines of other places may use blocks of pinned and
-                  managed memory */
+    int place; /* place of the blocks; other timelines may use pinned and managed memory */
     ferry_memory_kind kind;
     size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
                            limit; 0: no limit */
     ferry_pool_options options;
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
-    /* NULL: no log. If the pool is created, it owns the log and closes it. With a log, threads have
-     * no caches, so every take and give uses the slow path, which writes the log */
+    /* NULL if allocations are not logged. A created pool owns the log and closes it. With a log,
+     * threads have no caches: each take and give uses the slow path, which writes the log. */
     ferryi_allocation_log *allocation_log;
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
-/* Waits on the host until all work that uses the pool's idle memory is done. Called before the pool
- * is destroyed if other pools stay in use. Failed waits are logged. */
+/* Blocks until no queued work uses the pool's idle memory. Must be called before the pool is
+ * destroyed if other pools stay in use. Failed waits are logged. */
 void ferryi_pool_finish(ferry_pool *pool);
 /* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Live blocks are
  * logged and freed. */
@@ -136,11 +133,9 @@ struct ferry_block {
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
-/*
- * Releases a block whose last use is `point` (0: the holder used it on no timeline). Does nothing
- * for NULL. Never fails and never waits for work. Calls the driver only if the block was taken
- * while an earlier use was pending and `point` may not cover that use.
- */
+/* Releases a block. `point` is its last use; 0 means that no queued work uses the block. Does
+ * nothing for NULL. Never fails and never waits for work. Calls the driver only if the block was
+ * taken while an earlier use was pending, and `point` may not cover that use. */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
@@ -155,7 +150,7 @@ bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /* Counts of one class of the public statistics. The requested bytes of a block determine its class.
  */
 struct ferryi_pool_bin {
-    uint64_t takes, hits; /* number of blocks handed out; number of these that were idle before */
+    uint64_t takes, hits; /* number of takes; number of takes that used idle memory */
     uint64_t live_blocks, live_bytes, requested_bytes; /* counts of the blocks that are live now */
 };
 
@@ -168,9 +163,9 @@ struct ferryi_pool_counters {
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
     uint64_t waits; /* number of times that a stream waited for the last use of the block that it
                        took, or that the host waited for queued work */
-    uint64_t shortages;       /* number of takes that ran the table of shortage.c */
-    uint64_t peak_live_bytes; /* largest number of live bytes that was found when the counts of all
-                                 threads were added up */
+    uint64_t shortages;       /* number of takes that ran the steps of shortage.c */
+    uint64_t peak_live_bytes; /* largest number of live bytes that any addition of the counts of all
+                                 threads found */
 };
 
 /* Reads the counters of the pool. Any thread may call it. The result is exact only if no other call

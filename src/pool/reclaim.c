@@ -13,12 +13,12 @@
 struct bounds {
     size_t keep_bytes; /* minimum number of bytes that stay cached */
     size_t want_bytes; /* number of returned bytes at which to stop */
-    uint64_t until_ns; /* latest allowed time of a slab's last release */
-    bool leaving;      /* whether only slabs are returned that a compaction is emptying */
+    uint64_t until_ns; /* slabs whose last block was released later stay */
+    bool leaving;      /* whether to return only the slabs that a compaction is emptying */
 };
 
-/* Of the slabs within the bounds whose work is done, returns the one that has been empty longest.
- * Returns NULL if there is none. */
+/* Returns the longest empty slab that is within the bounds and that no queued work uses. Returns
+ * NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
@@ -33,8 +33,8 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
     return NULL;
 }
 
-/* Returns slabs to the backend. If the backend fails to free a slab, the pool keeps the slab as
- * idle memory, and the function stops. */
+/* Returns slabs to the backend until a bound is reached. If the backend fails to free a slab, the
+ * slab stays in the pool as idle memory, and the function stops. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
@@ -90,65 +90,47 @@ ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
     return give_back(pool, &bounds, out_slabs);
 }
 
-ferry_status
-ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
+static ferry_status
+trim(ferry_pool *pool, size_t keep_bytes, uint64_t until_ns)
 {
     ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
     if (status != FERRY_OK)
         return status;
     ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns);
     return FERRY_OK;
+}
+
+ferry_status
+ferry_pool_trim(ferry_pool *pool, size_t keep_bytes)
+{
+    return trim(pool, keep_bytes, UINT64_MAX);
 }
 
 ferry_status
 ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 {
     uint64_t age_ns, now = ferryi_now_ns();
-    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
-    if (status != FERRY_OK)
-        return status;
-    if (__builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now)
-        return FERRY_OK;
-    ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, 0, SIZE_MAX, now - age_ns);
-    return FERRY_OK;
+    bool none = __builtin_mul_overflow(age_ms, UINT64_C(1000000), &age_ns) || age_ns > now;
+    return trim(pool, 0, none ? 0 : now - age_ns);
 }
 
 /* -- pending work ------------------------------------------------------------------------------ */
 
-bool
-ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
-{
-    ferryi_sync_point points[LOOK];
-    size_t count = 0;
-
-    ferryi_mutex_lock(&pool->mutex);
-    struct ferryi_link *pending = &pool->classes[list].pending;
-    for (struct ferryi_link *link = pending->next; link != pending && count < LOOK;
-         link = link->next)
-        points[count++] = FERRYI_BLOCK_OF(link)->point;
-    ferryi_mutex_unlock(&pool->mutex);
-
-    for (size_t i = 0; i < count; i++)
-        if ((i == 0 || points[i] != points[i - 1]) &&
-            ferryi_sync_point_query(pool->config.order, points[i]))
-            return true;
-    return false;
-}
-
-/* For each timeline, the oldest and the newest pending use of idle blocks. 0 means none. */
+/* The oldest and the newest pending use of idle blocks on each timeline. 0 means that the timeline
+ * has none. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;
 };
 
+/* Adds the pending uses of idle blocks of a class. At most `most` pending blocks are read, oldest
+ * first. */
 FERRYI_POOL_LOCKED static void
-gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
-             struct pending_uses *uses)
+gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
 {
-    for (struct ferryi_link *link = class->pending.next; link != &class->pending;
-         link = link->next) {
+    const struct ferryi_link *idle = &pool->classes[list].idle;
+    for (const struct ferryi_link *link = idle->next; link != idle && most > 0; link = link->next) {
         ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
         if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;
@@ -158,6 +140,7 @@ gather_class(const ferry_pool *pool, const struct ferryi_pool_class *class,
             uses->oldest[number] = point;
         if (point > uses->newest[number])
             uses->newest[number] = point;
+        most--;
     }
 }
 
@@ -167,13 +150,13 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     *uses = (struct pending_uses){0};
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        gather_class(pool, &pool->classes[i], uses);
+    for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
+        gather_class(pool, i, SIZE_MAX, uses);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Queries the newest pending use of each timeline, and the oldest if the newest is not done.
- * Returns whether at least one of them is done. */
+/* Queries the newest pending use of each timeline. If that use is not done, also queries the
+ * oldest. Returns whether at least one of the queried uses is done. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -187,12 +170,22 @@ ask_once(const ferry_pool *pool, const struct pending_uses *uses)
     return won;
 }
 
+bool
+ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
+{
+    struct pending_uses uses = {0};
+    ferryi_mutex_lock(&pool->mutex);
+    gather_class(pool, list, LOOK, &uses);
+    ferryi_mutex_unlock(&pool->mutex);
+    return ask_once(pool, &uses);
+}
+
 void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    /* A timeline runs in order. So if its oldest use is not done, none of its uses is done. If the
-     * oldest use is done, the next round queries the one that is then the oldest. */
+    /* The uses of a timeline end in order. If the oldest use is not done, none is done. If the
+     * oldest use is done, the next round queries the use that is then the oldest. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -200,19 +193,27 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Waits for the device if streams that Ferry does not know may still use blocks, because such uses
- * cannot be queried. Returns whether at least one wait succeeded. */
+/* Blocks until all pending uses are done. Without `all`, waits only for uses on streams that Ferry
+ * does not know, because these cannot be queried. Returns whether at least one wait succeeded. */
 static bool
-wait_for_unknown(const ferry_pool *pool, const struct pending_uses *uses)
+wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
 {
+    ferryi_order *order = pool->config.order;
     bool won = false;
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (ferryi_sync_point_is_unknown(pool->config.order, uses->newest[n]))
-            won |= ferryi_sync_point_wait(pool->config.order, NULL, uses->newest[n]) == FERRY_OK;
+    for (unsigned n = 0; n < FERRYI_TIMELINES; n++) {
+        ferryi_sync_point point = uses->newest[n];
+        if (point == 0 || (!all && !ferryi_sync_point_is_unknown(order, point)))
+            continue;
+        bool done = ferryi_sync_point_wait(order, NULL, point) == FERRY_OK;
+        won |= done;
+        if (!done && all)
+            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s",
+                       pool->name, ferry_last_error());
+    }
     return won;
 }
 
-/* Queries in a loop, because drivers have no wait with a time limit. */
+/* The function queries in a loop, because drivers have no wait with a time limit. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {
@@ -224,7 +225,7 @@ ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
         return false;
 
     bool may_wait = most > 0;
-    bool won = ask_once(pool, &uses) || (may_wait && wait_for_unknown(pool, &uses));
+    bool won = ask_once(pool, &uses) || (may_wait && wait_for(pool, &uses, false));
     for (uint64_t pause = PAUSE_MIN_NS; !won && ferryi_now_ns() < deadline;
          pause = pause < PAUSE_MAX_NS ? 2 * pause : pause) {
         ferryi_sleep_ns(pause);
@@ -243,11 +244,7 @@ ferryi_pool_finish(ferry_pool *pool)
 {
     struct pending_uses uses;
     gather_pending(pool, &uses);
-    for (unsigned n = 0; n < FERRYI_TIMELINES; n++)
-        if (uses.newest[n] != 0 &&
-            ferryi_sync_point_wait(pool->config.order, NULL, uses.newest[n]) != FERRY_OK)
-            ferryi_log(pool->config.log, FERRY_LOG_WARNING, "wait for idle memory of %s: %s",
-                       pool->name, ferry_last_error());
+    wait_for(pool, &uses, true);
 }
 
 void

@@ -2,12 +2,10 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-/*
- * A take that finds no memory runs the rows of one table in order. The first rows use memory that
- * the pool already has, and run once. Each later row makes more memory available, and then the
- * first rows run again. A later row is repeated as long as it makes memory available. All rows
- * share one budget of waiting time, the pool's wait_ms, and one budget of attempts.
- */
+/* A take that finds no memory first uses the memory that the pool already has. Then it runs a list
+ * of steps in order. Each step makes more memory available, and the take is attempted again after
+ * it. A step is repeated as long as it makes memory available. All steps share one budget of
+ * waiting time, the pool's wait_ms, and one budget of attempts. */
 
 #define ATTEMPTS 100
 
@@ -17,7 +15,7 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    /* whether replicas were evicted, so that queued work may still use their memory */
+    /* whether the last eviction released replicas; queued work may still use their memory */
     bool evicted;
 };
 
@@ -31,40 +29,7 @@ may_attempt(struct shortage *shortage)
     return true;
 }
 
-/* -- the pool's own memory: each row returns whether to attempt the allocation ----------------- */
-
-static bool
-collect(struct shortage *shortage)
-{
-    ferry_pool *pool = shortage->pool;
-    ferryi_pool_wait_for_backend(pool);
-    ferryi_pool_ask_pending(pool);
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_pool_merge(pool);
-    ferryi_mutex_unlock(&pool->mutex);
-    return true;
-}
-
-static bool
-trim_enough(struct shortage *shortage)
-{
-    size_t wanted = ferryi_pool_slab_bytes(shortage->request->need);
-    return ferryi_pool_give_back(shortage->pool, 0, wanted, UINT64_MAX) > 0;
-}
-
-static bool
-trim_all(struct shortage *shortage)
-{
-    return ferryi_pool_give_back(shortage->pool, 0, SIZE_MAX, UINT64_MAX) > 0;
-}
-
-/* Whether the requested block is small enough for a slab. If the backend has no memory for a whole
- * slab, it may still have enough for the block alone. */
-static bool
-is_small(struct shortage *shortage)
-{
-    return shortage->request->need <= FERRYI_POOL_SLAB_BLOCK;
-}
+/* -- the pool's own memory --------------------------------------------------------------------- */
 
 static ferry_status
 reuse_or_grow(struct shortage *shortage)
@@ -75,16 +40,34 @@ reuse_or_grow(struct shortage *shortage)
                : status;
 }
 
+/* Attempts the take from idle memory and from the backend. Before each further attempt, returns
+ * idle memory to the backend: as much as a new slab needs, and then everything. */
 static ferry_status
-grow_by_block(struct shortage *shortage)
+use_own_memory(struct shortage *shortage)
 {
-    return ferryi_pool_grow(shortage->pool, shortage->request, true, shortage->out);
+    ferry_pool *pool = shortage->pool;
+    size_t need = shortage->request->need;
+    const size_t returned[] = {ferryi_pool_slab_bytes(need), SIZE_MAX};
+    ferryi_pool_wait_for_backend(pool);
+    ferryi_pool_ask_pending(pool);
+    ferryi_mutex_lock(&pool->mutex);
+    ferryi_pool_merge(pool);
+    ferryi_mutex_unlock(&pool->mutex);
+    ferry_status status = reuse_or_grow(shortage);
+    for (size_t i = 0; i < 2 && status == FERRY_ERROR_OUT_OF_MEMORY; i++)
+        if (ferryi_pool_give_back(pool, 0, returned[i], UINT64_MAX) > 0)
+            status = reuse_or_grow(shortage);
+    /* A backend that has no memory for a whole slab may still have enough for the block alone. */
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && need <= FERRYI_POOL_SLAB_BLOCK)
+        status = ferryi_pool_grow(pool, shortage->request, true, shortage->out);
+    return status;
 }
 
-/* -- making memory available: each row returns whether it did ---------------------------------- */
+/* -- the steps: each returns whether it made memory available ---------------------------------- */
 
-/* Waits until the work of a pending block is done, and returns whether that happened. The waiting
- * time that is left limits how often this can happen. If none is left, the attempts limit it. */
+/* Waits until the work of a pending block is done, and returns whether that happened. The remaining
+ * waiting time limits the number of such waits. If no time remains, the number of attempts limits
+ * it. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -113,7 +96,7 @@ evict(struct shortage *shortage, bool dirty_too)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still use the memory of evicted replicas: for example, the copy that saves
+    /* Queued work may still use the memory of evicted replicas. An example is the copy that saves
      * their bytes. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
@@ -135,56 +118,25 @@ evict_dirty(struct shortage *shortage)
     return evict(shortage, true);
 }
 
-/* -- the table --------------------------------------------------------------------------------- */
-
-static ferry_status use_own_memory(struct shortage *shortage);
-
-static const struct row {
-    bool (*run)(struct shortage *shortage);
-    ferry_status (*attempt)(struct shortage *shortage);
-    unsigned wait_part; /* the row may wait for 1/wait_part of the waiting time that is left */
-} rows[] = {
-    {collect, reuse_or_grow, 1},        {trim_enough, reuse_or_grow, 1},
-    {trim_all, reuse_or_grow, 1},       {is_small, grow_by_block, 1},
-    {wait_for_work, use_own_memory, 2}, {compact, use_own_memory, 1},
-    {evict_clean, use_own_memory, 1},   {evict_dirty, use_own_memory, 1},
-    {wait_for_work, use_own_memory, 1},
-};
-
-enum { OWN_ROWS = 4, ROWS = sizeof(rows) / sizeof(rows[0]) };
-
 static ferry_status
-run_row(struct shortage *shortage, const struct row *row)
+run_steps(struct shortage *shortage)
 {
-    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    uint64_t kept = shortage->wait_ns - shortage->wait_ns / row->wait_part;
-    bool again = true;
-    shortage->wait_ns -= kept;
-    while (again && status == FERRY_ERROR_OUT_OF_MEMORY && row->run(shortage)) {
-        status = row->attempt(shortage);
-        again = row >= &rows[OWN_ROWS];
+    static bool (*const steps[])(struct shortage *) = {wait_for_work, compact, evict_clean,
+                                                       evict_dirty, wait_for_work};
+    ferry_status status = use_own_memory(shortage);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        /* The first step may use only half of the waiting time. */
+        uint64_t kept = i == 0 ? shortage->wait_ns - shortage->wait_ns / 2 : 0;
+        shortage->wait_ns -= kept;
+        while (status == FERRY_ERROR_OUT_OF_MEMORY && steps[i](shortage))
+            status = use_own_memory(shortage);
+        shortage->wait_ns += kept;
     }
-    shortage->wait_ns += kept;
     return status;
 }
 
-static ferry_status
-run_rows(struct shortage *shortage, size_t count)
-{
-    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; status == FERRY_ERROR_OUT_OF_MEMORY && i < count; i++)
-        status = run_row(shortage, &rows[i]);
-    return status;
-}
-
-static ferry_status
-use_own_memory(struct shortage *shortage)
-{
-    return run_rows(shortage, OWN_ROWS);
-}
-
-/* Returns whether the pool has allocated from the backend or freed to it since the call that set
- * `*seen`, or is doing so now. Updates `*seen`. */
+/* Returns whether the pool has called its backend with success since the call that set `*seen`, or
+ * is calling it now. Updates `*seen`. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -196,21 +148,21 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* Runs the table. Repeats it as long as other threads allocate and free meanwhile, because a failed
- * attempt then does not prove a shortage. */
+/* Runs the steps. Repeats them as long as other threads allocate and free meanwhile, because a
+ * failed attempt then proves no shortage. */
 static ferry_status
-run_table(struct shortage *shortage)
+make_room(struct shortage *shortage)
 {
     uint64_t seen = 0;
     has_moved(shortage->pool, &seen);
-    ferry_status status = run_rows(shortage, ROWS);
+    ferry_status status = run_steps(shortage);
     while (status == FERRY_ERROR_OUT_OF_MEMORY && has_moved(shortage->pool, &seen) &&
            may_attempt(shortage))
-        status = run_rows(shortage, ROWS);
+        status = run_steps(shortage);
     return status;
 }
 
-/* -- the program's callback, after the table --------------------------------------------------- */
+/* -- the program's callback, after the steps --------------------------------------------------- */
 
 static bool
 ask_program(struct shortage *shortage)
@@ -242,9 +194,9 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
                                 .wait_ns = pool->wait_ns,
                                 .attempts = ATTEMPTS};
     request->any_fit = true;
-    ferry_status status = run_table(&shortage);
+    ferry_status status = make_room(&shortage);
     while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage))
-        status = run_table(&shortage);
+        status = make_room(&shortage);
 
     ferryi_mutex_lock(&pool->mutex);
     pool->counters.shortages++;

@@ -4,9 +4,9 @@
 
 #include "src/pool/slab.h"
 
-#define STOCK        2  /* number of spare descriptors that are enough for one take */
+#define STOCK        2  /* number of spare descriptors that one take may need */
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
-#define LOOK         8  /* maximum number of pieces of a bin that are checked for alignment */
+#define LOOK         8  /* maximum number of pieces of a bin that a search tries */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* Returns a spare descriptor. The caller must have ensured that one exists. */
+/* Returns a spare descriptor. There must be one, which ferryi_pool_lock_stocked() ensures. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -127,9 +127,9 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. It first
- * tries a few pieces of the smallest suitable bin, which may contain such an address. Otherwise it
- * returns a piece that has room for `need` and the largest gap that alignment can cause. */
+/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. First tries a
+ * few pieces of the lowest suitable bin. If none of them has such an address, returns a piece that
+ * also has room for the largest gap that the alignment can cause. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -148,8 +148,8 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/* Splits a block that is in no list. The block keeps its first `bytes` bytes. @return a block of
- * the other bytes, which is in no list */
+/* Splits a block that is in no list. The block keeps its first `bytes` bytes. @return a new block
+ * with the other bytes; it is in no list */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
@@ -232,11 +232,13 @@ void
 ferryi_pool_merge(ferry_pool *pool)
 {
     for (size_t i = 0; i < FERRYI_POOL_SMALL_CLASSES; i++) {
-        struct ferryi_pool_class *class = &pool->classes[i];
-        ferryi_class_promote(pool, class);
-        while (!ferryi_link_is_alone(&class->ready)) {
-            ferry_block *block = FERRYI_BLOCK_OF(class->ready.next);
-            ferryi_link_remove(&block->in_idle);
+        struct ferryi_link *next, *idle = &pool->classes[i].idle;
+        for (struct ferryi_link *link = idle->next; link != idle; link = next) {
+            ferry_block *block = FERRYI_BLOCK_OF(link);
+            next = link->next;
+            if (!ferryi_sync_point_is_done(pool->config.order, block->point))
+                continue;
+            ferryi_link_remove(link);
             ferryi_piece_free(pool, block);
         }
     }
@@ -314,7 +316,7 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    /* the compaction that marked the slab may have ended meanwhile */
+    /* a compaction that marked the slab may have ended while the slab was detached */
     atomic_store(&slab->leaving, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);

@@ -9,10 +9,10 @@
  * the whole slab. A small slab is split into blocks of any class. A large block has a slab alone,
  * which is never split.
  *
- * A small block that is released is not merged at first. It enters a list of its class, where the
- * next take of the class finds it: `ready` if its work is done, and `pending` otherwise. Both lists
- * begin with the oldest block. Only a merge makes the block free: the block and its free neighbours
- * become one piece, which enters a bin. A take searches the lists of its class, and then the bins.
+ * A small block that is released is not merged at first. It enters the idle list of its class,
+ * where the next take of the class finds it. Queued work may still use the memory of an idle block.
+ * When that work is done, a merge makes the block free: the block and its free neighbours become
+ * one piece, which enters a bin. A take searches the idle list of its class, and then the bins.
  * Each time the pool has grown by an eighth, a take first collects all idle memory (take.c).
  *
  * There is one bin for each size class: a free piece is in the bin of the largest class that fits
@@ -48,7 +48,7 @@ enum ferryi_block_state {
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
     FERRYI_BLOCK_CACHED =
-        4, /* the block is in a magazine; in builds without red zones, such a block stays LIVE */
+        4, /* in a magazine, in builds with red zones; other builds leave such a block LIVE */
     FERRYI_BLOCK_FREE = 5 /* free: usable for any class */
 };
 
@@ -59,8 +59,8 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* link in the list of slabs without live blocks, longest idle
-                                        first; in no list while the slab has live blocks */
+        struct ferryi_link in_empty; /* link in the list of empty slabs, longest idle first; alone
+                                        while the slab has live blocks */
         uint64_t idle_since;         /* time of the last release, from ferryi_now_ns() */
         size_t live_bytes;           /* number of bytes in live blocks */
         ferry_block *first;          /* block with the lowest address */
@@ -79,8 +79,7 @@ struct ferryi_slab {
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link ready;      /* idle blocks without a sync point, newest last */
-        struct ferryi_link pending;    /* idle blocks with a sync point, newest last */
+        struct ferryi_link idle;       /* idle blocks, newest last */
         struct ferryi_magazine *depot; /* full magazines that belong to no thread */
     };
 };
@@ -110,10 +109,10 @@ struct ferry_pool {
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* number of bytes that running backend calls are allocating; they
-                                    count towards the limit, but not as reserved */
+        size_t requesting_bytes; /* number of bytes that running backend calls allocate; part of the
+                                    limit, but not reserved */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* number of bytes reserved since a take last collected idle memory
+        size_t grown_bytes; /* number of bytes allocated since a take last collected idle memory
                                (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
@@ -133,10 +132,10 @@ struct ferryi_pool_request {
     uint32_t list;      /* index of its class in `classes` */
     size_t align;       /* alignment of the holder's memory */
     size_t carve_align; /* alignment of the block's address in a slab */
-    bool padded; /* whether the block must be larger than requested because of the alignment */
+    bool padded;        /* whether the alignment needs a larger block than the requested bytes do */
     ferryi_timeline *timeline; /* NULL: the host */
-    bool any_fit;  /* whether a larger block is accepted if it wastes no more than a class may waste
-                    */
+    bool any_fit;  /* whether a search examines all blocks, and a large request accepts up to 1/8
+                      more */
     bool recycled; /* whether the memory of the block may have been in use before */
 };
 
@@ -217,23 +216,23 @@ ferryi_pool_zone_bytes(const ferry_pool *pool)
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
-    /* 2^log2 < bytes <= 2^(log2 + 1). Each doubling has eight steps; sizes below 2 KiB use the
+    /* 2^log2 < bytes <= 2^(log2 + 1). Each doubling has eight steps. Sizes below 2 KiB use the
      * steps of the doubling above 2 KiB. */
     unsigned log2 =
         63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
-/* Returns the size of the blocks of the class that has room for `bytes`, which must not be 0.
- * Returns 0 if the size does not fit size_t. Sets *out_class to the index of the class, or to
- * FERRYI_POOL_CLASSES for an exact size. */
+/* Returns the block size for a request of `bytes`, which must not be 0. Returns 0 if the size does
+ * not fit size_t. Sets *out_class to the index of the class, or to FERRYI_POOL_CLASSES for an exact
+ * size. */
 size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
 /* Returns the size of the blocks of a class. `size_class` must not be that of the exact sizes. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* Returns the index of the class of the public statistics that a size belongs to. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* Returns the size of a new slab for a block. Blocks of the given size leave at most 1/16 of the
- * slab unused. The slab of a large block has the size of the block. */
+/* Returns the size of a new slab for blocks of a size. The blocks leave at most 1/16 of the slab
+ * unused. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
 /* Computes the other members of a request from `bytes`, `zone` and `align`. Returns false if the
  * size exceeds size_t. */
@@ -261,8 +260,8 @@ FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need
 /* Merges neighbouring small blocks that are idle and whose work is done. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
-/* Returns a new slab that has no memory yet and is in no list. It consists of a block of
- * `block_bytes` and of the rest. Returns NULL if there is no host memory. */
+/* Returns a new slab without memory, which is in no list. Its first block has `block_bytes` bytes,
+ * and a second block has the rest. Returns NULL if there is no host memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
 /* Adds a slab to the pool's lists. `memory` was allocated by the backend for the slab. @return the
  * slab's first block, which is moving */
@@ -277,10 +276,10 @@ FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *s
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Adds a detached slab to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Makes an idle or free block moving, after it was removed from its list. From then on its slab
- * counts it as live. */
+/* Makes an idle or free block moving. The caller has removed it from its list. From now on, its
+ * slab counts the block as live. */
 FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
-/* Whether no block of the slab is in use and all work on its blocks is known to be done. */
+/* Whether the slab has no live block, and no queued work uses its memory. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (idle.c): under the mutex -- */
@@ -292,11 +291,8 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
  */
 FERRYI_POOL_LOCKED ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
-/* Makes a block that is in no list idle, and adds it to a list of its class. If its slab is leaving
- * and its work is done, the block becomes free instead. */
+/* Makes a block that is in no list idle, and adds it to the list of its class. */
 FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
-/* Moves pending blocks of the class whose work is now known to be done to the ready list. */
-FERRYI_POOL_LOCKED void ferryi_class_promote(ferry_pool *pool, struct ferryi_pool_class *class);
 /* Makes a moving block live, and counts the take. `hit` is whether the block was idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
                                             const struct ferryi_pool_request *request, bool hit);
@@ -310,24 +306,24 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
 /* Returns idle memory to the backend, longest idle first. Stops when at most `keep_bytes` bytes are
- * cached or `want_bytes` bytes were returned. Returns only slabs whose work is done and whose last
- * block was released at `until_ns` or earlier. @return the number of bytes returned to the backend
- */
+ * cached, or when `want_bytes` bytes were returned. Keeps slabs that queued work uses, and slabs
+ * whose last block was released after `until_ns`. @return the number of bytes returned to the
+ * backend */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns);
-/* Returns all slabs that a compaction has emptied to the backend. Adds the number of these slabs to
+/* Returns the slabs that a compaction has emptied to the backend. Adds the number of these slabs to
  * *out_slabs. @return the number of bytes returned to the backend */
 size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
-/* Queries the driver about the oldest pending blocks of a class. Returns whether the work of at
- * least one of them is done. */
+/* Queries the driver about the uses of the oldest pending blocks of a class. Returns whether at
+ * least one use is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Queries the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Waits on the host until the work of any pending block is done, for at most `*wait_ns`. Subtracts
- * the waited time from `*wait_ns`. Returns false if no block was pending, or if no work of a
- * pending block ended in time. */
+/* Blocks until the work of any pending block is done, for at most `*wait_ns`. Subtracts the waited
+ * time from `*wait_ns`. Returns false if no block was pending, or if no such work ended in time. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
-/* Waits until no other thread calls the backend. Gives up after several such calls have ended. */
+/* Blocks until no other thread calls the backend. Gives up after BACKEND_WAITS of these calls have
+ * ended. */
 void ferryi_pool_wait_for_backend(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
@@ -335,11 +331,11 @@ void ferryi_pool_wait_for_backend(ferry_pool *pool);
 /* Takes a block from idle memory. Sets *out to NULL if no idle memory fits. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
                                ferry_block **out);
-/* Takes a block from new memory of the backend. The new memory is a whole slab, or only the block
- * with `single`. */
+/* Takes a block from new memory of the backend, which is a whole slab. With `single`, the new
+ * memory is only as large as the block. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Runs the table of shortage.c. Called after ferryi_pool_reuse() and ferryi_pool_grow() found no
+/* Runs the steps of shortage.c. Called after ferryi_pool_reuse() and ferryi_pool_grow() found no
  * memory. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
@@ -356,19 +352,19 @@ bool ferryi_pool_is_compactor(const ferry_pool *pool);
 
 /* Sets the limits that the options contain. They take effect at the next call. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Frees idle memory if the pool would keep too much of it after it grows by a block of `need`
- * bytes. Must be called before the growth, without the mutex. */
+/* Frees idle memory if the pool would otherwise have too much of it after it grows by a block of
+ * `need` bytes. Must be called before the growth, without the mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
-/* Returns memory above the high-water mark to the backend. If the trim period is over, also returns
- * memory that has been idle for long. Called on slow paths, without the mutex. `grown` is whether
- * the pool has just grown or was just configured. */
+/* Returns memory above the high-water mark to the backend. At the end of a trim period, also
+ * returns memory that has been idle for long. Called on slow paths, without the mutex. `grown` is
+ * whether the pool has just grown or was just configured. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
 /* Checks the arguments of a public call. Fails with INVALID_ARGUMENT if the pool is NULL, or if
- * `has_other` is false, which means that the argument named `other` is NULL. Fails with
+ * `has_other` is false. `has_other` is false if the argument named `other` is NULL. Fails with
  * INVALID_STATE in the child of a fork, and in a callback that must not make this call. `what`
  * names the operation in messages, for example "take memory from". */
 ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
@@ -390,8 +386,8 @@ void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* Returns the size of the largest contiguous idle memory: a run of adjacent idle blocks in a slab,
- * or an empty slab. */
+/* Returns the size of the largest contiguous idle memory. That is an empty slab, or a run of
+ * adjacent idle blocks in a slab. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

@@ -10,8 +10,8 @@
 /* -- from idle memory -------------------------------------------------------------------------- */
 
 /* Makes the request's timeline wait for the last use of a moving block, and makes the block live.
- * If that fails, the block becomes idle again. If it fails because a stream is being captured, the
- * call succeeds without a block. */
+ * If the wait fails, the block becomes idle again. If it fails because a stream is being captured,
+ * the call succeeds without a block. */
 static ferry_status
 order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block,
             ferry_block **out)
@@ -123,10 +123,10 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 
 /* -- from idle memory or the backend ----------------------------------------------------------- */
 
-/* Collects idle memory before the pool grows: empties the magazines of all threads, merges small
+/* Collects idle memory before the pool grows. Empties the magazines of all threads, merges small
  * idle blocks, and lets a large request use a block of the next class. Does nothing and returns
- * false if the pool has not grown by an eighth since the last collection. If every growth
- * collected, threads would lose blocks that they soon need again. */
+ * false if the pool has not grown by an eighth since the last collection. A collection takes blocks
+ * from threads that soon need them again, so not every growth collects. */
 static bool
 collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
@@ -163,9 +163,9 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Describes the free and the total memory. The free memory is what the limit still allows, or what
- * the backend has if that is less. Keeps the thread's last error, which states why the take failed.
- */
+/* Describes the free and the total memory. With a limit, the free memory is what the limit still
+ * allows, or what the backend has if that is less. The last error of the thread is kept, because it
+ * states why the take failed. */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)
@@ -188,7 +188,7 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
 }
 
 /* Explains why a take failed although the largest free block is as large as the request. `largest`
- * was determined after the last attempt. */
+ * was read after the last attempt. */
 static void
 describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
                  size_t text_bytes)
@@ -260,7 +260,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     return FERRY_OK;
 }
 
-/* Takes a block when the thread's magazines have none, and reports wrong arguments. */
+/* Takes a block on the slow path, after it has checked the arguments. */
 FERRYI_COLD static ferry_status
 take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
@@ -294,8 +294,8 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
     return status;
 }
 
-/* Takes a block whose last use is done, or is ordered before later work of the stream. Not inlined,
- * so that the fast path of takes without a stream saves no registers. */
+/* Takes a block whose last use is done or is ordered before later work of the stream. The function
+ * is not inlined, so that the fast path of takes without a stream saves no registers. */
 static __attribute__((noinline)) ferry_status
 take_ordered(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
