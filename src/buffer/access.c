@@ -311,8 +311,8 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks [begin, end) as current at the access's place. This uses one promise, which is room
- * reserved in the map for one change. If the range is empty, only releases the promise. */
+/* Marks [begin, end) as current at the access's place. This uses one reservation: room in the map
+ * for one change. If the range is empty, only releases the reservation. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -321,7 +321,7 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     if (begin < end)
         ferryi_valid_map_commit(&store->map, access->place, FERRYI_CHANGE_READ, begin, end);
     else
-        ferryi_valid_map_unpromise(&store->map, 1);
+        ferryi_valid_map_unreserve(&store->map, 1);
     ferryi_store_unlock(store);
 }
 
@@ -428,7 +428,7 @@ bring(struct ferryi_access *access)
         at = part.end;
         if (part.begin == part.end)
             continue;
-        ferry_status status = ferryi_store_promise(store, 1);
+        ferry_status status = ferryi_store_reserve_changes(store, 1);
         if (status != FERRY_OK)
             return status;
         size_t end;
@@ -681,8 +681,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
 
     ferryi_places scribbled =
         changes && how == FERRYI_CLOSE_ABANDON ? other_sharers(store, claim.place) : 0;
-    bool room = scribbled &&
-                ferryi_store_promise(store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
+    bool room = scribbled && ferryi_store_reserve_changes(
+                                 store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
     ferryi_store_lock(store);
     ferryi_claim_end_relied(access, how == FERRYI_CLOSE_COMMIT);
     if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL &&

@@ -62,7 +62,7 @@ struct ferryi_access {
     uint64_t id;
     uint32_t slot;
     uint32_t relied; /* number of open writes of the same stream that this access will commit. For
-                        each write, the access owns one promise (room reserved in the map) */
+                        each write, the access owns one reservation in the map */
 };
 
 /*

@@ -150,7 +150,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
 }
 
 /* Fills a free slot with a claim. If the access writes, the claim takes over one of the caller's
- * promises (room reserved in the map). Returns false and changes nothing if the table is full. */
+ * reservations in the map. Returns false and changes nothing if the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -215,7 +215,7 @@ ferryi_claim_rely(struct ferryi_access *access)
         store->claims[access->slot].state = FERRYI_CLAIM_RELYING;
     ferryi_store_unlock(store);
     ferry_status status =
-        access->relied > 0 ? ferryi_store_promise(store, access->relied) : FERRY_OK;
+        access->relied > 0 ? ferryi_store_reserve_changes(store, access->relied) : FERRY_OK;
     if (status != FERRY_OK)
         access->relied = 0;
     return status;
@@ -234,7 +234,7 @@ ferryi_claim_end_relied(struct ferryi_access *access, bool commits)
         claim->same_timeline_seen = true;
         access->relied--;
     }
-    ferryi_valid_map_unpromise(&store->map, access->relied);
+    ferryi_valid_map_unreserve(&store->map, access->relied);
     access->relied = 0;
 }
 
@@ -445,21 +445,21 @@ ferryi_claim_drop(struct ferryi_access *access)
         ferryi_store_free(store);
 }
 
-/* Claims the range. A write first reserves room in the map (a promise), which the claim takes over.
+/* Claims the range. A write first makes a reservation in the map, which the claim takes over.
  */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     bool writes = ferryi_claim_writes(access->access), again = true;
-    ferry_status status = writes ? ferryi_store_promise(store, 1) : FERRY_OK;
+    ferry_status status = writes ? ferryi_store_reserve_changes(store, 1) : FERRY_OK;
     if (status != FERRY_OK)
         return status;
     while (status == FERRY_OK && again)
         status = try_claim(access, &again);
     if (status != FERRY_OK && writes) {
         ferryi_store_lock(store);
-        ferryi_valid_map_unpromise(&store->map, 1);
+        ferryi_valid_map_unreserve(&store->map, 1);
         ferryi_store_unlock(store);
     }
     return status;

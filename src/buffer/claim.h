@@ -16,9 +16,9 @@ ferryi_claim_writes(uint8_t access)
 }
 
 /*
- * Commits the claim's write to the map. Each claim that writes owns one promise (room reserved in
- * the map, see valid_map.h), so the commit cannot fail. If the claim is removed without a commit,
- * its promise is released.
+ * Commits the claim's write to the map. Each claim that writes owns one reservation in the map (see
+ * valid_map.h), so the commit cannot fail. If the claim is removed without a commit, its
+ * reservation is released.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
@@ -33,11 +33,10 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
  * An access relies on the open writes of the same stream that it overlaps.
  *
  * ferryi_claim_rely() is called without the lock when the access is prepared. It counts these
- * writes, and makes one promise (room reserved in the map) for each. The access owns these
- * promises.
+ * writes, and makes one reservation in the map for each. The access owns these reservations.
  *
- * ferryi_claim_end_relied() commits the writes if `commits` is true. Then it releases the promises
- * that were not used.
+ * ferryi_claim_end_relied() commits the writes if `commits` is true. Then it releases the
+ * reservations that were not used.
  */
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -123,7 +122,7 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 }
 
 /* Fills a free slot with a claim and returns the claim's id. If the access writes, the claim takes
- * over one of the caller's promises (room reserved in the map). A caller that made no promise must
+ * over one of the caller's reservations in the map. A caller that made no reservation must
  * set `spent` afterwards. On a per-thread stream, the claim also stores the calling thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
@@ -169,8 +168,8 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
-/* Removes a claim that owns no promise (room reserved in the map). Such a claim is a READ, or a
- * write that has already used its promise. */
+/* Removes a claim that owns no reservation in the map. Such a claim is a READ, or a
+ * write that has already used its reservation. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_remove_spent(ferryi_store *store, uint32_t slot)
@@ -187,7 +186,7 @@ ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
 {
     const struct ferryi_claim *claim = &store->claims[slot];
     if (claim->access != FERRY_READ && !claim->spent)
-        ferryi_valid_map_unpromise(&store->map, 1);
+        ferryi_valid_map_unreserve(&store->map, 1);
     ferryi_access_remove_spent(store, slot);
 }
 

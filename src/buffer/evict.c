@@ -182,8 +182,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
-    /* The claim owns no promise. An eviction changes the whole map in one step, and such a change
-     * needs no reserved room. */
+    /* The claim owns no reservation. An eviction changes the whole map in one step, and such a
+     * change needs no reserved room. */
     store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }

@@ -125,9 +125,8 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes the length, the map and the replicas of a store together. Uses the claim's promise (room
- * reserved in the map). Moves the old replicas to `fresh`. If `fresh` is NULL, the store keeps its
- * replicas. */
+/* Changes the length, the map and the replicas of a store together. Uses the claim's reservation in
+ * the map. Moves the old replicas to `fresh`. If `fresh` is NULL, the store keeps its replicas. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, ferryi_store *fresh,

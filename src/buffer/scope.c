@@ -51,7 +51,7 @@ open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
         hit = hit && store->write_claims == 0;
     else
         hit = hit && store->claim_count == 0 && !store->read_only &&
-              ferryi_valid_map_promise(&store->map, 1, &none);
+              ferryi_valid_map_reserve(&store->map, 1, &none);
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;
@@ -306,8 +306,8 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Commits a write if this needs no driver call. The commit uses the claim's promise (room reserved
- * in the map). The caller then removes the claim. Called under the lock. */
+/* Commits a write if this needs no driver call. The commit uses the claim's reservation in the map.
+ * The caller then removes the claim. Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)

@@ -103,7 +103,7 @@ struct ferryi_interval_set {
         uint8_t access, place, state;                                                              \
         bool same_timeline_seen : 1; /* a later scope or launch on the same stream committed this  \
                                         write */                                                   \
-        bool spent : 1;  /* whether the claim has no promise left to use; see claim.h */           \
+        bool spent : 1;  /* whether the claim has no reservation left to use; see claim.h */       \
         uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
     }
 
@@ -561,12 +561,12 @@ void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *ti
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
 
-/* Makes `count` promises, each of which reserves room in the map for one change (valid_map.h). On
+/* Makes `count` reservations in the map, one for each change that will follow (valid_map.h). On
  * failure makes none. Called without the lock. */
-ferry_status ferryi_store_promise(ferryi_store *store, uint32_t count);
+ferry_status ferryi_store_reserve_changes(ferryi_store *store, uint32_t count);
 /* Applies a change, FORGET or LOSE, to the map. If `room` is true, changes the range and uses one
- * of the caller's promises (room reserved in the map). If `room` is false, changes the whole map.
- * If the range is empty, changes nothing and only releases the promise, if any. */
+ * of the caller's reservations in the map. If `room` is false, changes the whole map.
+ * If the range is empty, changes nothing and only releases the reservation, if any. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
                            size_t end, bool room);

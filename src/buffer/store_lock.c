@@ -102,7 +102,7 @@ void
 ferryi_store_unlock_waking(ferryi_store *store)
 {
     store->crowded =
-        store->map.room->segment_count > CROWDED_SEGMENTS || store->claim_count > CROWDED_CLAIMS;
+        store->map.index->segment_count > CROWDED_SEGMENTS || store->claim_count > CROWDED_CLAIMS;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
     if (!(word & FERRYI_STORE_WAITERS)) {
         ferryi_store_unlock(store);

@@ -5,12 +5,12 @@
 #include <string.h>
 
 ferry_status
-ferryi_store_promise(ferryi_store *store, uint32_t count)
+ferryi_store_reserve_changes(ferryi_store *store, uint32_t count)
 {
     struct ferryi_map_supply supply = {0};
     ferry_status status = FERRY_OK;
     ferryi_store_lock(store);
-    while (status == FERRY_OK && !ferryi_valid_map_promise(&store->map, count, &supply)) {
+    while (status == FERRY_OK && !ferryi_valid_map_reserve(&store->map, count, &supply)) {
         size_t chunks, index_capacity;
         ferryi_valid_map_need(&store->map, count, &chunks, &index_capacity);
         ferryi_store_unlock(store);
@@ -31,7 +31,7 @@ ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change,
     else if (begin < end)
         ferryi_valid_map_commit_whole(&store->map, place, change);
     else if (room)
-        ferryi_valid_map_unpromise(&store->map, 1);
+        ferryi_valid_map_unreserve(&store->map, 1);
 }
 
 void
@@ -40,7 +40,7 @@ ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferr
 {
     char *copy = text ? strdup(text) : NULL;
     struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
-    bool room = ferryi_store_promise(store, 1) == FERRY_OK;
+    bool room = ferryi_store_reserve_changes(store, 1) == FERRY_OK;
     ferryi_store_lock(store);
     /* A resize may have shortened the store since the range was computed. */
     end = ferryi_min_size(end, store->map.bytes);

@@ -31,16 +31,16 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Releases the promise of a piece that is not committed. Each piece with a target store owns one
- * promise (room reserved in the map, see valid_map.h). */
+/* Releases the reservation of a piece that is not committed. Each piece with a target store owns
+ * one reservation in the map (see valid_map.h). */
 static void
-release_promise(const struct ferryi_piece *piece)
+release_reservation(const struct ferryi_piece *piece)
 {
     if (!piece->target_owner)
         return;
     ferryi_store *store = store_of(piece->target_owner);
     ferryi_store_lock(store);
-    ferryi_valid_map_unpromise(&store->map, 1);
+    ferryi_valid_map_unreserve(&store->map, 1);
     ferryi_store_unlock(store);
 }
 
@@ -58,7 +58,7 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces", needed);
     plan->pieces = pieces;
     if (piece->target_owner) {
-        ferry_status status = ferryi_store_promise(store_of(piece->target_owner), 1);
+        ferry_status status = ferryi_store_reserve_changes(store_of(piece->target_owner), 1);
         if (status != FERRY_OK)
             return status;
     }
@@ -290,7 +290,7 @@ commit(const struct group *group, size_t done)
         size_t bytes = ferryi_min_size(piece->bytes, done);
         done -= bytes;
         if (bytes == 0) {
-            release_promise(piece);
+            release_reservation(piece);
         } else if (piece->target_owner) {
             ferryi_store *store = store_of(piece->target_owner);
             ferryi_store_lock(store);

@@ -9,16 +9,16 @@
 static void
 set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
 {
-    map->room->segment_count = map->room->segment_count - chunk->count + count;
+    map->index->segment_count = map->index->segment_count - chunk->count + count;
     chunk->count = count;
 }
 
-/* Takes a spare chunk into use and empties it. An earlier promise guarantees that a spare chunk
+/* Takes a spare chunk into use and empties it. An earlier reservation guarantees that a spare chunk
  * exists, and that the index has room for it. */
 static struct ferryi_map_chunk *
-take_promised(ferryi_valid_map *map)
+take_reserved(ferryi_valid_map *map)
 {
-    assert(map->room->spare && map->room->chunk_count < map->room->chunk_capacity);
+    assert(map->index->spare && map->index->chunk_count < map->index->chunk_capacity);
     struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
     chunk->count = 0;
     return chunk;
@@ -38,8 +38,8 @@ remove_segments(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t fi
 static void
 split(ferryi_valid_map *map, size_t at)
 {
-    struct ferryi_map_chunk *lower = map->room->chunks[at];
-    struct ferryi_map_chunk *upper = take_promised(map);
+    struct ferryi_map_chunk *lower = map->index->chunks[at];
+    struct ferryi_map_chunk *upper = take_reserved(map);
     size_t kept = FERRYI_CHUNK_HALF + 1;
     size_t moved = lower->count - kept;
 
@@ -47,10 +47,10 @@ split(ferryi_valid_map *map, size_t at)
     set_count(map, lower, kept);
     set_count(map, upper, moved);
 
-    memmove(&map->room->chunks[at + 2], &map->room->chunks[at + 1],
-            (map->room->chunk_count - at - 1) * sizeof(map->room->chunks[0]));
-    map->room->chunks[at + 1] = upper;
-    map->room->chunk_count++;
+    memmove(&map->index->chunks[at + 2], &map->index->chunks[at + 1],
+            (map->index->chunk_count - at - 1) * sizeof(map->index->chunks[0]));
+    map->index->chunks[at + 1] = upper;
+    map->index->chunk_count++;
 }
 
 /* Merges the two segments at the border of two neighbouring chunks if their sets are equal. If both
@@ -78,11 +78,11 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
 static void
 collapse(ferryi_valid_map *map)
 {
-    if (map->room->chunk_count != 1 || map->room->chunks[0]->count != 1)
+    if (map->index->chunk_count != 1 || map->index->chunks[0]->count != 1)
         return;
-    map->whole = map->room->chunks[0]->segments[0].places;
-    ferryi_chunk_put_spare(map, map->room->chunks[0]);
-    map->room->chunk_count = 0;
+    map->whole = map->index->chunks[0]->segments[0].places;
+    ferryi_chunk_put_spare(map, map->index->chunks[0]);
+    map->index->chunk_count = 0;
 }
 
 /* -- finding ----------------------------------------------------------------------------------- */
@@ -107,10 +107,10 @@ find_segment(const struct ferryi_map_chunk *chunk, size_t at)
 static size_t
 find_chunk(const ferryi_valid_map *map, size_t at)
 {
-    size_t low = 0, high = map->room->chunk_count - 1;
+    size_t low = 0, high = map->index->chunk_count - 1;
     while (low < high) {
         size_t middle = high - (high - low) / 2;
-        if (map->room->chunks[middle]->segments[0].begin <= at)
+        if (map->index->chunks[middle]->segments[0].begin <= at)
             low = middle;
         else
             high = middle - 1;
@@ -127,9 +127,9 @@ static struct position
 position_of(const ferryi_valid_map *map, size_t at)
 {
     struct position position = {0, 0};
-    if (map->room->chunk_count > 0) {
+    if (map->index->chunk_count > 0) {
         position.chunk = find_chunk(map, at);
-        position.index = find_segment(map->room->chunks[position.chunk], at);
+        position.index = find_segment(map->index->chunks[position.chunk], at);
     }
     return position;
 }
@@ -137,9 +137,9 @@ position_of(const ferryi_valid_map *map, size_t at)
 static struct ferryi_segment
 segment_at(const ferryi_valid_map *map, struct position position)
 {
-    if (map->room->chunk_count == 0)
+    if (map->index->chunk_count == 0)
         return (struct ferryi_segment){0, map->bytes, map->whole};
-    return map->room->chunks[position.chunk]->segments[position.index];
+    return map->index->chunks[position.chunk]->segments[position.index];
 }
 
 /* Returns the position of the next segment. The segment at `position` must not be the last one of
@@ -148,7 +148,7 @@ static struct position
 next_position(const ferryi_valid_map *map, struct position position)
 {
     position.index++;
-    if (position.index == map->room->chunks[position.chunk]->count) {
+    if (position.index == map->index->chunks[position.chunk]->count) {
         position.chunk++;
         position.index = 0;
     }
@@ -241,13 +241,13 @@ cut_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t b
         map->whole = parts[0].places;
         return;
     }
-    struct ferryi_map_chunk *chunk = take_promised(map);
+    struct ferryi_map_chunk *chunk = take_reserved(map);
     map->whole = 0;
     memcpy(chunk->segments, parts, count * sizeof(parts[0]));
-    map->room->segment_count = 0;
+    map->index->segment_count = 0;
     set_count(map, chunk, count);
-    map->room->chunks[0] = chunk;
-    map->room->chunk_count = 1;
+    map->index->chunks[0] = chunk;
+    map->index->chunk_count = 1;
 }
 
 /* Changes the part of the range that lies in the chunk. The window contains the chunk's segments
@@ -293,24 +293,24 @@ change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_chan
     size_t walked = first;
     bool done = false;
 
-    while (!done && walked < map->room->chunk_count) {
-        struct ferryi_map_chunk *chunk = map->room->chunks[walked++];
+    while (!done && walked < map->index->chunk_count) {
+        struct ferryi_map_chunk *chunk = map->index->chunks[walked++];
         bool inside = chunk->segments[0].begin < end;
         if (inside)
             change_chunk(map, chunk, place, change, begin, end);
         size_t count = chunk->count;
         if (kept > 0)
-            join(map, map->room->chunks[kept - 1], chunk);
+            join(map, map->index->chunks[kept - 1], chunk);
         done = !inside && chunk->count == count;
         if (chunk->count > 0)
-            map->room->chunks[kept++] = chunk;
+            map->index->chunks[kept++] = chunk;
         else
             ferryi_chunk_put_spare(map, chunk);
     }
 
-    memmove(&map->room->chunks[kept], &map->room->chunks[walked],
-            (map->room->chunk_count - walked) * sizeof(map->room->chunks[0]));
-    map->room->chunk_count -= walked - kept;
+    memmove(&map->index->chunks[kept], &map->index->chunks[walked],
+            (map->index->chunk_count - walked) * sizeof(map->index->chunks[0]));
+    map->index->chunk_count -= walked - kept;
     return kept;
 }
 
@@ -320,7 +320,7 @@ change_chunks(ferryi_valid_map *map, int place, enum ferryi_change change, size_
     size_t first = find_chunk(map, begin);
     size_t behind = change_and_join(map, first, place, change, begin, end);
     for (size_t i = behind; i-- > first;) {
-        if (map->room->chunks[i]->count > FERRYI_CHUNK_FULL)
+        if (map->index->chunks[i]->count > FERRYI_CHUNK_FULL)
             split(map, i);
     }
     collapse(map);
@@ -329,7 +329,7 @@ change_chunks(ferryi_valid_map *map, int place, enum ferryi_change change, size_
 static inline void
 apply(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
-    if (map->room->chunk_count > 0)
+    if (map->index->chunk_count > 0)
         change_chunks(map, place, change, begin, end);
     else if (begin == 0 && end == map->bytes)
         map->whole = ferryi_coherence_change(map->whole, place, change);
@@ -361,23 +361,23 @@ static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
     size_t keep = find_chunk(map, bytes - 1) + 1;
-    struct ferryi_map_chunk *chunk = map->room->chunks[keep - 1];
+    struct ferryi_map_chunk *chunk = map->index->chunks[keep - 1];
     size_t segments = find_segment(chunk, bytes - 1) + 1;
 
-    for (size_t i = keep; i < map->room->chunk_count; i++) {
-        set_count(map, map->room->chunks[i], 0);
-        ferryi_chunk_put_spare(map, map->room->chunks[i]);
+    for (size_t i = keep; i < map->index->chunk_count; i++) {
+        set_count(map, map->index->chunks[i], 0);
+        ferryi_chunk_put_spare(map, map->index->chunks[i]);
     }
-    map->room->chunk_count = keep;
+    map->index->chunk_count = keep;
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
     /* The last chunk may now have few segments. If so, it must be joined with its predecessor. */
     if (keep > 1) {
-        join(map, map->room->chunks[keep - 2], chunk);
+        join(map, map->index->chunks[keep - 2], chunk);
         if (chunk->count == 0) {
             ferryi_chunk_put_spare(map, chunk);
-            map->room->chunk_count--;
+            map->index->chunk_count--;
         }
     }
     collapse(map);
@@ -387,7 +387,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
 static void
 grow(ferryi_valid_map *map, size_t bytes)
 {
-    struct ferryi_map_chunk *chunk = map->room->chunks[map->room->chunk_count - 1];
+    struct ferryi_map_chunk *chunk = map->index->chunks[map->index->chunk_count - 1];
     struct ferryi_segment *last = &chunk->segments[chunk->count - 1];
 
     if (last->places == 0) {
@@ -397,7 +397,7 @@ grow(ferryi_valid_map *map, size_t bytes)
     last[1] = (struct ferryi_segment){map->bytes, bytes, 0};
     set_count(map, chunk, chunk->count + 1);
     if (chunk->count > FERRYI_CHUNK_FULL)
-        split(map, map->room->chunk_count - 1);
+        split(map, map->index->chunk_count - 1);
 }
 
 void
@@ -408,33 +408,33 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
 
     if (bytes == 0) {
         ferryi_valid_map_commit_whole(map, 0, FERRYI_CHANGE_DISCARD);
-    } else if (map->room->chunk_count > 0 && bytes < old) {
+    } else if (map->index->chunk_count > 0 && bytes < old) {
         shrink(map, bytes);
-    } else if (map->room->chunk_count > 0 && bytes > old) {
+    } else if (map->index->chunk_count > 0 && bytes > old) {
         grow(map, bytes);
     }
     map->bytes = bytes;
     /* If the map has a single segment, the new bytes have received the set of the old bytes. So the
      * set of the new bytes is emptied. */
-    if (map->room->chunk_count == 0 && bytes > old)
+    if (map->index->chunk_count == 0 && bytes > old)
         cut_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
     map->reserved--;
 }
 
 /* -- lifetime ---------------------------------------------------------------------------------- */
 
-/* Returns the room without chunks that all maps share before their first promise. No map writes
- * this room, because a map receives a separate room before its first chunk. */
-static struct ferryi_map_room *
-no_room(void)
+/* Returns the empty index that all maps share before they have chunks. No map writes to this index,
+ * because a map receives its own index before its first chunk. */
+static struct ferryi_map_index *
+no_index(void)
 {
-    return (struct ferryi_map_room *)(uintptr_t)&ferryi_map_no_room;
+    return (struct ferryi_map_index *)(uintptr_t)&ferryi_map_no_index;
 }
 
 void
 ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places)
 {
-    *map = (ferryi_valid_map){.bytes = bytes, .whole = bytes > 0 ? places : 0, .room = no_room()};
+    *map = (ferryi_valid_map){.bytes = bytes, .whole = bytes > 0 ? places : 0, .index = no_index()};
 }
 
 void
@@ -442,9 +442,9 @@ ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     map->reserved = 0;
-    if (!map->room || map->room->chunk_count > 0 || ferryi_valid_map_has_excess(map)) {
+    if (!map->index || map->index->chunk_count > 0 || ferryi_valid_map_has_excess(map)) {
         ferryi_valid_map_clear(map);
-        map->room = no_room();
+        map->index = no_index();
     }
     map->bytes = bytes;
     map->whole = 0;
@@ -453,10 +453,10 @@ ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes)
 void
 ferryi_valid_map_clear(ferryi_valid_map *map)
 {
-    if (map->room && ferryi_map_has_room(map)) {
-        for (size_t i = 0; i < map->room->chunk_count; i++)
-            ferryi_chunk_put_spare(map, map->room->chunks[i]);
-        struct ferryi_map_supply all = {.chunks = map->room->spare, .room = map->room};
+    if (map->index && ferryi_map_has_index(map)) {
+        for (size_t i = 0; i < map->index->chunk_count; i++)
+            ferryi_chunk_put_spare(map, map->index->chunks[i]);
+        struct ferryi_map_supply all = {.chunks = map->index->spare, .index = map->index};
         ferryi_map_supply_free(&all);
     }
     *map = (ferryi_valid_map){0};

@@ -11,7 +11,7 @@
  * and cannot fail. The exceptions are the functions on supplies, ferryi_valid_map_reuse() and
  * ferryi_valid_map_clear(), which are called without the lock.
  *
- * Memory circulates as follows. The owner allocates a supply without the lock. `promise` moves the
+ * Memory circulates as follows. The owner allocates a supply without the lock. `reserve` moves the
  * supply into the map under the lock. A change takes spare chunks into use, and makes each chunk
  * that it empties a spare chunk. `take_excess` moves spare chunks into a supply. `supply_free`
  * frees the supply without the lock.
@@ -26,13 +26,13 @@ struct ferryi_map_chunk;
  * (buffer/store.h). */
 FERRYI_LOCK_CLASS(ferryi_store_spin);
 
-/* The chunks of a map, and the spare chunks for promised changes. Before their first promise, all
- * maps share one room without chunks. */
-struct ferryi_map_room {
+/* The index of a map: its chunks in order, and a list of spare chunks for reserved changes. All
+ * maps without chunks share one empty index until their first reservation. */
+struct ferryi_map_index {
     size_t segment_count; /* number of segments, at least 1: a map of 0 bytes has one segment of 0
                              bytes, whose set is empty */
     size_t chunk_count;   /* 0 while the map has only one segment */
-    struct ferryi_map_chunk *spare; /* list of chunks for promised commits */
+    struct ferryi_map_chunk *spare; /* list of chunks for reserved changes */
     size_t spare_count;
     size_t chunk_capacity;
     struct ferryi_map_chunk *chunks[]; /* in the order of their bytes */
@@ -42,32 +42,33 @@ typedef struct ferryi_valid_map {
     size_t bytes;
     /* the set of all bytes if the map has only one segment; otherwise empty */
     ferryi_places whole;
-    uint32_t reserved;            /* number of changes for which room is promised */
-    struct ferryi_map_room *room; /* not NULL after the initialisation */
+    uint32_t reserved;              /* number of reservations that are not used yet */
+    struct ferryi_map_index *index; /* not NULL after the initialisation */
 } ferryi_valid_map;
 
 /* Initialises a map with one segment, which has the given set. If `bytes` is 0, the segment's set
  * is empty. */
 void ferryi_valid_map_init(ferryi_valid_map *map, size_t bytes, ferryi_places places);
-/* Resets a map for a different buffer: one segment with the empty set. Keeps the map's room if the
- * room is small. Must be called without the lock and while no other thread uses the map. */
+/* Resets a map for a different buffer: one segment with the empty set. Keeps the map's index if the
+ * index is small. Must be called without the lock and while no other thread uses the map. */
 void ferryi_valid_map_reuse(ferryi_valid_map *map, size_t bytes);
 /* Frees all memory of the map. Must be called without the lock and while no other thread uses the
  * map. Does nothing for a zeroed map. */
 void ferryi_valid_map_clear(ferryi_valid_map *map);
 
 /*
- * A promise reserves room for one change: a commit on any one range, or a resize. The number of
- * outstanding promises is not limited. Changes of the whole map need no promise.
+ * A reservation ensures that one change will find the memory that it needs. A change is a commit on
+ * any one range, or a resize. The number of outstanding reservations is not limited. Changes of the
+ * whole map need no reservation.
  *
- * A promise is made in three steps, so that no allocation happens under the owner's lock. `need`
- * returns, under the lock, how much room is missing. `supply_make` allocates it without the lock.
- * `promise`, under the lock, moves it from the supply into the map. If the map changed in the
- * meantime and needs more, `promise` returns false and changes nothing. A caller starts with a
+ * A reservation is made in three steps, so that no allocation happens under the owner's lock.
+ * `need` returns, under the lock, how much memory is missing. `supply_make` allocates it without
+ * the lock. `reserve`, under the lock, moves it from the supply into the map. If the map changed in
+ * the meantime and needs more, `reserve` returns false and changes nothing. A caller starts with a
  * zeroed supply:
  *
  *     lock
- *     while (!promise(map, count, &supply)) {
+ *     while (!reserve(map, count, &supply)) {
  *         need(map, count, &chunks, &index_capacity)
  *         unlock, supply_make(&supply, chunks, index_capacity) or fail, lock
  *     }
@@ -76,14 +77,14 @@ void ferryi_valid_map_clear(ferryi_valid_map *map);
 struct ferryi_map_supply {
     struct ferryi_map_chunk *chunks; /* linked list */
     size_t chunk_count;
-    struct ferryi_map_room *room; /* a larger room for the map, or NULL */
+    struct ferryi_map_index *index; /* a larger index for the map, or NULL */
 };
 
-/* Makes `count` promises, or none. */
+/* Makes `count` reservations. Returns false and makes none if the supply is too small. */
 FERRYI_REQUIRES(ferryi_store_spin)
-bool ferryi_valid_map_promise(ferryi_valid_map *map, uint32_t count,
+bool ferryi_valid_map_reserve(ferryi_valid_map *map, uint32_t count,
                               struct ferryi_map_supply *supply);
-/* Computes how much a supply must contain so that the map can make `count` more promises. Both
+/* Computes how much a supply must contain so that the map can make `count` more reservations. Both
  * results are 0 if a zeroed supply is enough. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
@@ -97,26 +98,26 @@ ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chu
                                     size_t index_capacity);
 /* Frees and zeroes the supply. Does nothing for a zeroed supply. */
 void ferryi_map_supply_free(struct ferryi_map_supply *supply);
-/* Releases `count` promises without a change. */
+/* Releases `count` reservations without a change. */
 FERRYI_REQUIRES(ferryi_store_spin)
-void ferryi_valid_map_unpromise(ferryi_valid_map *map, uint32_t count);
+void ferryi_valid_map_unreserve(ferryi_valid_map *map, uint32_t count);
 
-/* Moves spare chunks that no promise needs into a supply, which the caller frees. Keeps enough
- * chunks for one more promise. Spare chunks accumulate when segments merge and when promises are
- * released. */
+/* Moves spare chunks that no reservation needs into a supply, which the caller frees. Keeps enough
+ * chunks for one more reservation. Spare chunks accumulate when segments merge and when
+ * reservations are released. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
 /* Returns whether ferryi_valid_map_take_excess() would take enough chunks to be worth the call. The
  * check is cheap enough for every close. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
 
-/* Applies a change to [begin, end), as ferryi_coherence_commit() describes, and uses one promise.
- * The range must not be empty and must lie in the map. */
+/* Applies a change to [begin, end), as ferryi_coherence_commit() describes, and uses one
+ * reservation. The range must not be empty and must lie in the map. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit(ferryi_valid_map *map, int place, enum ferryi_change change,
                              size_t begin, size_t end);
-/* Applies a change to the whole map without using a promise. Does nothing if the map has 0 bytes.
- */
+/* Applies a change to the whole map without using a reservation. Does nothing if the map has 0
+ * bytes. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change);
 
@@ -154,7 +155,7 @@ ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
     return map->whole & FERRYI_PLACE_BIT(place);
 }
 
-/* Changes the number of bytes, and uses one promise. The set of new bytes is empty. */
+/* Changes the number of bytes, and uses one reservation. The set of new bytes is empty. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
 
@@ -162,7 +163,7 @@ void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
  * - The segments are sorted, gapless and merged.
  * - The counts are right.
  * - Any two neighbouring chunks together contain more than HALF segments (valid_map_chunk.h).
- * - The map has the room for its promises. */
+ * - The map has the memory for its reservations. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_check(const ferryi_valid_map *map);
 
 #endif

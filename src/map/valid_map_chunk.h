@@ -3,7 +3,7 @@
 #define FERRYI_VALID_MAP_CHUNK_H
 
 /*
- * The chunks of a valid map. valid_map.c and valid_map_room.c share this header.
+ * The chunks of a valid map. valid_map.c and valid_map_reserve.c share this header.
  *
  * Between calls, a chunk contains at most FULL segments. During a change it may contain two more,
  * because a change divides at most two segments. Such a chunk is then split into halves, and a
@@ -24,12 +24,12 @@ struct ferryi_map_chunk {
     struct ferryi_segment segments[FERRYI_CHUNK_FULL + 2];
 };
 
-extern const struct ferryi_map_room ferryi_map_no_room;
+extern const struct ferryi_map_index ferryi_map_no_index;
 
 static inline bool
-ferryi_map_has_room(const ferryi_valid_map *map)
+ferryi_map_has_index(const ferryi_valid_map *map)
 {
-    return map->room != &ferryi_map_no_room;
+    return map->index != &ferryi_map_no_index;
 }
 
 /* Returns an upper bound on the number of chunks of a map with the given number of segments. */
@@ -42,17 +42,17 @@ ferryi_chunks_of(size_t segments)
 static inline void
 ferryi_chunk_put_spare(ferryi_valid_map *map, struct ferryi_map_chunk *chunk)
 {
-    chunk->next = map->room->spare;
-    map->room->spare = chunk;
-    map->room->spare_count++;
+    chunk->next = map->index->spare;
+    map->index->spare = chunk;
+    map->index->spare_count++;
 }
 
 static inline struct ferryi_map_chunk *
 ferryi_chunk_take_spare(ferryi_valid_map *map)
 {
-    struct ferryi_map_chunk *chunk = map->room->spare;
-    map->room->spare = chunk->next;
-    map->room->spare_count--;
+    struct ferryi_map_chunk *chunk = map->index->spare;
+    map->index->spare = chunk->next;
+    map->index->spare_count--;
     chunk->next = NULL;
     return chunk;
 }

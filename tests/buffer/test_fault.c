@@ -193,10 +193,10 @@ static void
 check_quiet(struct world *world, ferry_buffer *buffer)
 {
     ferryi_store_lock(buffer->store);
-    size_t claims = buffer->store->claim_count, promises = buffer->store->map.reserved;
+    size_t claims = buffer->store->claim_count, reservations = buffer->store->map.reserved;
     ferryi_store_unlock(buffer->store);
-    if (claims != 0 || promises != 0)
-        fail_msg("%s: %zu claims and %zu promises are left", world->name, claims, promises);
+    if (claims != 0 || reservations != 0)
+        fail_msg("%s: %zu claims and %zu reservations are left", world->name, claims, reservations);
 }
 
 static void

@@ -84,7 +84,7 @@ test_a_reader_relies_on_many_writers(void **state)
  * write. If the second reservation fails, the first one is undone. A failed resize keeps no
  * reservation either. */
 static void
-test_half_a_promise_is_given_back(void **state)
+test_half_a_reservation_is_given_back(void **state)
 {
     fixture *f = *state;
     unsigned failures = 0;
@@ -552,7 +552,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TIGHT(test_a_reader_relies_on_many_writers),
-        TIGHT(test_half_a_promise_is_given_back),
+        TIGHT(test_half_a_reservation_is_given_back),
         TIGHT(test_full_tables_are_passed_over),
         TIGHT(test_ended_buffers_are_passed_over),
         TIGHT(test_no_memory_to_write_back),

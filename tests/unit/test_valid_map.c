@@ -3,7 +3,7 @@
 /*
  * Compares the container of the valid map with an array that has one set of places for each byte.
  * test_coherence.c tests the effect of an operation on one set. This file tests that the container
- * finds, cuts, merges and plans the right bytes. It also tests that the room that a promise
+ * finds, cuts, merges and plans the right bytes. It also tests that the memory that a reservation
  * reserves is always enough for the commit.
  */
 
@@ -35,42 +35,42 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* Makes promises just as the owner of a map does. The map does not change meanwhile, so the second
- * attempt must succeed. */
+/* Makes reservations just as the owner of a map does. The map does not change meanwhile, so the
+ * second attempt must succeed. */
 static void
-promise_many(ferryi_valid_map *map, uint32_t count)
+reserve_many(ferryi_valid_map *map, uint32_t count)
 {
     struct ferryi_map_supply supply = {0};
     size_t chunks, index_capacity;
 
-    if (!ferryi_valid_map_promise(map, count, &supply)) {
+    if (!ferryi_valid_map_reserve(map, count, &supply)) {
         ferryi_valid_map_need(map, count, &chunks, &index_capacity);
         assert_true(chunks > 0 || index_capacity > 0);
         assert_int_equal(ferryi_map_supply_make(&supply, chunks, index_capacity), FERRY_OK);
-        assert_true(ferryi_valid_map_promise(map, count, &supply));
+        assert_true(ferryi_valid_map_reserve(map, count, &supply));
         assert_int_equal(supply.chunk_count, 0);
     }
     ferryi_map_supply_free(&supply);
 }
 
 static void
-promise(ferryi_valid_map *map)
+reservation(ferryi_valid_map *map)
 {
-    promise_many(map, 1);
+    reserve_many(map, 1);
 }
 
 static void
-promise_and_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin,
+reserve_and_commit(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin,
                    size_t end)
 {
-    promise(map);
+    reservation(map);
     ferryi_valid_map_commit(map, place, change, begin, end);
 }
 
 static void
 resize(ferryi_valid_map *map, size_t bytes)
 {
-    promise(map);
+    reservation(map);
     ferryi_valid_map_resize(map, bytes);
 }
 
@@ -88,7 +88,7 @@ struct history {
     ferryi_valid_map map;
     ferryi_places *sets; /* the oracle: one set of places for each byte up to `limit` */
     size_t limit;        /* maximal number of bytes */
-    size_t promises;
+    size_t reservations;
     int places;
     size_t operation;
 };
@@ -146,21 +146,22 @@ do_commit(struct history *h, bool whole)
     int place = (int)random_below((size_t)h->places);
     enum ferryi_change change = random_change();
     size_t begin = 0, end = map->bytes;
-    size_t chunks = map->room->chunk_count + map->room->spare_count,
-           capacity = map->room->chunk_capacity;
-    const void *index = map->room;
+    size_t chunks = map->index->chunk_count + map->index->spare_count,
+           capacity = map->index->chunk_capacity;
+    const void *index = map->index;
 
     if (whole || map->bytes == 0) {
         ferryi_valid_map_commit_whole(&h->map, place, change);
     } else {
         random_range(h, &begin, &end);
         ferryi_valid_map_commit(&h->map, place, change, begin, end);
-        h->promises--;
+        h->reservations--;
     }
     oracle_change(h, place, change, begin, end);
     /* A commit neither allocates nor frees chunks, so each chunk must be used or spare. */
-    must(h, map->room->chunk_count + map->room->spare_count == chunks, "commits keep all chunks");
-    must(h, map->room == index && map->room->chunk_capacity == capacity, "commits keep the index");
+    must(h, map->index->chunk_count + map->index->spare_count == chunks, "commits keep all chunks");
+    must(h, map->index == index && map->index->chunk_capacity == capacity,
+         "commits keep the index");
 }
 
 static void
@@ -170,12 +171,12 @@ do_resize(struct history *h)
     size_t bytes = random_below(8) == 0 ? random_below(h->limit + 1)
                                         : h->limit - random_below(h->limit / 8 + 1);
 
-    if (h->promises == 0) {
-        promise(&h->map);
-        h->promises++;
+    if (h->reservations == 0) {
+        reservation(&h->map);
+        h->reservations++;
     }
     ferryi_valid_map_resize(&h->map, bytes);
-    h->promises--;
+    h->reservations--;
     for (size_t b = old; b < bytes; b++)
         h->sets[b] = 0;
     must(h, h->map.bytes == bytes, "resize sets the length");
@@ -255,19 +256,19 @@ do_holds(const struct history *h)
 }
 
 static void
-do_any(struct history *h, size_t promises_max)
+do_any(struct history *h, size_t reservations_max)
 {
     size_t dice = random_below(1000);
 
-    if (dice < 400 && h->promises < promises_max) {
+    if (dice < 400 && h->reservations < reservations_max) {
         uint32_t count = 1 + (uint32_t)random_below(2) * (uint32_t)random_below(4);
-        promise_many(&h->map, count);
-        h->promises += count;
-    } else if (dice < 420 && h->promises > 0) {
-        uint32_t count = 1 + (uint32_t)random_below(ferryi_min_size(h->promises, 4));
-        ferryi_valid_map_unpromise(&h->map, count);
-        h->promises -= count;
-    } else if (dice < 800 && h->promises > 0) {
+        reserve_many(&h->map, count);
+        h->reservations += count;
+    } else if (dice < 420 && h->reservations > 0) {
+        uint32_t count = 1 + (uint32_t)random_below(ferryi_min_size(h->reservations, 4));
+        ferryi_valid_map_unreserve(&h->map, count);
+        h->reservations -= count;
+    } else if (dice < 800 && h->reservations > 0) {
         do_commit(h, false);
     } else if (dice == 800) {
         do_commit(h, true);
@@ -280,11 +281,12 @@ do_any(struct history *h, size_t promises_max)
     } else {
         do_plan(h);
     }
-    must(h, h->map.reserved == h->promises, "promises are counted");
+    must(h, h->map.reserved == h->reservations, "reservations are counted");
 }
 
 static void
-run_history(size_t limit, int places, size_t operations, size_t check_every, size_t promises_max)
+run_history(size_t limit, int places, size_t operations, size_t check_every,
+            size_t reservations_max)
 {
     struct history h = {.limit = limit, .places = places};
     random_state = SEED;
@@ -293,7 +295,7 @@ run_history(size_t limit, int places, size_t operations, size_t check_every, siz
     ferryi_valid_map_init(&h.map, limit, 0);
 
     for (h.operation = 0; h.operation < operations; h.operation++) {
-        do_any(&h, promises_max);
+        do_any(&h, reservations_max);
         if (h.operation % check_every == 0)
             compare(&h);
     }
@@ -323,42 +325,43 @@ test_random_history_of_many_chunks(void **state)
     run_history(20000, 16, 300000, 2048, 300);
 }
 
-/* -- promises ---------------------------------------------------------------------------------- */
+/* -- reservations
+ * ---------------------------------------------------------------------------------- */
 
-/* Makes all promises first, and then cuts out single bytes. Returns the number of the map's chunks,
- * used and spare. */
+/* Makes all reservations first, and then cuts out single bytes. Returns the number of the map's
+ * chunks, used and spare. */
 static size_t
-cut_on_promises(ferryi_valid_map *map, size_t promises, size_t first, size_t stride)
+cut_on_reservations(ferryi_valid_map *map, size_t reservations, size_t first, size_t stride)
 {
-    for (size_t i = 0; i < promises / 2; i++)
-        promise(map);
-    promise_many(map, (uint32_t)(promises - promises / 2));
-    size_t chunks = map->room->chunk_count + map->room->spare_count;
-    for (size_t i = 0; i < promises; i++) {
+    for (size_t i = 0; i < reservations / 2; i++)
+        reservation(map);
+    reserve_many(map, (uint32_t)(reservations - reservations / 2));
+    size_t chunks = map->index->chunk_count + map->index->spare_count;
+    for (size_t i = 0; i < reservations; i++) {
         size_t at = first + stride * i;
         ferryi_valid_map_commit(map, 1, FERRYI_CHANGE_OVERWRITE, at, at + 1);
         assert_true(ferryi_valid_map_check(map));
     }
-    assert_int_equal(map->room->chunk_count + map->room->spare_count, chunks);
+    assert_int_equal(map->index->chunk_count + map->index->spare_count, chunks);
     assert_int_equal(map->reserved, 0);
     return chunks;
 }
 
 static void
-test_many_promises_hold_together(void **state)
+test_many_reservations_hold_together(void **state)
 {
     (void)state;
     ferryi_valid_map map;
     ferryi_valid_map_init(&map, 4000, FERRYI_PLACE_BIT(0));
 
-    size_t chunks = cut_on_promises(&map, 1000, 1, 2);
-    assert_int_equal(map.room->segment_count, 2001);
+    size_t chunks = cut_on_reservations(&map, 1000, 1, 2);
+    assert_int_equal(map.index->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 16);
     /* Cuts first behind the last cut and then between old cuts. Some chunks become full after the
-     * promises were made. */
-    cut_on_promises(&map, 500, 2001, 2);
-    cut_on_promises(&map, 498, 3001, 2);
-    assert_int_equal(map.room->segment_count, 2 * 1998 + 1);
+     * reservations were made. */
+    cut_on_reservations(&map, 500, 2001, 2);
+    cut_on_reservations(&map, 498, 3001, 2);
+    assert_int_equal(map.index->segment_count, 2 * 1998 + 1);
     ferryi_valid_map_clear(&map);
 }
 
@@ -369,7 +372,7 @@ init_striped(ferryi_valid_map *map, size_t cuts)
 {
     ferryi_valid_map_init(map, 20 * cuts + 100, FERRYI_PLACE_BIT(0));
     for (size_t i = 0; i < cuts; i++)
-        promise_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
+        reserve_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
 }
 
 /* Merges inner segments of the chunk until only `count` segments are left. */
@@ -377,7 +380,7 @@ static void
 thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
 {
     size_t last = 2 + chunk->count - count;
-    promise_and_commit(map, 5, FERRYI_CHANGE_OVERWRITE, chunk->segments[2].begin,
+    reserve_and_commit(map, 5, FERRYI_CHANGE_OVERWRITE, chunk->segments[2].begin,
                        chunk->segments[last].end);
     assert_int_equal(chunk->count, count);
 }
@@ -390,36 +393,36 @@ fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
     size_t next = 1;
     while (chunk->count < FERRYI_CHUNK_FULL) {
         size_t begin = chunk->segments[next].begin;
-        promise_and_commit(map, 2, FERRYI_CHANGE_READ, begin, begin + 1);
+        reserve_and_commit(map, 2, FERRYI_CHANGE_READ, begin, begin + 1);
         next += 2;
     }
     return chunk->segments[next].begin + 5;
 }
 
-/* Checks that one promise is enough for the worst case of a commit, in which each end of the range
- * splits a full chunk. */
+/* Checks that one reservation is enough for the worst case of a commit, in which each end of the
+ * range splits a full chunk. */
 static void
-test_one_promise_is_enough_for_two_splits(void **state)
+test_one_reservation_is_enough_for_two_splits(void **state)
 {
     (void)state;
     ferryi_valid_map map;
     init_striped(&map, 200);
-    size_t begin = fill_chunk(&map, map.room->chunks[1]);
-    size_t end = fill_chunk(&map, map.room->chunks[3]);
-    size_t chunks = map.room->chunk_count;
+    size_t begin = fill_chunk(&map, map.index->chunks[1]);
+    size_t end = fill_chunk(&map, map.index->chunks[3]);
+    size_t chunks = map.index->chunk_count;
 
     take_excess(&map);
-    promise(&map);
-    assert_true(map.room->spare_count >= 2);
+    reservation(&map);
+    assert_true(map.index->spare_count >= 2);
     /* the segments between are not merged */
     ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end);
-    assert_int_equal(map.room->chunk_count, chunks + 2);
+    assert_int_equal(map.index->chunk_count, chunks + 2);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
 
 static void
-test_changes_of_the_whole_need_no_promise(void **state)
+test_changes_of_the_whole_need_no_reservation(void **state)
 {
     (void)state;
     ferryi_valid_map map;
@@ -427,21 +430,21 @@ test_changes_of_the_whole_need_no_promise(void **state)
     for (int place = 0; place < FERRYI_PLACES_MAX; place++)
         ferryi_valid_map_commit_whole(&map, place, FERRYI_CHANGE_READ);
     assert_int_equal(map.whole, FERRYI_ZEROS | FERRYI_EVERY_PLACE);
-    assert_int_equal(map.room->spare_count, 0);
-    assert_int_equal(map.room->chunk_capacity, 0);
+    assert_int_equal(map.index->spare_count, 0);
+    assert_int_equal(map.index->chunk_capacity, 0);
 
-    promise_and_commit(&map, 3, FERRYI_CHANGE_OVERWRITE, 100, 200);
+    reserve_and_commit(&map, 3, FERRYI_CHANGE_OVERWRITE, 100, 200);
     ferryi_valid_map_commit_whole(&map, 4, FERRYI_CHANGE_READ);
-    assert_int_equal(map.room->segment_count, 3);
+    assert_int_equal(map.index->segment_count, 3);
     ferryi_valid_map_commit_whole(&map, 4, FERRYI_CHANGE_WRITE);
-    assert_int_equal(map.room->segment_count, 1);
-    assert_int_equal(map.room->chunk_count, 0);
+    assert_int_equal(map.index->segment_count, 1);
+    assert_int_equal(map.index->chunk_count, 0);
     assert_true(ferryi_valid_map_holds_fast(&map, 4));
     ferryi_valid_map_clear(&map);
 }
 
 static void
-test_a_supply_that_is_too_small_promises_nothing(void **state)
+test_a_supply_that_is_too_small_reserves_nothing(void **state)
 {
     (void)state;
     ferryi_valid_map map;
@@ -452,19 +455,19 @@ test_a_supply_that_is_too_small_promises_nothing(void **state)
     ferryi_valid_map_need(&map, 1, &chunks, &index_capacity);
     assert_int_equal(chunks, 1);
     assert_int_equal(index_capacity, 1);
-    assert_false(ferryi_valid_map_promise(&map, 1, &supply));
+    assert_false(ferryi_valid_map_reserve(&map, 1, &supply));
     assert_int_equal(ferryi_map_supply_make(&supply, 1, 0), FERRY_OK);
-    assert_false(ferryi_valid_map_promise(&map, 1, &supply));
+    assert_false(ferryi_valid_map_reserve(&map, 1, &supply));
     assert_int_equal(supply.chunk_count, 1);
     assert_int_equal(map.reserved, 0);
-    assert_int_equal(map.room->spare_count, 0);
+    assert_int_equal(map.index->spare_count, 0);
 
     /* A supply that has enough chunks must not allocate more. */
     struct ferryi_map_chunk *first = supply.chunks;
     assert_int_equal(ferryi_map_supply_make(&supply, 1, 1), FERRY_OK);
     assert_ptr_equal(supply.chunks, first);
     assert_int_equal(supply.chunk_count, 1);
-    assert_true(ferryi_valid_map_promise(&map, 1, &supply));
+    assert_true(ferryi_valid_map_reserve(&map, 1, &supply));
     assert_int_equal(map.reserved, 1);
     ferryi_map_supply_free(&supply);
     ferryi_valid_map_clear(&map);
@@ -488,45 +491,45 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
-    assert_null(supply.room);
+    assert_null(supply.index);
     /* A larger index must replace a smaller one. A request for a smaller index must keep the larger
      * one. */
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
-    assert_int_equal(supply.room->chunk_capacity, 8);
+    assert_int_equal(supply.index->chunk_capacity, 8);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 2), FERRY_OK);
-    assert_int_equal(supply.room->chunk_capacity, 8);
+    assert_int_equal(supply.index->chunk_capacity, 8);
     ferryi_map_supply_free(&supply);
     assert_null(supply.chunks);
     ferryi_map_supply_free(&supply);
 }
 
 static void
-test_excess_goes_out_and_promised_room_stays(void **state)
+test_excess_goes_out_and_reserved_chunks_stay(void **state)
 {
     (void)state;
     ferryi_valid_map map;
     ferryi_valid_map_init(&map, 4000, FERRYI_PLACE_BIT(0));
-    cut_on_promises(&map, 1000, 1, 2);
+    cut_on_reservations(&map, 1000, 1, 2);
     for (size_t i = 0; i < 100; i++)
-        promise(&map);
+        reservation(&map);
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
-    assert_int_equal(map.room->segment_count, 1);
+    assert_int_equal(map.index->segment_count, 1);
     assert_true(ferryi_valid_map_has_excess(&map));
     take_excess(&map);
     assert_false(ferryi_valid_map_has_excess(&map));
     assert_true(ferryi_valid_map_check(&map));
-    assert_true(map.room->spare_count >= 1 + 200 / 32);
+    assert_true(map.index->spare_count >= 1 + 200 / 32);
 
     for (size_t i = 0; i < 100; i++)
         ferryi_valid_map_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * i + 1, 2 * i + 2);
-    assert_int_equal(map.room->segment_count, 201);
+    assert_int_equal(map.index->segment_count, 201);
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
     take_excess(&map);
-    assert_int_equal(map.room->spare_count, 2);
-    /* The room that is left must be enough for repeated writes of parts. */
+    assert_int_equal(map.index->spare_count, 2);
+    /* The memory that is left must be enough for repeated writes of parts. */
     struct ferryi_map_supply none = {0};
-    assert_true(ferryi_valid_map_promise(&map, 1, &none));
+    assert_true(ferryi_valid_map_reserve(&map, 1, &none));
     ferryi_valid_map_clear(&map);
 }
 
@@ -540,15 +543,15 @@ test_thin_chunks_join_behind_the_range(void **state)
     (void)state;
     ferryi_valid_map map;
     init_striped(&map, 200);
-    thin_chunk(&map, map.room->chunks[2], 16);
-    thin_chunk(&map, map.room->chunks[3], 17);
-    size_t chunks = map.room->chunk_count;
+    thin_chunk(&map, map.index->chunks[2], 16);
+    thin_chunk(&map, map.index->chunks[3], 17);
+    size_t chunks = map.index->chunk_count;
     assert_true(ferryi_valid_map_check(&map));
 
-    struct ferryi_segment first = map.room->chunks[2]->segments[0];
+    struct ferryi_segment first = map.index->chunks[2]->segments[0];
     int place = first.places == FERRYI_PLACE_BIT(1) ? 1 : 0;
-    promise_and_commit(&map, place, FERRYI_CHANGE_OVERWRITE, first.begin - 10, first.begin);
-    assert_int_equal(map.room->chunk_count, chunks - 1);
+    reserve_and_commit(&map, place, FERRYI_CHANGE_OVERWRITE, first.begin - 10, first.begin);
+    assert_int_equal(map.index->chunk_count, chunks - 1);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
@@ -559,13 +562,13 @@ test_thin_chunks_join_when_the_rest_is_cut_off(void **state)
     (void)state;
     ferryi_valid_map map;
     init_striped(&map, 200);
-    thin_chunk(&map, map.room->chunks[2], 16);
-    size_t bytes = map.room->chunks[3]->segments[0].begin + 1;
-    size_t segments = map.room->chunks[0]->count + map.room->chunks[1]->count + 17;
+    thin_chunk(&map, map.index->chunks[2], 16);
+    size_t bytes = map.index->chunks[3]->segments[0].begin + 1;
+    size_t segments = map.index->chunks[0]->count + map.index->chunks[1]->count + 17;
 
     resize(&map, bytes);
-    assert_int_equal(map.room->chunk_count, 3);
-    assert_int_equal(map.room->segment_count, segments);
+    assert_int_equal(map.index->chunk_count, 3);
+    assert_int_equal(map.index->segment_count, segments);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
@@ -582,7 +585,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
 
     ferryi_valid_map_init(&map, 0, FERRYI_PLACE_BIT(0));
     assert_true(ferryi_valid_map_check(&map));
-    assert_int_equal(map.room->segment_count, 1);
+    assert_int_equal(map.index->segment_count, 1);
     ferryi_valid_map_commit_whole(&map, 1, FERRYI_CHANGE_WRITE);
     assert_true(ferryi_valid_map_holds(&map, 5, 0, 0));
     assert_int_equal(ferryi_valid_map_plan(&map, 1, 0, 0, 0, 0, NULL, 0, &next, &lost), 0);
@@ -609,10 +612,10 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     assert_int_equal(ferryi_valid_map_at(&map, 10).places, 0);
 
     resize(&map, 20);
-    assert_int_equal(map.room->segment_count, 2);
+    assert_int_equal(map.index->segment_count, 2);
     resize(&map, 5);
-    assert_int_equal(map.room->segment_count, 1);
-    assert_int_equal(map.room->chunk_count, 0);
+    assert_int_equal(map.index->segment_count, 1);
+    assert_int_equal(map.index->chunk_count, 0);
     resize(&map, 20);
     assert_int_equal(ferryi_valid_map_at(&map, 7).places, 0);
     resize(&map, 0);
@@ -634,8 +637,8 @@ test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
 
     ferryi_valid_map_init(&map, 1000, FERRYI_PLACE_BIT(0));
     for (size_t i = 0; i < 200; i++)
-        promise_and_commit(&map, 1, FERRYI_CHANGE_READ, 4 * i, 4 * i + 2);
-    assert_true(map.room->chunk_count > 2);
+        reserve_and_commit(&map, 1, FERRYI_CHANGE_READ, 4 * i, 4 * i + 2);
+    assert_true(map.index->chunk_count > 2);
 
     assert_int_equal(ferryi_valid_map_plan(&map, 2, 1, 999, 0, 0, &move, 1, &next, &lost), 1);
     assert_int_equal(next, 999);
@@ -684,43 +687,43 @@ test_the_check_notices_each_broken_rule(void **state)
     ferryi_valid_map_init(&map, 0, 0);
     BREAK(map.whole, 1);
     ferryi_valid_map_init(&map, 1000, FERRYI_PLACE_BIT(0));
-    promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 10, 20);
+    reserve_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 10, 20);
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
-    BREAK(map.room->segment_count, 2);
+    BREAK(map.index->segment_count, 2);
 
     for (size_t i = 0; i < 100; i++)
-        promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 4 * i + 1, 4 * i + 2);
-    struct ferryi_map_room *room = map.room;
-    struct ferryi_segment *segments = room->chunks[1]->segments;
-    assert_true(room->chunk_count > 2);
-    BREAK(room->segment_count, 200);
-    BREAK(room->spare_count, room->spare_count + 1);
-    BREAK(room->chunk_capacity, room->chunk_count - 1);
+        reserve_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 4 * i + 1, 4 * i + 2);
+    struct ferryi_map_index *index = map.index;
+    struct ferryi_segment *segments = index->chunks[1]->segments;
+    assert_true(index->chunk_count > 2);
+    BREAK(index->segment_count, 200);
+    BREAK(index->spare_count, index->spare_count + 1);
+    BREAK(index->chunk_capacity, index->chunk_count - 1);
     BREAK(map.reserved, 1000);
     BREAK(map.whole, 1);
     BREAK(map.bytes, 1001);
-    BREAK(room->chunks[0]->count, 0);
-    BREAK(room->chunks[0]->count, FERRYI_CHUNK_FULL + 1);
+    BREAK(index->chunks[0]->count, 0);
+    BREAK(index->chunks[0]->count, FERRYI_CHUNK_FULL + 1);
     BREAK(segments[3].begin, segments[3].begin + 1);
     BREAK(segments[3].end, segments[3].begin);
     BREAK(segments[3].places, segments[2].places);
     BREAK(segments[3].places, FERRYI_LOST | 1);
     BREAK(segments[3].places, FERRYI_ZEROS);
     BREAK(segments[3].places, 2 * FERRYI_ZEROS);
-    size_t first = room->chunks[0]->count, second = room->chunks[1]->count;
-    room->chunks[0]->count = room->chunks[1]->count = FERRYI_CHUNK_HALF / 2;
+    size_t first = index->chunks[0]->count, second = index->chunks[1]->count;
+    index->chunks[0]->count = index->chunks[1]->count = FERRYI_CHUNK_HALF / 2;
     assert_false(ferryi_valid_map_check(&map));
-    room->chunks[0]->count = first;
-    room->chunks[1]->count = second;
+    index->chunks[0]->count = first;
+    index->chunks[1]->count = second;
     assert_true(ferryi_valid_map_check(&map));
     /* A map with one segment must have no chunk. */
-    room->segment_count = 1;
-    room->chunks[0]->count = 1;
-    size_t chunks = room->chunk_count;
-    room->chunk_count = 1;
+    index->segment_count = 1;
+    index->chunks[0]->count = 1;
+    size_t chunks = index->chunk_count;
+    index->chunk_count = 1;
     assert_false(ferryi_valid_map_check(&map));
-    room->chunk_count = chunks;
-    room->chunks[0]->count = first;
+    index->chunk_count = chunks;
+    index->chunks[0]->count = first;
     ferryi_valid_map_clear(&map);
 }
 
@@ -736,24 +739,24 @@ test_a_hundred_thousand_segments(void **state)
     shuffle(order, CUTS);
     ferryi_valid_map_init(&map, 2 * CUTS + 1, 0);
     for (size_t i = 0; i < CUTS; i++)
-        promise_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * (size_t)order[i] + 1,
+        reserve_and_commit(&map, 1, FERRYI_CHANGE_WRITE, 2 * (size_t)order[i] + 1,
                            2 * (size_t)order[i] + 2);
-    assert_int_equal(map.room->segment_count, 2 * CUTS + 1);
-    assert_true(map.room->chunk_count <= map.room->segment_count / 16 + 1);
+    assert_int_equal(map.index->segment_count, 2 * CUTS + 1);
+    assert_true(map.index->chunk_count <= map.index->segment_count / 16 + 1);
     size_t chunks, index_capacity;
     take_excess(&map);
     ferryi_valid_map_need(&map, 1, &chunks, &index_capacity);
     assert_true(
-        map.room->spare_count + chunks <=
-        2); /* room of one commit, which does not depend on the number of nearly full chunks */
+        map.index->spare_count + chunks <=
+        2); /* memory of one commit, which does not depend on the number of nearly full chunks */
     assert_true(ferryi_valid_map_check(&map));
 
     shuffle(order, CUTS);
     for (size_t i = 0; i < CUTS; i++)
-        promise_and_commit(&map, 1, FERRYI_CHANGE_DISCARD, 2 * (size_t)order[i] + 1,
+        reserve_and_commit(&map, 1, FERRYI_CHANGE_DISCARD, 2 * (size_t)order[i] + 1,
                            2 * (size_t)order[i] + 2);
-    assert_int_equal(map.room->segment_count, 1);
-    assert_int_equal(map.room->chunk_count, 0);
+    assert_int_equal(map.index->segment_count, 1);
+    assert_int_equal(map.index->chunk_count, 0);
     assert_true(ferryi_valid_map_check(&map));
     ferryi_valid_map_clear(&map);
 }
@@ -765,12 +768,12 @@ main(void)
         cmocka_unit_test(test_random_history_of_a_small_map),
         cmocka_unit_test(test_random_history_of_some_chunks),
         cmocka_unit_test(test_random_history_of_many_chunks),
-        cmocka_unit_test(test_many_promises_hold_together),
-        cmocka_unit_test(test_one_promise_is_enough_for_two_splits),
-        cmocka_unit_test(test_changes_of_the_whole_need_no_promise),
-        cmocka_unit_test(test_a_supply_that_is_too_small_promises_nothing),
+        cmocka_unit_test(test_many_reservations_hold_together),
+        cmocka_unit_test(test_one_reservation_is_enough_for_two_splits),
+        cmocka_unit_test(test_changes_of_the_whole_need_no_reservation),
+        cmocka_unit_test(test_a_supply_that_is_too_small_reserves_nothing),
         cmocka_unit_test(test_a_supply_that_does_not_fit_memory_is_out_of_memory),
-        cmocka_unit_test(test_excess_goes_out_and_promised_room_stays),
+        cmocka_unit_test(test_excess_goes_out_and_reserved_chunks_stay),
         cmocka_unit_test(test_thin_chunks_join_behind_the_range),
         cmocka_unit_test(test_thin_chunks_join_when_the_rest_is_cut_off),
         cmocka_unit_test(test_an_empty_map_has_one_empty_segment),

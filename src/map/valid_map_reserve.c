@@ -5,29 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This file implements the room for promised changes, and the check of a map's invariants. */
+/* This file implements reservations, and the check of a map's invariants. */
 
-const struct ferryi_map_room ferryi_map_no_room = {.segment_count = 1};
+const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
-/* Number of spare chunks that a map keeps in addition to those that its promises need. It equals
- * the largest number that one promise can need. So a buffer that is written alternately at
- * different places does not allocate each time. A released promise can also be made again without
- * an allocation. */
+/* Number of spare chunks that a map keeps in addition to those that its reservations need. It
+ * equals the largest number that one reservation can need. So a buffer that is written alternately
+ * at different places does not allocate each time. A released reservation can also be made again
+ * without an allocation. */
 #define KEPT_SPARE 2
 /* Minimum number of unneeded chunks for which a call of ferryi_valid_map_take_excess() is worth its
  * cost. */
 #define WORTH_TAKING 4
 
-/* -- room -------------------------------------------------------------------------------------- */
+/* -- reservations ------------------------------------------------------------------------------ */
 
-/* Returns the maximum number of spare chunks that the promised changes may take. Each change takes
+/* Returns the maximum number of spare chunks that the reserved changes may take. Each change takes
  * at most two chunks and adds at most two segments. All changes together take at most as many
  * chunks as the map can have after them. */
 static size_t
-chunks_needed(const ferryi_valid_map *map, size_t promises)
+chunks_needed(const ferryi_valid_map *map, size_t reservations)
 {
-    size_t most = ferryi_chunks_of(map->room->segment_count + 2 * promises);
-    return ferryi_min_size(2 * promises, most - map->room->chunk_count);
+    size_t most = ferryi_chunks_of(map->index->segment_count + 2 * reservations);
+    return ferryi_min_size(2 * reservations, most - map->index->chunk_count);
 }
 
 void
@@ -35,53 +35,53 @@ ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_c
                       size_t *out_index_capacity)
 {
     size_t needed = chunks_needed(map, (size_t)map->reserved + count);
-    size_t index = map->room->chunk_count + needed;
+    size_t index = map->index->chunk_count + needed;
 
-    *out_chunks = needed > map->room->spare_count ? needed - map->room->spare_count : 0;
+    *out_chunks = needed > map->index->spare_count ? needed - map->index->spare_count : 0;
     /* The capacity is at least doubled, so that a growing map rarely copies its index. */
-    *out_index_capacity = index > map->room->chunk_capacity
-                              ? ferryi_max_size(index, 2 * map->room->chunk_capacity)
+    *out_index_capacity = index > map->index->chunk_capacity
+                              ? ferryi_max_size(index, 2 * map->index->chunk_capacity)
                               : 0;
 }
 
-/* Replaces the map's room by the larger room of the supply. The supply receives the old room, so
+/* Replaces the map's index by the larger index of the supply. The supply receives the old index, so
  * that it is freed without the lock. */
 static void
-exchange_room(ferryi_valid_map *map, struct ferryi_map_supply *supply)
+exchange_index(ferryi_valid_map *map, struct ferryi_map_supply *supply)
 {
-    struct ferryi_map_room *old = map->room, *fresh = supply->room;
+    struct ferryi_map_index *old = map->index, *fresh = supply->index;
     size_t capacity = fresh->chunk_capacity;
     *fresh = *old;
     fresh->chunk_capacity = capacity;
     memcpy(fresh->chunks, old->chunks, old->chunk_count * sizeof(old->chunks[0]));
-    supply->room = ferryi_map_has_room(map) ? old : NULL;
-    map->room = fresh;
+    supply->index = ferryi_map_has_index(map) ? old : NULL;
+    map->index = fresh;
 }
 
-/* Returns whether the map already has the room for `count` more promises. This is the case in most
- * hits. */
+/* Returns whether the map already has the memory for `count` more reservations. This is the case in
+ * most hits. */
 static inline bool
-has_room_for(const ferryi_valid_map *map, uint32_t count)
+is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 {
-    const struct ferryi_map_room *room = map->room;
+    const struct ferryi_map_index *index = map->index;
     size_t needed = chunks_needed(map, (size_t)map->reserved + count);
-    return needed <= room->spare_count && needed <= room->chunk_capacity - room->chunk_count;
+    return needed <= index->spare_count && needed <= index->chunk_capacity - index->chunk_count;
 }
 
-/* Moves the room for `count` more promises from the supply into the map. If the supply is too
+/* Moves the memory for `count` more reservations from the supply into the map. If the supply is too
  * small, returns false and changes nothing. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_COLD static bool
-take_room(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
+take_supply(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
 {
     size_t chunks, index_capacity;
 
     ferryi_valid_map_need(map, count, &chunks, &index_capacity);
     if (supply->chunk_count < chunks ||
-        (supply->room ? supply->room->chunk_capacity : 0) < index_capacity)
+        (supply->index ? supply->index->chunk_capacity : 0) < index_capacity)
         return false;
     if (index_capacity > 0)
-        exchange_room(map, supply);
+        exchange_index(map, supply);
     for (; chunks > 0; chunks--) {
         struct ferryi_map_chunk *chunk = supply->chunks;
         supply->chunks = chunk->next;
@@ -92,17 +92,17 @@ take_room(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *suppl
 }
 
 bool
-ferryi_valid_map_promise(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
+ferryi_valid_map_reserve(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
 {
     assert(map->reserved <= UINT32_MAX - count);
-    if (!has_room_for(map, count) && !take_room(map, count, supply))
+    if (!is_reserved_for(map, count) && !take_supply(map, count, supply))
         return false;
     map->reserved += count;
     return true;
 }
 
 void
-ferryi_valid_map_unpromise(ferryi_valid_map *map, uint32_t count)
+ferryi_valid_map_unreserve(ferryi_valid_map *map, uint32_t count)
 {
     assert(map->reserved >= count);
     map->reserved -= count;
@@ -111,7 +111,7 @@ ferryi_valid_map_unpromise(ferryi_valid_map *map, uint32_t count)
 bool
 ferryi_valid_map_has_excess(const ferryi_valid_map *map)
 {
-    return map->room->spare_count >= chunks_needed(map, map->reserved) + KEPT_SPARE + WORTH_TAKING;
+    return map->index->spare_count >= chunks_needed(map, map->reserved) + KEPT_SPARE + WORTH_TAKING;
 }
 
 void
@@ -119,7 +119,7 @@ ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *su
 {
     size_t keep = chunks_needed(map, map->reserved) + KEPT_SPARE;
 
-    while (map->room->spare_count > keep) {
+    while (map->index->spare_count > keep) {
         struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
         chunk->next = supply->chunks;
         supply->chunks = chunk;
@@ -144,16 +144,16 @@ ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks, size_t i
         supply->chunk_count++;
     }
 
-    if ((supply->room ? supply->room->chunk_capacity : 0) < index_capacity) {
-        struct ferryi_map_room *room = NULL;
-        if (ferryi_mul_size(index_capacity, sizeof(room->chunks[0]), &bytes) &&
-            ferryi_add_size(bytes, sizeof(*room), &bytes) && bytes <= PTRDIFF_MAX)
-            room = calloc(1, bytes);
-        if (!room)
+    if ((supply->index ? supply->index->chunk_capacity : 0) < index_capacity) {
+        struct ferryi_map_index *index = NULL;
+        if (ferryi_mul_size(index_capacity, sizeof(index->chunks[0]), &bytes) &&
+            ferryi_add_size(bytes, sizeof(*index), &bytes) && bytes <= PTRDIFF_MAX)
+            index = calloc(1, bytes);
+        if (!index)
             goto fail;
-        free(supply->room);
-        supply->room = room;
-        room->chunk_capacity = index_capacity;
+        free(supply->index);
+        supply->index = index;
+        index->chunk_capacity = index_capacity;
     }
     return FERRY_OK;
 
@@ -178,7 +178,7 @@ void
 ferryi_map_supply_free(struct ferryi_map_supply *supply)
 {
     free_chunks(supply->chunks);
-    free(supply->room);
+    free(supply->index);
     *supply = (struct ferryi_map_supply){0};
 }
 
@@ -190,10 +190,10 @@ check_room(const ferryi_valid_map *map)
     size_t spare = 0;
     size_t needed = chunks_needed(map, map->reserved);
 
-    for (const struct ferryi_map_chunk *chunk = map->room->spare; chunk; chunk = chunk->next)
+    for (const struct ferryi_map_chunk *chunk = map->index->spare; chunk; chunk = chunk->next)
         spare++;
-    return spare == map->room->spare_count && spare >= needed &&
-           map->room->chunk_capacity >= map->room->chunk_count + needed;
+    return spare == map->index->spare_count && spare >= needed &&
+           map->index->chunk_capacity >= map->index->chunk_count + needed;
 }
 
 static bool
@@ -212,8 +212,8 @@ check_segments(const ferryi_valid_map *map)
     ferryi_places previous = ~(ferryi_places)0;
     size_t at = 0;
 
-    for (size_t i = 0; i < map->room->chunk_count; i++) {
-        const struct ferryi_map_chunk *chunk = map->room->chunks[i];
+    for (size_t i = 0; i < map->index->chunk_count; i++) {
+        const struct ferryi_map_chunk *chunk = map->index->chunks[i];
         for (size_t k = 0; k < chunk->count; k++) {
             struct ferryi_segment segment = chunk->segments[k];
             if (segment.begin != at || segment.end <= at || segment.places == previous)
@@ -234,16 +234,16 @@ ferryi_valid_map_check(const ferryi_valid_map *map)
 
     if (!check_room(map))
         return false;
-    if (map->room->chunk_count == 0)
-        return map->room->segment_count == 1 && (map->bytes > 0 || map->whole == 0) &&
+    if (map->index->chunk_count == 0)
+        return map->index->segment_count == 1 && (map->bytes > 0 || map->whole == 0) &&
                is_possible(map->whole);
-    for (size_t i = 0; i < map->room->chunk_count; i++) {
-        size_t count = map->room->chunks[i]->count;
+    for (size_t i = 0; i < map->index->chunk_count; i++) {
+        size_t count = map->index->chunks[i]->count;
         if (count == 0 || count > FERRYI_CHUNK_FULL ||
-            (i > 0 && map->room->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
+            (i > 0 && map->index->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
             return false;
         segments += count;
     }
-    return map->whole == 0 && segments > 1 && segments == map->room->segment_count &&
+    return map->whole == 0 && segments > 1 && segments == map->index->segment_count &&
            check_segments(map);
 }
