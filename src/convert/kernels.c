@@ -71,22 +71,38 @@ convert_few(void *target, const void *source, size_t count, ferryi_convert_loop 
     memcpy(target, out, count * to_bytes);
 }
 
+/* Converts an array in place that does not consist of whole aligned groups. The first and the last
+ * group overlap other groups, so they are converted before anything is written, and stored last. */
+static void
+convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *groups,
+                 size_t to_bytes, size_t from_bytes)
+{
+    _Alignas(LANES) char first[LANES * LARGEST], last[LANES * LARGEST];
+    const size_t last_begin = count - LANES;
+    groups(first, array, LANES);
+    groups(last, array + last_begin * from_bytes, LANES);
+    groups(array + begin * to_bytes, array + begin * from_bytes, count - begin);
+    memcpy(array + last_begin * to_bytes, last, LANES * to_bytes);
+    memcpy(array, first, LANES * to_bytes);
+}
+
 /* Converts an array whose target is unaligned, or that does not consist of whole groups. The first
- * and the last group overlap other groups. The target may be the source, so these two groups are
- * converted before anything is written, and stored last. */
+ * and the last group overlap other groups. */
 static void
 convert_ragged(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
                size_t to_bytes, size_t from_bytes)
 {
-    _Alignas(LANES) char first[LANES * LARGEST], last[LANES * LARGEST];
     const size_t begin = (0 - (uintptr_t)target) % LANES / to_bytes, last_begin = count - LANES;
     const char *in = source;
     char *out = target;
-    groups(first, in, LANES);
-    groups(last, in + last_begin * from_bytes, LANES);
+    if (out == in) {
+        convert_in_place(out, count, begin, groups, to_bytes, from_bytes);
+        return;
+    }
+    if (begin > 0)
+        groups(out, in, LANES);
     groups(out + begin * to_bytes, in + begin * from_bytes, count - begin);
-    memcpy(out + last_begin * to_bytes, last, LANES * to_bytes);
-    memcpy(out, first, LANES * to_bytes);
+    groups(out + last_begin * to_bytes, in + last_begin * from_bytes, LANES);
 }
 
 static __attribute__((noinline)) void
