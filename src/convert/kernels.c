@@ -27,9 +27,6 @@
 #define INDEPENDENT
 #endif
 
-/* Number of elements that CHECK examines before it branches on the result. */
-enum { CHECK_BLOCK = 1024 };
-
 #define ELEMENT(name) typedef number_##name element_##name __attribute__((aligned(1), may_alias));
 ELEMENT(float)
 ELEMENT(double)
@@ -49,87 +46,160 @@ ELEMENT(bool8)
 typedef number_complex_float element_complex_float;
 typedef number_complex_double element_complex_double;
 
-#define LOOP(from, to, working, how)                                                               \
+/* -- arrays of any length and alignment -------------------------------------------------------- */
+
+#ifndef HAVE_LANES
+enum { LANES = 16 };
+#endif
+
+/* The loops of the pairs convert or check whole groups of elements, so that none of them needs code
+ * for the rest of an array. A group has as many elements as a vector has bytes. */
+enum {
+    LARGEST = sizeof(number_complex_double), /* bytes of the largest element */
+    CHECK_BLOCK = 4096, /* number of elements that a check examines before it branches */
+};
+typedef bool unfit_test(const void *source, size_t count);
+
+/* Converts an array that is smaller than a group. Zeros fill the group. */
+static void
+convert_few(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
+            size_t to_bytes, size_t from_bytes)
+{
+    _Alignas(LANES) char in[LANES * LARGEST], out[LANES * LARGEST];
+    memcpy(in, source, count * from_bytes);
+    memset(in + count * from_bytes, 0, (LANES - count) * from_bytes);
+    groups(out, in, LANES);
+    memcpy(target, out, count * to_bytes);
+}
+
+/* Converts an array in place that does not consist of whole aligned groups. The first and the last
+ * group overlap other groups, so they are converted before anything is written, and stored last. */
+static void
+convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *groups,
+                 size_t to_bytes, size_t from_bytes)
+{
+    _Alignas(LANES) char first[LANES * LARGEST], last[LANES * LARGEST];
+    const size_t last_begin = count - LANES;
+    groups(first, array, LANES);
+    groups(last, array + last_begin * from_bytes, LANES);
+    groups(array + begin * to_bytes, array + begin * from_bytes, count - begin);
+    memcpy(array + last_begin * to_bytes, last, LANES * to_bytes);
+    memcpy(array, first, LANES * to_bytes);
+}
+
+/* Converts an array whose target is unaligned, or that does not consist of whole groups. The first
+ * and the last group overlap other groups. */
+static void
+convert_ragged(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
+               size_t to_bytes, size_t from_bytes)
+{
+    const size_t begin = (0 - (uintptr_t)target) % LANES / to_bytes, last_begin = count - LANES;
+    const char *in = source;
+    char *out = target;
+    if (out == in) {
+        convert_in_place(out, count, begin, groups, to_bytes, from_bytes);
+        return;
+    }
+    if (begin > 0)
+        groups(out, in, LANES);
+    groups(out + begin * to_bytes, in + begin * from_bytes, count - begin);
+    groups(out + last_begin * to_bytes, in + last_begin * from_bytes, LANES);
+}
+
+static __attribute__((noinline)) void
+convert_any(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
+            size_t to_bytes, size_t from_bytes)
+{
+    if (count < LANES)
+        convert_few(target, source, count, groups, to_bytes, from_bytes);
+    else if ((uintptr_t)target % LANES > 0 || count % LANES > 0)
+        convert_ragged(target, source, count, groups, to_bytes, from_bytes);
+    else
+        groups(target, source, count);
+}
+
+/* Returns whether any element is unfit. Zeros, which always fit, fill the last group. */
+static bool
+has_unfit(const char *source, size_t count, unfit_test *test, size_t bytes)
+{
+    const size_t rest = count % LANES;
+    _Alignas(LANES) char last[LANES * LARGEST];
+    if (count >= LANES && test(source, count))
+        return true;
+    if (rest == 0)
+        return false;
+    memcpy(last, source + (count - rest) * bytes, rest * bytes);
+    memset(last + rest * bytes, 0, (LANES - rest) * bytes);
+    return test(last, LANES);
+}
+
+/* Searches block by block, and then halves the first block that has an unfit element. */
+static __attribute__((noinline)) size_t
+find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
+{
+    const char *in = source;
+    size_t begin = 0, length = 0;
+    for (; begin < count; begin += length) {
+        length = count - begin < CHECK_BLOCK ? count - begin : CHECK_BLOCK;
+        if (has_unfit(in + begin * bytes, length, test, bytes))
+            break;
+    }
+    while (begin < count && length > 1) {
+        size_t half = length / 2;
+        bool is_lower = has_unfit(in + begin * bytes, half, test, bytes);
+        begin += is_lower ? 0 : half;
+        length = is_lower ? half : length - half;
+    }
+    return begin;
+}
+
+/* -- loops of the pairs ------------------------------------------------------------------------ */
+
+#define ANY_LENGTH(from, to, how)                                                                  \
     static void from##_to_##to##_##how(void *target, const void *source, size_t count)             \
+    {                                                                                              \
+        convert_any(target, source, count, from##_to_##to##_##how##_groups, sizeof(element_##to),  \
+                    sizeof(element_##from));                                                       \
+    }
+
+#define LOOP(from, to, working, how)                                                               \
+    static void from##_to_##to##_##how##_groups(void *target, const void *source, size_t count)    \
     {                                                                                              \
         element_##to *out = target;                                                                \
         const element_##from *in = source;                                                         \
+        count -= count % LANES;                                                                    \
         INDEPENDENT                                                                                \
         for (size_t i = 0; i < count; i++)                                                         \
             out[i] = working##_to_##to##_##how(widen_##from(in[i]));                               \
-    }
+    }                                                                                              \
+    ANY_LENGTH(from, to, how)
 
 #define SEARCH(from, to, working)                                                                  \
+    static bool from##_to_##to##_has_unfit(const void *source, size_t count)                       \
+    {                                                                                              \
+        const element_##from *in = source;                                                         \
+        unsigned int bad = 0;                                                                      \
+        count -= count % LANES;                                                                    \
+        for (size_t i = 0; i < count; i++)                                                         \
+            bad |= !working##_to_##to##_fits(widen_##from(in[i]));                                 \
+        return bad;                                                                                \
+    }                                                                                              \
     static size_t from##_to_##to##_first_unfit(const void *source, size_t count)                   \
     {                                                                                              \
-        const element_##from *in = source;                                                         \
-        size_t begin = 0;                                                                          \
-        for (; begin < count; begin += CHECK_BLOCK) {                                              \
-            size_t end = count - begin < CHECK_BLOCK ? count : begin + CHECK_BLOCK;                \
-            unsigned int bad = 0;                                                                  \
-            for (size_t i = begin; i < end; i++)                                                   \
-                bad |= !working##_to_##to##_fits(widen_##from(in[i]));                             \
-            if (bad)                                                                               \
-                break;                                                                             \
-        }                                                                                          \
-        while (begin < count && working##_to_##to##_fits(widen_##from(in[begin])))                 \
-            begin++;                                                                               \
-        return begin < count ? begin : count;                                                      \
+        return find_unfit(source, count, from##_to_##to##_has_unfit, sizeof(element_##from));      \
     }
 
-/*
- * Converts whole groups in vector registers. If the target is unaligned or elements remain, the
- * first and the last group overlap other groups. The target may be the source. So these two groups
- * are converted before anything is written, and are stored last. An array that is smaller than a
- * group is first copied into a full group.
- */
+/* Converts in vector registers, with the steps of vector.h. */
 #ifdef HAVE_LANES
-static inline size_t
-unaligned_count(const void *target, size_t element_bytes)
-{
-    return (0 - (uintptr_t)target) % sizeof(vector_i32) / element_bytes;
-}
-
 #define LOOP_LANES(from, to, working)                                                              \
-    STEP void from##_to_##to##_group(void *target, const void *source)                             \
+    static void from##_to_##to##_nearest_groups(void *target, const void *source, size_t count)    \
     {                                                                                              \
-        lanes_store_##to(target, working##_lanes_to_##to(lanes_load_##from(source)));              \
-    }                                                                                              \
-    static __attribute__((noinline)) void from##_to_##to##_few(void *target, const void *source,   \
-                                                               size_t count)                       \
-    {                                                                                              \
-        element_##from in[LANES] = {0};                                                            \
-        element_##to out[LANES];                                                                   \
-        memcpy(in, source, count * sizeof(in[0]));                                                 \
-        from##_to_##to##_group(out, in);                                                           \
-        memcpy(target, out, count * sizeof(out[0]));                                               \
-    }                                                                                              \
-    STEP void from##_to_##to##_groups(element_##to *out, const element_##from *in, size_t begin,   \
-                                      size_t count)                                                \
-    {                                                                                              \
-        for (size_t i = begin; i + LANES <= count; i += LANES)                                     \
-            from##_to_##to##_group(out + i, in + i);                                               \
-    }                                                                                              \
-    static __attribute__((noinline)) void from##_to_##to##_ragged(                                 \
-        void *target, const void *source, size_t count)                                            \
-    {                                                                                              \
-        element_##to *out = target, first[LANES], last[LANES];                                     \
+        element_##to *out = target;                                                                \
         const element_##from *in = source;                                                         \
-        from##_to_##to##_group(first, in);                                                         \
-        from##_to_##to##_group(last, in + count - LANES);                                          \
-        from##_to_##to##_groups(out, in, unaligned_count(target, sizeof(*out)), count);            \
-        memcpy(out + count - LANES, last, sizeof(last));                                           \
-        memcpy(out, first, sizeof(first));                                                         \
+        for (size_t i = 0; i + LANES <= count; i += LANES)                                         \
+            lanes_store_##to(out + i, working##_lanes_to_##to(lanes_load_##from(in + i)));         \
     }                                                                                              \
-    static void from##_to_##to##_nearest(void *target, const void *source, size_t count)           \
-    {                                                                                              \
-        if (count < LANES)                                                                         \
-            from##_to_##to##_few(target, source, count);                                           \
-        else if (unaligned_count(target, sizeof(element_##to)) > 0 || count % LANES > 0)           \
-            from##_to_##to##_ragged(target, source, count);                                        \
-        else                                                                                       \
-            from##_to_##to##_groups(target, source, 0, count);                                     \
-    }
+    ANY_LENGTH(from, to, nearest)
 #else
 #define LOOP_LANES(from, to, working) LOOP(from, to, working, nearest)
 #endif
