@@ -79,7 +79,7 @@ void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
                                ferryi_cu_result result);
 
-/* Opens a device with the given driver. The function `open` of ferryi_cuda_kind calls it with the
+/* Opens a device with the given driver. The `open` function of the registry calls it with the
  * driver of the process. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
