@@ -53,8 +53,8 @@ keep(unsigned char **at, const void *from, size_t bytes)
     return kept;
 }
 
-/* Copies the regions, their paths and their values, because the caller may change them before the
- * list runs. */
+/* Copies the caller's regions, with their file paths and fill values, into the list. A worker may
+ * run the list later, after the caller has changed its own. */
 static ferry_status
 keep_regions(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -121,7 +121,8 @@ make_claims(struct ferryi_region_list *list)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Runs consecutive plain regions of a list as one plan, which divides them into levels. */
+/* Runs consecutive plain regions of a list as one plan (plan.c). A plain region copies between
+ * memory and buffers without converting. */
 static ferry_status
 run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {

@@ -3,11 +3,12 @@
 #define FERRYI_REGION_LIST_H
 
 /*
- * A list of regions that contains fills, files or conversions, so that a single plan cannot run it.
- * The list is one call: it claims all ranges before any bytes move, so that later conflicting calls
- * wait for it. It then runs the regions one by one under these claims, on this thread or on a
- * worker. The regions are not separate jobs, because a region may read bytes that an earlier one
- * writes. Separate jobs could not claim these bytes in advance.
+ * A list of copy regions, some of which fill, convert or use files, so that one plan (plan.c)
+ * cannot run them. The list is one call: it claims the ranges of all its regions before any bytes
+ * move, so that later conflicting calls wait for it. It then runs the regions one by one under
+ * these claims, on this thread or on a worker. The regions are not separate jobs, because a region
+ * may read bytes that an earlier region writes. Separate jobs could not claim these bytes in
+ * advance.
  */
 
 #include "src/base/file.h"
@@ -27,8 +28,9 @@ ferry_status ferryi_region_list_do(const struct ferryi_region_setting *setting,
                                    const struct ferryi_region *regions, size_t count,
                                    ferry_event **event);
 
-/* Runs one region of the list that is not plain, under the list's claims (region_run.c,
- * region_convert.c). */
+/* ferryi_region_run() runs a fill, a load or a store of the list (region_run.c), and
+ * ferryi_region_convert() runs a conversion (region_convert.c). Both run under the claims that the
+ * list holds. */
 ferry_status ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region);
 ferry_status ferryi_region_convert(struct ferryi_region_list *list,
                                    const struct ferryi_region *region);

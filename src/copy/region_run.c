@@ -4,7 +4,8 @@
 #include "src/copy/convert_copy.h"
 #include "src/copy/region_list.h"
 
-/* Runs the fills, loads and stores of a region list. Each row is a step under the list's claims. */
+/* Runs those regions of a region list that fill a buffer, load a file or store into a file. Each
+ * row of a region is a separate step. All steps run under the claims that the list holds. */
 
 /* -- rows -------------------------------------------------------------------------------------- */
 

@@ -8,7 +8,8 @@
 #include "src/copy/plan.h"
 #include "src/copy/region_list.h"
 
-/* Implements ferry_copy(): checks all regions and chooses the function that runs them. */
+/* Implements ferry_copy(): checks all regions of the call and chooses the function that runs them.
+ */
 
 static const char what[] = "copy";
 
@@ -19,8 +20,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
     size_t rows = ferryi_region_rows(region);
     if (!target->store || target->store != source->store)
         return false;
-    /* On both sides, the rows are sorted by their offsets in ascending order. So one pass finds an
-     * overlap. */
+    /* The rows of the source, like those of the target, are in ascending order of their offsets. So
+     * one pass over both finds an overlap. */
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
         struct ferryi_range x = ferryi_region_row(region, target, i),
                             y = ferryi_region_row(region, source, j);
@@ -45,7 +46,7 @@ copy_row(const struct ferryi_region *region, const struct ferryi_region_setting 
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
-/* Returns whether the region can run as a single copy call, without a list. */
+/* Returns whether the region can run as a single copy call, without a plan or a region list. */
 static bool
 is_one_call(const struct ferryi_region *region, bool async)
 {
@@ -83,8 +84,8 @@ check_context(const struct ferryi_region *region, const struct ferryi_region_set
     return FERRY_OK;
 }
 
-/* Checks region number `index` of a call. The earlier regions have `*total` bytes. The first region
- * sets the context of the call. */
+/* Checks region number `index` of a call, and adds its bytes to `*total`. The first region sets the
+ * context of the call. */
 static ferry_status
 check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_setting *setting,
              size_t *total, struct ferryi_region *out)
@@ -103,7 +104,8 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
     return status;
 }
 
-/* Sets the place of the call's stream. Called when the context of the call is known. */
+/* Stores in `setting` the place of the stream that the call's options name. Must be called after
+ * the first region has set the context. */
 static ferry_status
 find_place(struct ferryi_region_setting *setting)
 {
@@ -114,8 +116,7 @@ find_place(struct ferryi_region_setting *setting)
 
 /* -- a list of any regions --------------------------------------------------------------------- */
 
-/* Checks all regions of a call. Stores all regions that are not FERRYI_REGION_NOTHING in `regions`.
- */
+/* Checks all regions of a call, and stores those that have something to copy in `regions`. */
 static ferry_status
 check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
           struct ferryi_region *regions, size_t *out_count)
@@ -151,7 +152,8 @@ copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
 
 /* -- a plan of plain regions ------------------------------------------------------------------- */
 
-/* Adds a checked plain region to the plan. The first such region creates the plan. */
+/* Adds a region to the plan. The region must be plain and already checked. Creates the plan if
+ * there is none yet. */
 static ferry_status
 add_to_plan(const struct ferryi_region *region, size_t count,
             const struct ferryi_region_setting *setting, ferryi_plan **plan)
@@ -165,8 +167,9 @@ add_to_plan(const struct ferryi_region *region, size_t count,
     return status == FERRY_OK ? ferryi_plan_add(*plan, region) : status;
 }
 
-/* Checks the regions and adds them to a plan, until one of them is not plain. It does not store the
- * checked regions in an array: for many small regions, the array costs more than the copies. */
+/* Checks the regions and adds them to a plan. Stops at the first region that is not plain, because
+ * it fills, converts or uses a file. The checked regions are not stored in an array: for many small
+ * regions, the array would cost more than the copies. */
 static ferry_status
 plan_plain(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
            ferryi_plan **plan, bool *out_plain)
@@ -273,7 +276,8 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                       : copy_many(regions, count, &setting, event);
 }
 
-/* Returns whether a side is memory whose element type is NULL or the type of the buffer. */
+/* Returns whether one side of a copy is plain memory with the buffer's element type. A side whose
+ * element type is NULL has the buffer's type. */
 static bool
 is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
 {
@@ -281,9 +285,9 @@ is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
            (!memory->element || memory->element->identity == buffer->identity);
 }
 
-/* Runs a simple region with its shortcut. A simple region is a fill, or one row between a buffer
- * and memory, or between two buffers with the same element type. Returns false for all other
- * regions. */
+/* Runs a simple region with one of the functions in shortcuts.c. A simple region is a fill, or one
+ * row between a buffer and memory, or between two buffers with the same element type. Returns false
+ * for all other regions. */
 static bool
 copy_simple(const ferry_copy_region *region, const ferry_copy_options *options, ferry_status *out)
 {
@@ -326,8 +330,8 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
     if (count == 1 && regions && copy_simple(regions, options, &status))
         return status;
     status = ferryi_regions_copy(regions, count, options);
-    /* Prevents a tail call. Checked runs find the call site of the program through this function's
-     * frame. */
+    /* Prevents a tail call, which would remove this function's frame. With debug checks, Ferry
+     * finds the program's call site through this frame. */
     __asm__ volatile("" : "+r"(status));
     return status;
 }

@@ -20,7 +20,7 @@
 #include "src/copy/copy.h"
 
 enum ferryi_region_kind {
-    FERRYI_REGION_NOTHING, /* a region that has no elements, or whose source and target are the same
+    FERRYI_REGION_NOTHING, /* a region without elements, or whose source and target are the same
                               bytes */
     FERRYI_REGION_PLAIN,   /* a region between memory and buffers, without conversion */
     FERRYI_REGION_FILL,
@@ -39,8 +39,8 @@ struct ferryi_region_side {
     const ferry_element *element;  /* interned */
 };
 
-/* One checked region. Rows without gaps between them on either side have been joined into one row.
- */
+/* One checked region of a copy. Rows that follow one another without a gap, on both sides, have
+ * been joined into one row. */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;
@@ -113,15 +113,16 @@ ferryi_region_bytes(const struct ferryi_region *region)
     return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
 }
 
-/* Checks one region, except for its context. Fills in `*region`; the caller has already set its
- * index. */
+/* Checks one region and fills in `*region`, whose index the caller has already set. Does not check
+ * that the buffers belong to the context of the call. */
 ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
                                  const ferry_copy_options *options, struct ferryi_region *region);
 
 struct ferryi_convert_call;
-/* Plans the copy of row number `row` of any region (copy.h). `convert` is used only for
- * conversions. For a load or a store, `call->file` is already the open file. */
+/* Prepares `*call` (copy.h) to copy row number `row` of a region. `convert` is used only if the
+ * region converts. If the region loads or stores a file, `call->file` must contain the open file.
+ */
 ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
                                     const struct ferryi_convert_call *convert, int place,
                                     struct ferryi_copy_call *call);
@@ -129,8 +130,8 @@ ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t r
 /* Returns whether rows of the source and rows of the target share bytes of one buffer. */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 
-/* Runs ferry_copy() for any list of regions. ferry_copy() itself calls it if its fast path for one
- * simple region does not apply. */
+/* Runs ferry_copy() for any list of regions. ferry_copy() calls it unless its fast path for one
+ * simple region applies. */
 ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                                  const ferry_copy_options *options);
 

@@ -5,8 +5,8 @@
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
 
-/* Shortcuts: copies and fills with one range and one claim. They allocate no memory unless they are
- * asynchronous. ferry_copy() uses them for simple regions. */
+/* Shortcuts for simple regions of ferry_copy(): copies and fills of one contiguous range. They
+ * allocate no memory unless they are asynchronous. */
 
 static ferry_status
 place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
@@ -20,8 +20,9 @@ do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
     return options ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
 }
 
-/* Copies between a buffer and memory, in either direction. The function must be inline, because
- * checked runs find the program's call site through the frame of the public function. */
+/* Copies between a buffer and memory, in either direction. The function must be inlined into the
+ * public functions. With debug checks, Ferry finds the program's call site through the frame of the
+ * public function. */
 FERRYI_INLINE ferry_status
 copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
             size_t count, const ferry_copy_options *options, bool from)

@@ -4,7 +4,8 @@
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 
-/* Syncs and prefetches, which make a range current at a place without writing new bytes. */
+/* Syncs and prefetches: calls that make a range of a buffer current at a place without writing new
+ * bytes. */
 
 static struct ferryi_copy_call
 plan_read(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
@@ -22,8 +23,9 @@ plan_read(ferryi_store *store, struct ferryi_range range, int place, const char 
 
 /* -- syncs ------------------------------------------------------------------------------------- */
 
-/* keep_going callback of the access. It updates the event's progress, checks whether the event was
- * cancelled, and calls the caller's keep_going. */
+/* The keep_going callback of an asynchronous sync. It stores the number of transferred bytes for
+ * the event. Returns false, which stops the sync, if the event was cancelled or the caller's own
+ * keep_going returns false. */
 static bool
 follow(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -87,8 +89,9 @@ run_prefetch(struct ferryi_copy_call *call)
                               : status;
 }
 
-/* Returns whether the range is already current at the place. No job is then started, because a job
- * would delay other calls that need the range exclusively. */
+/* Returns whether a prefetch has nothing to do, because the range is already current at the place.
+ * The prefetch then starts no job, because a job would delay other calls that need the range
+ * exclusively. */
 static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)
 {
@@ -109,8 +112,8 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_time
         status = ferryi_managed_prefetch(buffer->store, range, place, timeline);
     struct ferryi_copy_call call = plan_read(buffer->store, range, place, "prefetch", run_prefetch);
     call.is_hint = true;
-    /* An internal stream is used, because the program might destroy its own stream before a worker
-     * runs the call. */
+    /* The prefetch uses an internal stream, because the program might destroy its own stream before
+     * a worker runs the prefetch. */
     if (status == FERRY_OK)
         status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);
     if (status == FERRY_OK && is_there(buffer->store, &call.main))

@@ -32,8 +32,8 @@ ferryi_whole_call_note(struct ferryi_whole_call *call, const struct ferryi_trans
     call->timelines |= timelines;
 }
 
-/* Runs a call and removes its claims. If the call fails, preserves its error message. `out_last`
- * may be NULL. */
+/* Runs a call and then removes its claims. If the call fails, preserves its error message. Unless
+ * `out_last` is NULL, sets it to the sync point of the work that the call queued. */
 static ferry_status
 run(struct ferryi_whole_call *call, ferryi_sync_point *out_last)
 {

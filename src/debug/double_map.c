@@ -28,9 +28,9 @@ static struct {
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Resets the state in the child of a fork, which then creates a new file. In the inherited file the
- * child would use the same offsets as its parent and its siblings. The parent's allocations stay
- * mapped. */
+/* Called in a fork. The child forgets the inherited file, and creates a new one when it allocates.
+ * In the inherited file, the child would use the same offsets as its parent and its siblings.
+ * Memory that the parent allocated stays mapped in the child. */
 static void
 forget_file(bool in_child)
 {
@@ -89,7 +89,8 @@ ferryi_double_map_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* Returns the address of the list's pointer to the allocation that contains `memory`. */
+/* Finds the allocation that contains `memory`. Returns the address of the pointer to it in the
+ * list, or of the NULL at the end of the list. */
 FERRYI_REQUIRES(ferryi_shared_mutex)
 static struct allocation **
 find(const char *memory)
@@ -110,7 +111,7 @@ ferryi_double_map_free(void *user, void *memory, size_t bytes)
     if (gone) {
         *at = gone->next;
         munmap(gone->memory, gone->bytes);
-        /* This call frees the memory of this part of the file, but keeps the file's size. */
+        /* Frees the memory of the allocation's part of the file, but keeps the file's size. */
         (void)fallocate(shared.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, gone->offset,
                         (off_t)gone->bytes);
     }

@@ -13,8 +13,8 @@ static struct {
 
 #ifdef __aarch64__
 
-/* Returns whether the instruction stores. The decoding follows the architecture's manual. An
- * instruction that reads and then writes counts as a store. */
+/* Returns whether a machine instruction of an Arm processor stores to memory. The bits are those of
+ * the architecture's manual. An instruction that reads and then writes counts as a store. */
 static bool
 is_store(uint32_t code)
 {
@@ -28,13 +28,13 @@ is_store(uint32_t code)
     return is_atomic || (!extends_sign && !(code & 0x00400000));
 }
 
-/* The kernel's ESR_MAGIC, which marks the kernel's record of the fault. Emulators omit this record.
- */
+/* ESR_MAGIC of the Linux kernel: it marks the record that describes a fault. Emulators omit this
+ * record. */
 enum { SYNDROME_MAGIC = 0x45535201 };
 
-/* Returns whether the faulting access was a write. The kernel's records follow one another, and the
- * last one has a size of 0. If no record describes the fault, the instruction is decoded instead.
- */
+/* Returns whether the access that faulted was a write. The kernel appends records to the signal's
+ * machine state, of which the last has a size of 0. If no record describes the fault, the faulting
+ * instruction is decoded instead. */
 static bool
 was_write(const void *machine)
 {
@@ -60,8 +60,8 @@ was_write(const void *machine)
 
 #else
 
-/* Returns whether the faulting access was a write. Returns false if this is unknown on this
- * machine. */
+/* Returns whether the access that faulted was a write. Returns false if the machine does not report
+ * this. */
 static bool
 was_write(const void *machine)
 {
@@ -75,8 +75,8 @@ was_write(const void *machine)
 
 #endif
 
-/* Calls the previous handler. If there was none, restores the system's default action, which ends
- * the program when the access is repeated. */
+/* Calls the handler that was installed before Ferry's. If there was none, restores the system's
+ * default action, which ends the program when the access is repeated. */
 static void
 chain(int number, siginfo_t *info, void *machine)
 {
@@ -84,8 +84,8 @@ chain(int number, siginfo_t *info, void *machine)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(number, info, machine);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* If faults were ignored, the program must end nevertheless. A signal that kill() sent does
-         * not recur when the handler returns, so it is raised again. */
+        /* Even a program that ignored these signals must end now. A fault recurs when this handler
+         * returns. A signal that kill() sent does not, so it is raised again. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);

@@ -10,7 +10,7 @@
 #define BUCKETS 1024
 #define RETIRED 4096 /* maximum number of guards that are kept after their replicas were freed */
 #define RED     0xA5 /* fill byte of a red zone */
-/* Flag of a page, in addition to its protection: newer bytes are at another place. */
+/* Flag in a page's entry, beside the page's protection: newer bytes are at another place. */
 #define STALE     4
 #define NAME_ROOM 64
 #define TEXT_ROOM 320 /* for one part of a message */
@@ -19,14 +19,15 @@
 #define WAIT_NS 2000000000u
 
 struct ferryi_guard_pages {
-    /* next guard in the hash bucket, or in the list of retired guards */
+    /* next guard in the hash bucket, or in the list of guards whose replicas were freed */
     struct ferryi_guard_pages *next;
     const struct ferryi_log *log; /* NULL in a retired guard */
     char *memory;                 /* address in the pool; whole pages */
     char *alias;                  /* the user's address of the same pages */
     size_t bytes, mapped;         /* bytes of the replica; bytes of its pages */
     size_t page_count;
-    /* the current protections of page_count pages, followed by the wanted protections */
+    /* the current protection of each of the page_count pages, followed by the wanted protection of
+     * each */
     unsigned char *pages;
     struct ferryi_guard_note *notes; /* of leases, newest first */
     const char *gone; /* the reason why the replica was freed; NULL: the replica exists */
@@ -77,7 +78,7 @@ note_at(const struct ferryi_guard_pages *guard, size_t offset)
     return note;
 }
 
-/* A byte that the program accessed in a fault, and the protection of the byte's page. */
+/* An access of the program that faulted: the byte, and the protection of the byte's page. */
 struct fault {
     const char *address;
     bool writes;
@@ -97,7 +98,8 @@ fault_at(const struct ferryi_guard_pages *guard, const char *address, bool write
     return fault;
 }
 
-/* Writes which byte was accessed, such as "ferry: read of byte 8 of buffer "heights"". */
+/* Writes the first part of a fault's message, such as "ferry: read of byte 8 of buffer "heights"".
+ */
 static void
 describe_byte(const struct ferryi_guard_pages *guard, const struct fault *fault, char *text,
               size_t text_bytes)
@@ -115,7 +117,8 @@ describe_byte(const struct ferryi_guard_pages *guard, const struct fault *fault,
                  (size_t)(address - guard->alias), guard->name);
 }
 
-/* Writes why the byte was inaccessible, and which call returned the pointer. */
+/* Writes the second part of a fault's message: why the access was not allowed, and which call
+ * returned the pointer. */
 static void
 describe_reason(const struct ferryi_guard_pages *guard, const struct fault *fault, char *text,
                 size_t text_bytes)
@@ -178,8 +181,8 @@ find_address(const char *address)
     return find_alias(guards.retired, address);
 }
 
-/* Waits for the mutex only for a limited time. The faulting thread holds no lock of Ferry, but a
- * different thread may hold the mutex. */
+/* Waits only for a limited time for the mutex of the guards, because this function runs in a signal
+ * handler. The faulting thread holds no lock of Ferry, but another thread may hold this mutex. */
 bool
 ferryi_guard_pages_explain(const char *address, bool writes, char *text, size_t text_bytes)
 {
@@ -230,7 +233,8 @@ guard_free(struct ferryi_guard_pages *guard)
     free(guard);
 }
 
-/* Creates the guard of a replica. Returns NULL if the memory cannot be guarded. */
+/* Creates the guard of a replica, which records the protection of its pages. Returns NULL if the
+ * memory cannot be guarded. */
 static struct ferryi_guard_pages *
 guard_new(const struct ferryi_guarded *replica)
 {
@@ -280,8 +284,8 @@ ferryi_guard_pages_allow(struct ferryi_guard_pages *guard, size_t begin, size_t 
             wanted[i] = (unsigned char)((wanted[i] & ~3) | protection);
 }
 
-/* The worst problem that one call found. It is recorded under the mutex, and logged after the mutex
- * is released. */
+/* The last problem that one call found. It is recorded under the mutex of the guards, and logged
+ * after this mutex is released. */
 struct finding {
     const struct ferryi_log *log; /* NULL: no problem */
     ferry_log_level level;
@@ -314,8 +318,9 @@ apply_pages(struct ferryi_guard_pages *guard, struct finding *out)
     memcpy(now, wanted, guard->page_count);
 }
 
-/* Checks the red zone, reports a write to it, and fills it again. A write to the red zone went
- * through the last page, so it happened while a scope was open. */
+/* Checks the red zone behind the replica's end. If the program has written to it, reports this and
+ * fills it again. Such a write is possible only while a scope is open, because the zone shares its
+ * page with the replica's last bytes. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 check_red_zone(struct ferryi_guard_pages *guard, struct finding *out)

@@ -3,13 +3,14 @@
 #define FERRYI_GUARD_PAGES_H
 
 /*
- * Guard pages: the page protection of host replicas in a checked run. A pointer that is used at the
- * wrong time faults with a message.
+ * Guard pages: the page protection of host replicas in a checked run (a run with debug checks). An
+ * access through a pointer outside its scope causes a fault, and Ferry prints a message that
+ * explains it.
  *
- * The pageable pool of a checked run maps its memory in such a way that it can be mapped a second
- * time. No two replicas share a page. The library uses the pool's address. The program receives the
- * second address, the alias, whose page protection follows the scopes. A page is inaccessible
- * outside all scopes, readable in a READ, and writable in a write.
+ * In a checked run, memory of the pageable pool can be mapped at a second address, the alias. No
+ * two replicas share a page. The library uses the pool's address, and the program receives the
+ * alias. The page protection of the alias follows the scopes: a page is inaccessible outside all
+ * scopes, readable in a READ scope, and writable in a scope that writes.
  *
  * After a replica is freed, its alias stays protected until many more replicas have been freed. Its
  * guard keeps the buffer's name for the message. The bytes between the replica's end and the end of
@@ -32,24 +33,24 @@ struct ferryi_guarded {
     size_t bytes, align; /* size; alignment of the alias */
     const char *name;    /* name of the buffer */
     const struct ferryi_log *log;
-    /* Reports the accessible ranges of the replica, by calling ferryi_guard_pages_mark_current()
-     * and ferryi_guard_pages_allow(). Called under the mutex of the guards, so that reports are
-     * applied in the order in which they are made. Returns false if the replica is no longer at
-     * `memory`. Then the protection does not change. */
+    /* Reports which ranges of the replica the program may access, by calling
+     * ferryi_guard_pages_mark_current() and ferryi_guard_pages_allow(). Called under the mutex of
+     * the guards, so that reports are applied in the order in which they are made. Returns false if
+     * the replica is no longer at `memory`; the page protection then does not change. */
     bool (*report)(void *owner, const char *memory, struct ferryi_guard_pages *guard);
     void *owner;
 };
 
-/* The call that returned a pointer into a replica, and the range with which the program made the
- * call. */
+/* The call that gave the program a pointer into a replica, and the range that the program passed to
+ * this call. */
 struct ferryi_guard_call {
     const char *name; /* a literal, such as "read_host" */
     size_t begin, end;
     ferryi_site site;
 };
 
-/* Names the lease that owns a range of a replica. The caller owns the memory of this struct, but
- * only guard_pages.c uses the members. */
+/* Names a lease of a range of a replica, for messages about faults. The caller provides the memory
+ * of this struct, but only guard_pages.c uses the members. */
 struct ferryi_guard_note {
     struct ferryi_guard_note *next;
     const char *label;
@@ -71,25 +72,25 @@ void ferryi_guard_pages_update(const struct ferryi_guarded *replica);
  * literal for messages, such as "was destroyed". */
 void ferryi_guard_pages_retire(const void *memory, const char *why);
 
-/* Called by `report` to state that a range of the replica is current. All other bytes are stale:
- * newer bytes are at another place. */
+/* Called by the `report` callback to state that a range of the replica is current. All other bytes
+ * of the replica are stale: newer bytes are at another place. */
 void ferryi_guard_pages_mark_current(struct ferryi_guard_pages *guard, size_t begin, size_t end);
 /* For `report`: allows accesses to a range. */
 void ferryi_guard_pages_allow(struct ferryi_guard_pages *guard, size_t begin, size_t end,
                               enum ferryi_protection protection);
 
-/* Adds a note. Until the note is removed, a message about a fault in the range names the note's
- * lease. */
+/* Adds a note that names a lease of a range. Until the note is removed, a message about a fault in
+ * this range names the lease. */
 void ferryi_guard_pages_add_note(const void *memory, struct ferryi_guard_note *note,
                                  const char *label, size_t begin, size_t end);
 void ferryi_guard_pages_remove_note(const void *memory, struct ferryi_guard_note *note);
 
-/* Returns whether the address lies in the alias of a replica. If so, writes the buffer's name to
- * `name`. */
+/* Returns whether the address lies in the alias of a replica, or in the page before or after it. If
+ * so, writes the buffer's name to `name`. */
 bool ferryi_guard_pages_name(const void *address, char *name, size_t name_bytes);
-/* Describes a fault at the address in one line without a newline. Returns false if no alias
- * contains the address. Runs in a signal handler, so it waits for the mutex only for a limited
- * time. */
+/* Describes a fault at the address in one line without a newline. Returns false if the address is
+ * not near the alias of any replica. Runs in a signal handler, so it also returns false if it
+ * cannot lock the mutex of the guards within a limited time. */
 bool ferryi_guard_pages_explain(const char *address, bool writes, char *text, size_t text_bytes);
 
 #endif

@@ -109,7 +109,7 @@ begin_region(const struct ferryi_zoned *block)
 #define RED       0xA5
 #define RELEASED  0xDD
 #define USED      0xFF /* resembles neither zeros nor data */
-#define ZONE_MOST 4096 /* maximum number of bytes of a red zone that contain the pattern */
+#define ZONE_MOST 4096 /* maximum number of bytes of a red zone that are filled and checked */
 #define FILL_MOST ((size_t)1 << 20)
 
 static void
@@ -156,7 +156,7 @@ report(const struct ferryi_zoned *block, const char *what, size_t at)
         what, at, site);
 }
 
-/* Reports a write to a block after its release. */
+/* Checks the bytes that were filled when the block was released, and reports a write to them. */
 static void
 check_released(const struct ferryi_zoned *block)
 {
@@ -237,8 +237,8 @@ ferryi_red_zone_in(struct ferryi_zoned block)
 {
     if (block.host_reaches)
         open_plain(&block);
-    /* Queued work still uses the memory. So the memory stays accessible until the block is handed
-     * out, merged or freed. */
+    /* Queued work still uses the block's memory. So this memory stays accessible until the block is
+     * handed out, merged or freed. */
     if (!block.is_done)
         return;
     if (!block.host_reaches) {

@@ -30,12 +30,13 @@
 #define FERRYI_RED_ZONES      1
 #define FERRYI_RED_ZONE_BYTES 64 /* minimum size of a red zone */
 
-/* State that the owner of a block keeps for the block between the calls. Zeroed for a new block. */
+/* State of a block for the checks of its red zone. The block's owner keeps it between the calls. It
+ * is zeroed for a new block. */
 struct ferryi_zone_state {
     const void *site;      /* address of the call that allocated the block; NULL: unknown */
-    size_t zone_bytes;     /* number of bytes of the red zone that contain the pattern */
-    size_t released_bytes; /* number of bytes from the block's begin that contain the pattern of a
-                              released block */
+    size_t zone_bytes;     /* number of bytes of the red zone that were filled with its pattern */
+    size_t released_bytes; /* number of bytes at the block's begin that were filled when the block
+                              was released */
     bool has_region;       /* whether the block is registered as an NVTX memory region */
 };
 
@@ -55,15 +56,15 @@ struct ferryi_zoned {
     const struct ferryi_log *log;
 };
 
-/* Allows the use of the requested bytes. Called just before the block is handed out. `fresh` states
- * whether the memory was never handed out before. */
+/* Allows the program to use the requested bytes of a block. Called just before the block is handed
+ * out. `fresh` states whether the block's memory was never handed out before. */
 void ferryi_red_zone_out(struct ferryi_zoned block, bool fresh);
 /* Checks the red zone of a live block before the block is released. The check may be repeated. */
 void ferryi_red_zone_check(struct ferryi_zoned block);
 /* Forbids the use of the block. Called when a live block is released. */
 void ferryi_red_zone_in(struct ferryi_zoned block);
-/* Ends the NVTX region of an idle block. Called before the block is merged with its neighbours, and
- * before its slab is freed. */
+/* Unregisters the NVTX memory region of an idle block. Called before the block is merged with its
+ * neighbours, and before its slab is freed. */
 void ferryi_red_zone_join(struct ferryi_zone_state *state, void *memory);
 /* Forbids the use of a slab whose memory was just allocated. Sets *out_heap to its NVTX heap, or
  * NULL. */

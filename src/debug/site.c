@@ -10,13 +10,14 @@
 
 #define SITES      2048 /* a power of two */
 #define SITES_MOST (SITES / 4 * 3)
-/* Number of the program's frames that a site stores. The innermost frame may be a wrapper. */
+/* Number of stack frames that the description of a call site stores. It is more than one, because
+ * the program's innermost function may be a wrapper. */
 #define FRAMES    3
 #define DEEPEST   64 /* maximum number of frames that are examined */
 #define TEXT_ROOM 232
 
-/* Marks functions that the unwinder calls. The memory sanitizer does not know the state of the
- * unwinder's memory. */
+/* Attribute of functions that the stack unwinder calls. The memory sanitizer does not check them,
+ * because it does not know which bytes the unwinder has initialised. */
 #if FERRYI_MEMORY_SANITIZER
 #define UNWATCHED __attribute__((no_sanitize("memory")))
 #else
@@ -26,8 +27,8 @@
 struct frames {
     const char *calls[FRAMES]; /* frames of the program; NULL: no more */
     unsigned count, looked_at;
-    bool in_public; /* whether a public function was reached; earlier frames belong to the library
-                       and are skipped */
+    bool in_public; /* whether the walk has reached a public function; frames before it belong to
+                       the library and are skipped */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
@@ -38,8 +39,8 @@ static struct {
     struct site {
         const char *calls[FRAMES];
         char text[TEXT_ROOM]; /* "": unused entry */
-    } sites[SITES]; /* an entry does not change after its number was returned; the mutex protects
-                       all other entries */
+    } sites[SITES]; /* the mutex protects unused entries; an entry does not change after its number
+                       was returned */
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
@@ -78,8 +79,8 @@ UNWATCHED static _Unwind_Reason_Code
 look_at(struct _Unwind_Context *context, void *user)
 {
     struct frames *frames = user;
-    /* The unwinder returns the address of the instruction after the call, so one is subtracted. The
-     * outermost frame has no such address. */
+    /* The unwinder returns the address of the instruction after the call. The address minus one
+     * lies in the call itself. */
     const char *call = (const char *)(uintptr_t)(unwinder.address(context) - 1);
     bool is_public = call >= __start_ferry_api && call < __stop_ferry_api;
     frames->in_public = frames->in_public || is_public;
@@ -89,8 +90,9 @@ look_at(struct _Unwind_Context *context, void *user)
                                                                      : _URC_NO_REASON;
 }
 
-/* Writes "inner+0x12, outer+0x34 (program), +0x56 (libother.so)". Consecutive functions in the same
- * file are followed by one name of the file. */
+/* Describes stack frames as a text such as "inner+0x12, outer+0x34 (program), +0x56 (libother.so)".
+ * If consecutive functions are in the same file, only the last of them is followed by the file's
+ * name. */
 static void
 describe(const struct frames *frames, char *text, size_t text_bytes)
 {
@@ -110,7 +112,7 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ------------------------------------------------------------------------------------- */
 
-/* Returns the entry that contains the frames. If no entry contains them, returns an unused entry.
+/* Returns the table entry of the site with these frames. If there is none, returns an unused entry.
  */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
@@ -126,7 +128,9 @@ find(const struct frames *frames)
     }
 }
 
-/* Returns the number of the site. Stores a new site only if `text` is not NULL. */
+/* Returns the number of the site with these frames. If the table does not contain it, stores it
+ * with `text` as its description. Returns FERRYI_SITE_UNKNOWN if `text` is NULL or the table is
+ * full. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static ferryi_site
 number_of(const struct frames *frames, const char *text)
