@@ -15,7 +15,7 @@ struct ferryi_allocation_log {
     char *path;
     FERRYI_GUARDED_BY(ferryi_log_mutex) struct {
         FILE *file;
-        int failure; /* errno of the first failed write; 0 if no line was lost */
+        int failure; /* errno of the first failed write to the log file; 0 if no write has failed */
     };
 };
 

@@ -12,18 +12,18 @@
  *
  * Thread is the system's thread id. Time is the local wall clock in microseconds. Action is
  * allocate, free or allocate failure. Pointer is the block's address, or "(nil)" if there is none.
- * Size is the number of bytes requested. Stream is the number of a timeline (timeline.h): for an
- * allocation the timeline that the block was taken on, for a release the timeline of its last use.
- * 0 means no stream, or a stream without a number. Sizes are decimal, pointers and streams
- * hexadecimal.
+ * Size is the number of bytes requested. Stream is the number of a timeline (timeline.h). For an
+ * allocation, this is the timeline that the block was taken on. For a release, it is the timeline
+ * of the block's last use. 0 means no stream, or a stream to which Ferry has assigned no number.
+ * Sizes are decimal, pointers and streams hexadecimal.
  *
  * A release is logged before other threads can take the block. An allocation is logged after it
  * succeeded. So in the file, the release of a block always precedes the next allocation of the
  * block. Lines are buffered. A failed allocation flushes the file, because the program might end
  * soon after it.
  *
- * Any thread may call these functions. A mutex of the log guards the file; no other mutex is locked
- * while it is held.
+ * Any thread may call these functions. A mutex of the log guards the file. No other mutex is locked
+ * while a thread holds this mutex.
  */
 
 #include "src/base/base.h"
@@ -36,13 +36,14 @@ enum ferryi_allocation {
     FERRYI_ALLOCATION_FAILURE
 };
 
-/* Creates or truncates the file and writes the header. Fails with IO or OUT_OF_MEMORY. */
+/* Creates or truncates the log file and writes the header line. Fails with IO or OUT_OF_MEMORY. */
 ferry_status ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out);
-/* Writes one line. Cannot fail: ferryi_allocation_log_close() reports write errors. */
+/* Writes one line to the allocation log. Cannot fail: ferryi_allocation_log_close() reports write
+ * errors. */
 void ferryi_allocation_log_write(ferryi_allocation_log *log, enum ferryi_allocation action,
                                  const void *pointer, size_t bytes, unsigned stream);
-/* Flushes and closes the file and sets *log to NULL. Does nothing if *log is NULL. Fails with IO if
- * a line could not be written. */
+/* Flushes and closes the log file and sets *log to NULL. Does nothing if *log is NULL. Fails with
+ * IO if a line could not be written. */
 ferry_status ferryi_allocation_log_close(ferryi_allocation_log **log);
 
 #endif

@@ -6,7 +6,7 @@
 
 #define REPORTED 16 /* maximum number of leaked blocks that are reported individually */
 
-/* Descriptions of all blocks at one point in time. */
+/* Descriptions of all blocks of a pool at one point in time. */
 struct snapshot {
     ferry_block_info *blocks;
     size_t count, room;
@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Adds the live and idle blocks of a slab to the snapshot. All magazines must be empty. If the
- * snapshot is full, a block is only counted. */
+/* Adds the live and idle blocks of a slab to the snapshot. The caller has emptied all magazines.
+ * Once the snapshot's array is full, further blocks are counted but not stored. */
 FERRYI_POOL_LOCKED static void
 add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
 {
@@ -50,9 +50,9 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Takes a snapshot. The caller frees its `blocks`. The memory for the snapshot is allocated without
- * the mutex, so other threads may add blocks meanwhile. If the memory is then too small, the
- * snapshot is taken again. */
+/* Takes a snapshot of a pool's blocks. The caller frees the array `blocks`. The array is allocated
+ * without the mutex, so other threads may add blocks during the allocation. If the array is then
+ * too small, the snapshot is taken again. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -144,7 +144,7 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
         site[0] ? "; taken by " : "", site);
 }
 
-/* Reports and counts the blocks of a slab that the program still holds. */
+/* Reports and counts those blocks of a slab that the program has not released. */
 static void
 report_slab(const ferry_pool *pool, const struct ferryi_slab *slab, size_t *blocks, size_t *bytes)
 {
@@ -180,7 +180,7 @@ ferry_block_label(ferry_block *block, const char *label)
     ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
     if (status != FERRY_OK)
         return status;
-    /* The release order makes the characters of the string visible to a thread that lists the
+    /* The release order makes the characters of the label visible to a thread that lists the
      * blocks. */
     atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;

@@ -20,14 +20,14 @@ static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has 16 slots");
 
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
 
-/* A thread holds this mutex while it ends or while it destroys a pool. So the two never run at the
- * same time. */
+/* A thread holds this mutex while its caches are emptied at its end, and while it destroys a pool.
+ * So these two never run at the same time. */
 FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
 static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t
-    key; /* its destructor runs when a thread ends; its value equals ferryi_thread_caches */
+static pthread_key_t key; /* thread-specific key: its destructor runs when a thread ends; its value
+                             is ferryi_thread_caches */
 static bool key_is_made;
 
 struct ferryi_cache *
@@ -114,8 +114,8 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The caches that this process gave up after the last fork. The pointer is never read. It keeps the
- * memory reachable, so that leak checkers do not report the memory. */
+/* The caches that the child of a fork gave up. The pointer is never read. It keeps the memory
+ * reachable, so that leak checkers do not report the memory. */
 static struct ferryi_thread_caches *volatile given_up;
 
 /* Gives up this thread's caches in the child of a fork, because their pools belong to the parent.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Totals of all slabs. A check compares them with the counts and lists of the pool. */
+/* Totals of all slabs of a pool. A check compares them with the counts and lists of the pool. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
@@ -9,8 +9,8 @@ struct census {
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
-/* Counts one block and checks its state. Two free pieces must not be neighbours. A free piece must
- * be in a bin, unless its slab is leaving. */
+/* Counts one block and checks its state. Two adjacent blocks must not both be free. A free block
+ * must be in a bin, unless a compaction is emptying its slab. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
@@ -36,7 +36,7 @@ count_block(const ferry_block *block, struct census *census)
     }
 }
 
-/* Checks that the blocks cover the slab without gaps, and that the slab's counts are right. */
+/* Checks that a slab's blocks cover the slab without gaps, and that the slab's counts are right. */
 FERRYI_POOL_LOCKED static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {

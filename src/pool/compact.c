@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* number of levels; the level of a slab is the share of its bytes that is live, in 64ths */
+/* number of levels of slabs; a slab's level is how many 64ths of its bytes are in live blocks */
 #define LEVELS 64
 #define SPARSE 57 /* a compaction does not empty slabs of this level or above */
 
 /*
- * Compaction empties the sparsest slabs. Such a slab is marked as leaving: its free pieces are in
- * no bin, and takes skip its released blocks. The holders of its live blocks move the bytes into
- * other slabs, which have room for all of them. Leaving slabs that are empty afterwards are
- * returned to the backend. The others become normal slabs again.
+ * Compaction empties the sparsest slabs of a pool. Such a slab is marked as leaving: new
+ * allocations do not use its memory. The holders of its live blocks move the bytes into other
+ * slabs, which have room for all of them. A leaving slab that is empty at the end is returned to
+ * the backend. Every other leaving slab becomes a normal slab again.
  */
 
 /* -- which slabs leave: under the mutex -------------------------------------------------------- */
@@ -20,7 +20,8 @@ leave(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        /* The slow path of a release checks whether the slab is leaving. */
+        /* Without a list, a released block enters no magazine. Its release takes the slow path,
+         * which checks whether the slab is leaving. */
         block->list = FERRYI_POOL_NO_LIST;
     }
     atomic_store(&slab->leaving, true);
@@ -35,8 +36,8 @@ stay(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* Returns the level of a slab, rounded down. The slab of a large block has level LEVELS, so it is
- * never emptied. */
+/* Returns the level of a slab: how many 64ths of its bytes are live, rounded down. The slab of a
+ * large block has level LEVELS, so it is never emptied. */
 FERRYI_POOL_LOCKED static size_t
 level_of(const struct ferryi_slab *slab)
 {
@@ -44,12 +45,13 @@ level_of(const struct ferryi_slab *slab)
 }
 
 /* Marks slabs as leaving, sparsest first. Stops when the remaining sparse slabs have no room for
- * the live blocks of the next one. Also marks empty slabs, so that no block is moved into an empty
- * slab. */
+ * the live blocks of the next slab. Also marks slabs that are empty already, so that no block is
+ * moved into one. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
-    /* unused bytes of sparse slabs that stay; live bytes of slabs that leave */
+    /* `room`: unused bytes of the sparse slabs that stay; `leaving`: live bytes of the slabs that
+     * leave */
     size_t room = 0, leaving = 0;
     FERRYI_EACH_SLAB (pool, slab)
         if (level_of(slab) < SPARSE)
@@ -72,7 +74,7 @@ begin(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
-    /* choose() writes block->list, which other threads read without the mutex */
+    /* choose() writes block->list, which other threads read without the mutex; so keep them out */
     ferryi_caches_lock_out(pool);
     choose(pool);
     ferryi_caches_let_in(pool);
@@ -92,7 +94,7 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Whether queued work still uses the memory of a leaving slab that has no live blocks. */
+/* Whether queued work still uses the memory of any slab that the compaction has emptied. */
 static bool
 is_under_way(ferry_pool *pool)
 {

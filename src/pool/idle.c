@@ -3,9 +3,10 @@
 
 #include "src/pool/magazine.h"
 
-/* maximum number of blocks of the right size that a search examines in vain */
+/* maximum number of unusable blocks of the right size that a search examines before it gives up */
 #define LOOK 8
-/* maximum number of empty slabs that are compared with a slab that became empty */
+/* maximum number of steps from the end of the list of empty slabs when a slab is inserted by time
+ */
 #define LOOK_BACK 64
 
 /* -- finding ----------------------------------------------------------------------------------- */
@@ -19,9 +20,9 @@ ferryi_block_list(ferry_pool *pool, ferry_block *block)
     ferryi_link_append(&pool->classes[list].idle, &block->in_idle);
 }
 
-/* Whether the size of the block suits the request. A request for an exact size accepts a block that
- * is up to 1/8 larger than needed, which is the maximum waste of a class. With `any_fit`, a request
- * for a large class does so too. */
+/* Whether the size of the block suits the request. A request without a size class accepts a block
+ * that is up to 1/8 larger than needed, which is the maximum waste of a class. With `any_fit`, a
+ * request for a large class accepts the same waste. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -32,9 +33,9 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
 }
 
 /* Searches the idle blocks of one class, from the newest or from the oldest. Returns a block that
- * the request can use at once. With `waits`, the block may also be one whose sync point the
- * request's timeline must wait for. Of exact sizes, the smallest such block is returned. Without
- * `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
+ * the request can use at once. With `waits`, the block may also be one whose last use the request's
+ * timeline must wait for. Among blocks without a size class, the smallest such block is returned.
+ * Without `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
 FERRYI_POOL_LOCKED static ferry_block *
 search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
        const struct ferryi_pool_request *request)
@@ -96,8 +97,8 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* -- states ------------------------------------------------------------------------------------ */
 
-/* Returns the bin that counts blocks of a request. The bin's size includes the red zone, because
- * the counts of magazines are kept by class, and the class of a block includes the red zone. */
+/* Returns the counts of the class that contains blocks of the requested size. The size includes the
+ * red zone, because magazines count by the class of the whole block. */
 static struct ferryi_pool_bin *
 bin_of(ferry_pool *pool, size_t requested)
 {
@@ -114,9 +115,9 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->state = FERRYI_BLOCK_LIVE;
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
-    /* A block may enter a magazine only if a take of the same number of bytes would search that
-     * magazine. Above the high-water mark, a block enters no magazine, so that its release takes
-     * the slow path. The slow path returns memory to the backend. */
+    /* A block may enter a magazine only if an allocation of the same number of bytes would search
+     * that magazine. Above the high-water mark, a block enters no magazine, so that its release
+     * takes the slow path. The slow path returns memory to the backend. */
     bool listed = !request->padded && block->bytes == request->need &&
                   !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
     block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
@@ -145,8 +146,9 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. Blocks of several
- * magazines arrive out of order, so the position is searched from the end of the list. */
+/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. The blocks of
+ * several magazines become idle out of order, so the position is searched from the end of the list.
+ */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {

@@ -6,7 +6,8 @@
 
 /* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
 
-/* Makes the magazine's blocks idle, oldest first. The empty magazine stays in use. */
+/* Moves the blocks of a magazine to the idle lists, oldest first. The empty magazine can be filled
+ * again. */
 FERRYI_POOL_LOCKED static void
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -20,7 +21,8 @@ empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
     magazine->top = magazine->entries;
 }
 
-/* Adds an empty magazine to the pool's list of empty magazines, which all classes use. */
+/* Adds an empty magazine to the pool's list of empty magazines. All size classes share this list.
+ */
 FERRYI_POOL_LOCKED static void
 store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -152,8 +154,8 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* Loads a full magazine from the depot, if the depot has one and both magazines of the class are
- * empty. */
+/* Fetches a full magazine of this class from the pool's depot, if there is one. Does nothing unless
+ * both magazines of this thread's cache are empty. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -180,8 +182,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
         block = take_entry(pool, cache, true, request);
     if (!block) {
         /* The request cannot use the cached blocks at once, because their last uses are on other
-         * timelines. The blocks move to the idle lists. From these, the take can pick a block and
-         * make the request's timeline wait for the block. */
+         * timelines. The blocks move to the idle lists. The caller can then pick an idle block and
+         * make the request's timeline wait for its last use. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -191,8 +193,9 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Loads an empty magazine for a class of which both magazines are full. The spare magazine moves to
- * the depot, and the loaded one becomes the spare. */
+/* Gives this thread an empty magazine for a class of which both magazines are full. The spare
+ * magazine moves to the depot. The full loaded magazine becomes the spare, and the empty one
+ * becomes the loaded one. */
 FERRYI_POOL_LOCKED static void
 load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
            uint32_t list)
@@ -210,9 +213,9 @@ load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine 
     cache->loaded[list] = empty;
 }
 
-/* Ensures that the loaded magazine has room for an entry. Returns false if that needs a new
- * magazine, or if the block has no list. A compaction may have removed the list of the block while
- * the mutex was unlocked. */
+/* Ensures that the loaded magazine has room for an entry. Returns false if the pool has no empty
+ * magazine to load, or if the block has no list. A compaction may have removed the block's list
+ * while the mutex was unlocked. */
 FERRYI_POOL_LOCKED static bool
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {

@@ -3,27 +3,29 @@
 #define FERRYI_MAGAZINE_H
 
 /*
- * Inside the pool: magazines, from which the fast path takes blocks without a lock.
+ * Inside the pool: magazines, which are stacks of released blocks. On the fast path, a thread takes
+ * a block from a magazine without a lock.
  *
  * Each thread has a cache for each pool it uses. A cache has two magazines for each size class. A
  * take pops an entry and a give pushes one, without a lock or a driver call. Both write a member of
  * the block only if its value changes. When both magazines are empty, the thread fetches a full one
  * from the pool's depot. When both are full, the thread moves one of them to the depot. A slab
- * counts its blocks in magazines as live. Functions that must see all idle memory, such as a trim
- * or a take that finds none, lock all threads out of their caches and move the cached blocks into
- * the idle lists.
+ * counts its blocks in magazines as live. Some functions must see all idle memory, such as a trim,
+ * or a take that finds no idle block. They lock all threads out of their caches and move the cached
+ * blocks into the idle lists.
  *
  * A thread writes its own cache only between `enter` and `leave`, which cost two stores and a load.
  * A different thread must first lock the owner out: it holds the pool's mutex, clears `open`, runs
- * a fence in all threads, and waits until `busy` is false. The owner then waits for the mutex. A
- * thread that holds the mutex may use its own cache without locking itself out. If the system has
- * no such fence, a thread always holds the mutex when it uses its cache, and the slots stay empty.
- * A pointer to a cache or magazine that does not exist yet points to a dummy that is both empty and
- * full, so a hit does not check for NULL.
+ * a memory fence in all threads, and waits until `busy` is false. The owner then waits for the
+ * mutex. A thread that holds the mutex may use its own cache without locking itself out. Some
+ * systems have no fence that runs in all threads. There, a thread always holds the mutex when it
+ * uses its cache, and `ferryi_thread_caches.slots` stays empty. A pointer to a cache or magazine
+ * that does not exist yet points to a dummy that is both empty and full, so the fast path does not
+ * check for NULL.
  *
- * A cache belongs to its pool and to its thread. The pool empties and detaches its caches when it
- * is destroyed. A thread empties and frees its caches when it ends. The mutex `registry` in cache.c
- * keeps these two from running at the same time. It is locked before the pool's mutex.
+ * A cache belongs to its pool and to its thread. A pool that is destroyed empties and detaches its
+ * caches. A thread that ends empties and frees its caches. The mutex `registry` in cache.c keeps
+ * these two from running at the same time. It is locked before the pool's mutex.
  */
 
 #include "src/base/interleave.h"
@@ -33,14 +35,14 @@
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of the sentinel entry */
 #define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
-/* number of slots of a thread; if there are more pools, several pools share a slot */
+/* length of a thread's table of caches; if there are more pools, several pools share an entry */
 #define FERRYI_CACHE_SLOTS      16
-#define FERRYI_CACHE_TIME_EVERY 256 /* number of gives between two reads of the clock */
+#define FERRYI_CACHE_TIME_EVERY 256 /* number of released blocks between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* the block's last use */
-    /* approximate time of the release in ns; increases with each release of the cache */
+    /* approximate time in ns at which the block was released; later entries have higher values */
     uint64_t since;
 };
 
@@ -49,34 +51,36 @@ struct ferryi_magazine_entry {
 struct ferryi_magazine {
     /* next magazine in the depot's list */
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next;
-    /* `top` is the newest entry, `end` the last entry that may be used */
+    /* `top` is the newest entry; `end` is the last element of `entries` that may be used */
     struct ferryi_magazine_entry *top, *end;
     /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which a take recognizes
      * an empty magazine. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
-/* Number of lists of a cache: one for each class, and one for blocks without a class. The last list
- * never has a magazine. */
+/* Number of block lists of a cache: one for each size class, and one for blocks without a class.
+ * The last list never has a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    /* The pool that the owner may use the cache for. NULL while the owner is locked out, and after
-     * the pool was destroyed. */
+    /* The pool that the cache's thread may use the cache for. NULL while the thread is locked out,
+     * and after the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
     atomic_bool busy;           /* whether the owner is using the cache now */
     _Atomic(ferry_pool *) pool; /* NULL after the pool was destroyed */
-    /* Time of the next entry. At a multiple of FERRYI_CACHE_TIME_EVERY, the next give reads the
-     * clock. */
+    /* Time that the next entry gets. If it is a multiple of FERRYI_CACHE_TIME_EVERY, the next
+     * release of a block reads the clock. */
     uint64_t now;
     struct ferryi_cache *next; /* next cache of the thread */
     struct ferryi_link in_pool;
-    /* The magazines of each list. They are in two arrays, so that a hit reaches each magazine with
-     * one scaled index. A list that has needed no magazine yet has ferryi_no_magazine. */
+    /* The magazines of each block list. They are in two arrays, so that the fast path reaches each
+     * magazine with one scaled index. A list that has needed no magazine yet has
+     * ferryi_no_magazine. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS], *spare[FERRYI_CACHE_LISTS];
-    /* numbers of takes and gives of each list that were not yet added to the pool's counters */
+    /* for each block list, numbers of takes and gives that were not yet added to the pool's
+     * counters */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    /* for each list, requested bytes of its takes minus those of its gives, modulo 2^64 */
+    /* for each block list, requested bytes of its takes minus those of its gives, modulo 2^64 */
     uint64_t requested[FERRYI_CACHE_LISTS];
 };
 
@@ -93,33 +97,35 @@ extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches FERRYI_FA
 
 extern struct ferryi_cache ferryi_no_cache;
 extern struct ferryi_magazine ferryi_no_magazine;
-/* Whether hits run without a lock, which requires a fence that runs in all threads. The creation of
- * the first cache sets it. Tests may clear it. */
+/* Whether a thread uses its caches without a lock, which requires a fence that runs in all threads.
+ * The creation of the first cache sets it. Tests may clear it. */
 extern bool ferryi_caches_are_lockless;
 
 /* -- caches of threads (cache.c) -- */
 
 /* Returns this thread's cache, or NULL. */
 struct ferryi_cache *ferryi_cache_find(const ferry_pool *pool);
-/* Returns this thread's cache, and creates it if needed. Returns NULL if there is no host memory.
- * Must be called without the mutex. */
+/* Returns this thread's cache for the pool, and creates it if needed. Returns NULL if there is no
+ * host memory. The caller must not hold the pool's mutex. */
 struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
-/* Empties and detaches the pool's caches in all threads. Called when the pool is destroyed. */
+/* Empties the caches of this pool in all threads and detaches them. Called when the pool is
+ * destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
 /* ferryi_caches_lock_out() makes all threads leave their caches of the pool and keeps them out.
- * ferryi_caches_let_in() ends that. The caller must hold the mutex from the first call to the
- * second. */
+ * ferryi_caches_let_in() lets them use the caches again. The caller must hold the mutex from the
+ * first call to the second. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 
 /* -- magazines (magazine.c) -- */
 
-/* Takes a block on the slow path. Loads a magazine from the depot, or searches this thread's
- * magazines for a block that the timeline may use at once. Returns NULL if there is no such block;
- * the caller then takes from the idle lists. */
+/* Takes a block from this thread's cache on the slow path. Loads a magazine from the depot, or
+ * searches this thread's magazines for a block that the timeline may use at once. Returns NULL if
+ * there is no such block; the caller then takes from the idle lists. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
-/* Gives a block on the slow path, and moves a full magazine to the depot if needed. Returns false
- * if the block could not enter a magazine; the caller then releases it into the idle lists. */
+/* Releases a block into this thread's cache on the slow path. Moves a full magazine to the depot if
+ * needed. Returns false if the block could not enter a magazine; the caller then releases it into
+ * the idle lists. */
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* Reads the clock for this thread's cache if the next entry needs a new time. Returns whether it
  * read the clock. Does nothing if the thread has no cache. */
@@ -134,7 +140,8 @@ void ferryi_magazines_free(ferry_pool *pool);
 /* Adds the counts of all caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
 /* Returns the number of bytes in live blocks when the caches were last counted. The result may be
- * negative: one cache may count the give of a block before another cache counts its take. */
+ * negative. The reason is that one cache may count the release of a block before another cache
+ * counts its allocation. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -152,8 +159,8 @@ ferryi_magazine_is_full(const struct ferryi_magazine *magazine)
     return magazine->top == magazine->end;
 }
 
-/* Returns the cache in this thread's slot for the pool. The cache may belong to a different pool.
- * An unused slot has ferryi_no_cache. */
+/* Returns the cache in this thread's table at the pool's index. The cache may belong to a different
+ * pool. An unused entry has ferryi_no_cache. */
 FERRYI_INLINE struct ferryi_cache *
 ferryi_cache_of(const ferry_pool *pool)
 {
@@ -192,7 +199,8 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
     /* The block's own sync point is 0 while the block is in a magazine, so a `point` of 0 need not
-     * be written. `timeline_number` is read only for a block whose sync point is not 0. */
+     * be written. `timeline_number` need not be written then either, because it is read only for a
+     * block whose sync point is not 0. */
     if (__builtin_expect(point != 0, 0)) {
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
@@ -226,8 +234,8 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 
 /*
  * Returns a block from this thread's magazines that the timeline may use at once, or NULL if the
- * caller must take the slow path. `order` is the pool's order. If `order` is NULL, only a block
- * without a pending use is returned.
+ * caller must take the slow path. `order` knows which uses are ordered before the timeline. If
+ * `order` is NULL, only a block without a pending use is returned.
  */
 FERRYI_INLINE ferry_block *
 ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timeline,
@@ -262,10 +270,10 @@ out:
     return block;
 }
 
-/* Whether the use before the current holder took the block may still be running when the work up to
+/* Whether the previous holder's last use of the block may still be running when the work up to
  * `point` is done. The answer is no if `point` is on the timeline that the block was taken on,
- * because that timeline is ordered after the earlier use. The answer is also no if `point` is on
- * the timeline of the earlier use. */
+ * because that timeline is ordered after the previous use. The answer is also no if `point` is on
+ * the timeline of the previous use. */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
 {
@@ -277,8 +285,9 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Pushes the block into a magazine of this thread. Returns false if the caller must take the slow
- * path. Reasons are two full magazines, a block without a list, and a clock that must be read. */
+/* Pushes the released block into a magazine of this thread. Returns false if the caller must take
+ * the slow path. Reasons are two full magazines, a block without a list, and a clock that must be
+ * read. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {

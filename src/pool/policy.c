@@ -3,16 +3,17 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH      ((size_t)128 << 20) /* a pool may always keep this many reserved bytes */
+#define NEVER_MUCH      ((size_t)128 << 20) /* a pool may keep up to this many reserved bytes */
 /* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes */
 #define SPARE_PART 2
 /* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
 #define RESERVE_PART 8
-/* A pool returns 1/SLACK_PART more than it must. Its next growths then need not return memory. */
+/* A pool returns more than it must: 1/SLACK_PART of its maximum size in addition. So it need not
+ * return memory again at its next growths. */
 #define SLACK_PART 16
 
 /* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
- * policy, and the pool's slow paths apply it. */
+ * policy. The pool applies it on its slow paths. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -20,7 +21,7 @@ to_ns(uint64_t ms)
     return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
 }
 
-/* Sets the end of the trim period that begins now. */
+/* Begins a trim period now and computes the time of its end. */
 FERRYI_POOL_LOCKED static void
 begin_period(ferry_pool *pool, uint64_t now)
 {
@@ -46,7 +47,8 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Returns the number of reserved bytes above the high-water mark, or 0 if no mark is set. */
+/* Returns by how many bytes the pool's reserved memory exceeds the high-water mark. Returns 0 if no
+ * mark is set. */
 FERRYI_POOL_LOCKED static size_t
 excess(const ferry_pool *pool)
 {
@@ -74,8 +76,9 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Whether idle memory may be freed now. A backend whose `free` waits for the device frees only if
- * the device is short of memory, or if its free memory is unknown. */
+/* Whether idle memory may be returned to the backend now. If the backend's `free` waits for the
+ * device, memory is returned only if the device is short of memory or its free memory is unknown.
+ */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {

@@ -219,8 +219,8 @@ ferry_block_bytes(const ferry_block *block)
 }
 
 /* Sets *out to the current sync point of the stream, or to 0 without a stream. Fails if the stream
- * is being captured. After any other failure, the device was waited for or is lost. No work can
- * then still use the block, so *out is 0 and the call succeeds. */
+ * is being captured. After any other failure, *out is 0 and the call succeeds. No work can then
+ * still use the block, because the device was waited for or is lost. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -271,7 +271,8 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
-/* Not inlined, so that the fast path of releases without a stream saves no registers. */
+/* Releases a block after a use on a stream. The function is not inlined, so that releases without a
+ * stream need not save registers. */
 static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
@@ -285,8 +286,8 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the pointer is known not to be a block of a pool. Returns false in builds without red
- * zones, which cannot check this. */
+/* Whether the pointer is known not to be a block of a pool. Builds without red zones cannot check
+ * this and return false. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {

@@ -3,24 +3,26 @@
 #define FERRYI_POOL_H
 
 /*
- * A pool hands out memory of one place and kind in blocks, and keeps released blocks for reuse.
+ * A pool allocates memory of one place and kind in blocks, and keeps released blocks for reuse. An
+ * allocation from a pool is called a take, and the release of a block a give.
  *
- * Sizes: there are eight classes per doubling, so that waste stays within 12.5 %, and multiples of
- * 256 bytes below 2 KiB. Blocks up to 1 MiB are carved from slabs that all classes share, and idle
- * neighbours are merged before the pool grows. Larger blocks are allocated and cached individually.
- * A request above the largest class (1 GiB) is rounded up to 4 KiB. The handle of a block is its
- * descriptor, so a release does not search for it. A block that queued work still uses has one sync
- * point (timeline.h); several uses are joined into one. A take on a timeline prefers idle blocks
- * whose last use is already ordered before the timeline's later work. If there are none, the
- * timeline waits for the sync point of one of the others. A take for the host uses only blocks
- * whose work is done. Before the pool grows, such a take queries the pending blocks.
+ * Sizes: there are eight size classes per doubling, so that waste stays within 12.5 %. Below 2 KiB,
+ * the classes are multiples of 256 bytes. Blocks up to 1 MiB are carved from slabs that all classes
+ * share, and idle neighbours are merged before the pool grows. Larger blocks are allocated and
+ * cached individually. A request above the largest class (1 GiB) is rounded up to 4 KiB. The handle
+ * of a block is its descriptor, so a release does not search for it. A block that queued work still
+ * uses has one sync point (timeline.h); several uses are joined into one. A take on a timeline
+ * prefers idle blocks whose last use is already ordered before the timeline's later work. If there
+ * are none, the timeline waits for the last use of a different idle block. A take for the host uses
+ * only blocks whose work is done. Before the pool grows, such a take queries the driver about
+ * pending blocks.
  *
  * A released block enters a magazine of the releasing thread. The next take in that thread reuses
  * the block without a lock (magazine.h).
  *
  * The pool does not depend on buffers. Its mutex is a leaf: no driver call, allocation or callback
- * happens under it. The memory comes from a backend of two functions, so an application can supply
- * memory from its own allocator.
+ * happens while it is locked. The memory comes from a backend of two functions, so an application
+ * can supply memory from its own allocator.
  */
 
 #include <ferry/pool.h>
@@ -32,9 +34,9 @@
 
 #define FERRYI_POOL_ALIGN 256
 
-/* The source of slabs and large blocks. `alloc` returns memory aligned to `align`. Any thread may
- * call the functions, and they may block. A failed call has no effect: the pool keeps memory that
- * `free` could not free. */
+/* The functions from which a pool gets memory for slabs and large blocks. `alloc` returns memory
+ * aligned to `align`. Any thread may call the functions, and they may block. A call that fails has
+ * no effect: memory that `free` could not free stays in the pool. */
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
@@ -42,16 +44,16 @@ struct ferryi_pool_backend {
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
-    bool free_waits; /* whether `free` waits for all work of the device */
+    bool free_waits; /* whether `free` waits until all work of the device is done */
 };
 
-/* Functions of those who hold blocks of the pool. The pool calls them when it runs short of memory
- * or compacts. Members may be NULL. The pool holds no lock during the call. The thread that takes
- * or compacts makes the call, so several calls may run at once. */
+/* Functions of the callers that hold blocks of the pool. The pool calls them when it runs short of
+ * memory or compacts. Members may be NULL. The pool holds no lock during the call. The thread that
+ * takes or compacts makes the call, so several calls may run at once. */
 struct ferryi_pool_holders {
     /* Releases blocks of this pool that are not in use, until `needed` bytes are free or no such
-     * block is left. Without `dirty_too`, releases only blocks whose bytes need not be copied,
-     * because the bytes are also current at a different place. Must not take from this pool.
+     * block is left. If `dirty_too` is false, releases only blocks whose bytes are also current at
+     * a different place, so that they need not be copied. Must not take from this pool.
      * @return the number of bytes released */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
     /* Moves the bytes of blocks for which ferryi_block_is_leaving() is true to new blocks. Skips
@@ -63,11 +65,12 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    /* Order of the timelines. With NULL, all takes are for the host, without sync points. */
+    /* The order of the timelines (timeline.h). If it is NULL, all takes are for the host, without
+     * sync points. */
     ferryi_order *order;
     const struct ferryi_log *log;
     ferry_context *context; /* the context that owns the pool; used only for comparison */
-    int place; /* place of the blocks; other timelines may use pinned and managed memory */
+    int place; /* place of the blocks; other places may use pinned and managed memory too */
     ferry_memory_kind kind;
     size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
                            limit; 0: no limit */
@@ -80,10 +83,10 @@ struct ferryi_pool_config {
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
 /* Blocks until no queued work uses the pool's idle memory. Must be called before the pool is
- * destroyed if other pools stay in use. Failed waits are logged. */
+ * destroyed if other pools stay in use. A failed wait is logged. */
 void ferryi_pool_finish(ferry_pool *pool);
-/* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Live blocks are
- * logged and freed. */
+/* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Blocks that are
+ * still live are logged and freed. */
 void ferryi_pool_destroy(ferry_pool **pool);
 
 /* A link of a circular list. The list's head is a link too. */
@@ -94,29 +97,29 @@ struct ferryi_link {
 #define FERRYI_BLOCK_MAGIC UINT64_C(0xb10cb10cfe44b10c)
 
 /*
- * A block. While it is live, `pointer`, `bytes` and `requested` are constant and any thread may
- * read them. Only the pool uses the other members. Descriptors exist as long as the pool, so a
- * stale pointer to a descriptor stays readable. A descriptor occupies two cache lines, of which a
- * hit reads only the first.
+ * A block of a pool's memory. While it is live, `pointer`, `bytes` and `requested` are constant and
+ * any thread may read them. Only the pool uses the other members. This struct is kept as long as
+ * the pool, so a stale pointer to it stays readable. It occupies two cache lines, of which the fast
+ * path of a take reads only the first.
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
     size_t bytes;            /* size of the block */
     size_t requested;        /* number of bytes that the holder requested */
-    ferryi_sync_point point; /* last use before the current holder took the block; 0 if that use is
-                                known to be done */
+    ferryi_sync_point point; /* the previous holder's last use of the block; 0 if that use is known
+                                to be done */
     ferry_pool *pool;
     uint16_t timeline_number; /* number of the timeline that the block was taken on; 0: the host, or
-                                 a timeline without a number */
+                                 a timeline that has no number */
     uint16_t list;            /* class whose magazines the block enters when it is released;
                                  FERRYI_POOL_NO_LIST: none */
     uint16_t state;           /* enum ferryi_block_state; checked at release */
-    uint16_t align_log2; /* the holder's memory begins at the block's first address that is aligned
-                            to 2^align_log2; 0: at `pointer` */
+    uint16_t align_log2; /* the holder's memory begins at the first address in the block that is
+                            aligned to 2^align_log2; 0: at `pointer` */
     _Atomic(const char *) label; /* set by the holder, which owns the string */
     struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at the ends of the slab */
-    struct ferryi_link in_idle;  /* link in a list while the block is idle or free */
+    struct ferryi_link in_idle;  /* link in a list of idle or free blocks */
 #ifdef FERRYI_RED_ZONES
     uint64_t magic; /* FERRYI_BLOCK_MAGIC */
     struct ferryi_zone_state zone;
@@ -125,21 +128,22 @@ struct ferry_block {
 
 /*
  * Takes a block for later work of `timeline`. If `timeline` is NULL, the block is for the host and
- * has no pending use. `align` must be a power of two. If `align` exceeds the alignment of the
- * block's class, a larger block is taken. *out_pointer is an aligned address in the block, the same
+ * has no pending use. `align` must be a power of two. If `align` exceeds the alignment of blocks of
+ * this size, a larger block is taken. *out_pointer is an aligned address in the block, the same
  * that ferry_block_pointer() returns. A request for zero bytes returns a block and a NULL pointer.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else the error of the backend or of the timeline's
  * wait
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
-/* Releases a block. `point` is its last use; 0 means that no queued work uses the block. Does
- * nothing for NULL. Never fails and never waits for work. Calls the driver only if the block was
- * taken while an earlier use was pending, and `point` may not cover that use. */
+/* Releases a block. `point` is the block's last use; 0 means that no queued work uses the block.
+ * Does nothing for NULL. Never fails and never waits for work. Calls the driver only if the
+ * previous holder's use was pending when the block was taken, and `point` may not cover that use.
+ */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
-/* Reports the live, cached and reserved bytes at one point in time. */
+/* Reports the live, cached and reserved bytes of the pool at one point in time. */
 void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
                        size_t *out_reserved);
 /* Whether a compaction is emptying the block's slab. The block must be live. Any thread may call
@@ -147,8 +151,8 @@ void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of one class of the public statistics. The requested bytes of a block determine its class.
- */
+/* Counts of one size class in the public statistics. The number of bytes that was requested for a
+ * block determines its class. */
 struct ferryi_pool_bin {
     uint64_t takes, hits; /* number of takes; number of takes that used idle memory */
     uint64_t live_blocks, live_bytes, requested_bytes; /* counts of the blocks that are live now */
@@ -163,9 +167,9 @@ struct ferryi_pool_counters {
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
     uint64_t waits; /* number of times that a stream waited for the last use of the block that it
                        took, or that the host waited for queued work */
-    uint64_t shortages;       /* number of takes that ran the steps of shortage.c */
-    uint64_t peak_live_bytes; /* largest number of live bytes that any addition of the counts of all
-                                 threads found */
+    uint64_t shortages; /* number of takes that found no memory and ran the steps of shortage.c */
+    uint64_t peak_live_bytes; /* largest number of live bytes; it is computed whenever the counts of
+                                 all threads are added */
 };
 
 /* Reads the counters of the pool. Any thread may call it. The result is exact only if no other call
@@ -177,8 +181,8 @@ void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Counts one replica that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 
-/* Whether the pool's counts agree with its lists. For tests and checked builds. No other thread may
- * use the pool during the call. */
+/* Whether the pool's counts agree with its lists of blocks. For tests and checked builds. No other
+ * thread may use the pool during the call. */
 bool ferryi_pool_check(ferry_pool *pool);
 
 #endif

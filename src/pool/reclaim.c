@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LOOK          8 /* maximum number of pending blocks of a class that are queried */
+#define LOOK          8 /* maximum number of pending blocks per class that a query reads */
 #define ASK_ROUNDS    64
 #define BACKEND_WAITS 16
 #define PAUSE_MIN_NS  2000
@@ -9,16 +9,16 @@
 
 /* -- giving back ------------------------------------------------------------------------------- */
 
-/* Limits on the memory that is returned to the backend. */
+/* Limits on which slabs, and how many bytes, are returned to the backend. */
 struct bounds {
     size_t keep_bytes; /* minimum number of bytes that stay cached */
     size_t want_bytes; /* number of returned bytes at which to stop */
-    uint64_t until_ns; /* slabs whose last block was released later stay */
+    uint64_t until_ns; /* slabs whose last block was released after this time are not returned */
     bool leaving;      /* whether to return only the slabs that a compaction is emptying */
 };
 
-/* Returns the longest empty slab that is within the bounds and that no queued work uses. Returns
- * NULL if there is none. */
+/* Returns the slab that has been empty for longest, is within the bounds, and is used by no queued
+ * work. Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, const struct bounds *bounds)
 {
@@ -33,8 +33,8 @@ find_slab(ferry_pool *pool, const struct bounds *bounds)
     return NULL;
 }
 
-/* Returns slabs to the backend until a bound is reached. If the backend fails to free a slab, the
- * slab stays in the pool as idle memory, and the function stops. */
+/* Returns slabs to the backend until the bounds allow no more. If the backend fails to free a slab,
+ * the slab stays in the pool as idle memory, and the function stops. */
 static size_t
 give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
 {
@@ -117,15 +117,15 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 
 /* -- pending work ------------------------------------------------------------------------------ */
 
-/* The oldest and the newest pending use of idle blocks on each timeline. 0 means that the timeline
- * has none. */
+/* For each timeline: the oldest and the newest pending use of idle blocks, or 0 if there is none.
+ */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;
 };
 
-/* Adds the pending uses of idle blocks of a class. At most `most` pending blocks are read, oldest
- * first. */
+/* Adds the pending uses of idle blocks of one class to `uses`. Reads at most `most` pending blocks,
+ * oldest first. */
 FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
 {
@@ -155,8 +155,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Queries the newest pending use of each timeline. If that use is not done, also queries the
- * oldest. Returns whether at least one of the queried uses is done. */
+/* Queries the driver about the newest pending use of each timeline. If that use is not done, also
+ * queries the oldest. Returns whether at least one of the queried uses is done. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -185,7 +185,7 @@ ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
     /* The uses of a timeline end in order. If the oldest use is not done, none is done. If the
-     * oldest use is done, the next round queries the use that is then the oldest. */
+     * oldest use is done, the next round queries the oldest of the remaining uses. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -193,8 +193,9 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Blocks until all pending uses are done. Without `all`, waits only for uses on streams that Ferry
- * does not know, because these cannot be queried. Returns whether at least one wait succeeded. */
+/* Blocks until all pending uses of idle blocks are done. Without `all`, waits only for uses on
+ * streams that Ferry does not know, because these cannot be queried. Returns whether at least one
+ * wait succeeded. */
 static bool
 wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
 {
@@ -213,7 +214,7 @@ wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
     return won;
 }
 
-/* The function queries in a loop, because drivers have no wait with a time limit. */
+/* This function queries the driver in a loop, because drivers have no wait with a time limit. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {

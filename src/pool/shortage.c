@@ -2,9 +2,9 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-/* A take that finds no memory first uses the memory that the pool already has. Then it runs a list
- * of steps in order. Each step makes more memory available, and the take is attempted again after
- * it. A step is repeated as long as it makes memory available. All steps share one budget of
+/* A take that finds no memory first searches the memory that the pool already has. Then it runs a
+ * list of steps in order. Each step makes more memory available, and the take is attempted again
+ * after it. A step is repeated as long as it makes memory available. All steps share one budget of
  * waiting time, the pool's wait_ms, and one budget of attempts. */
 
 #define ATTEMPTS 100
@@ -15,11 +15,11 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    /* whether the last eviction released replicas; queued work may still use their memory */
+    /* whether the last eviction released replicas, whose memory queued work may still use */
     bool evicted;
 };
 
-/* Uses up one attempt. Returns false if none was left. */
+/* Uses up one attempt of the take's budget. Returns false if none was left. */
 static bool
 may_attempt(struct shortage *shortage)
 {
@@ -40,8 +40,8 @@ reuse_or_grow(struct shortage *shortage)
                : status;
 }
 
-/* Attempts the take from idle memory and from the backend. Before each further attempt, returns
- * idle memory to the backend: as much as a new slab needs, and then everything. */
+/* Attempts the take from idle memory and from the backend. If that fails, returns idle memory to
+ * the backend and tries again: first as much as a new slab needs, and then all of it. */
 static ferry_status
 use_own_memory(struct shortage *shortage)
 {
@@ -65,9 +65,9 @@ use_own_memory(struct shortage *shortage)
 
 /* -- the steps: each returns whether it made memory available ---------------------------------- */
 
-/* Waits until the work of a pending block is done, and returns whether that happened. The remaining
- * waiting time limits the number of such waits. If no time remains, the number of attempts limits
- * it. */
+/* Waits until queued work on an idle block is done, and returns whether that happened. The
+ * remaining waiting time limits the number of such waits. If no time remains, the number of
+ * attempts limits it. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -96,8 +96,8 @@ evict(struct shortage *shortage, bool dirty_too)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still use the memory of evicted replicas. An example is the copy that saves
-     * their bytes. */
+    /* Queued work may still use the memory of replicas that were evicted, for example the copy that
+     * saves their bytes. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
     shortage->evicted =
@@ -125,7 +125,8 @@ run_steps(struct shortage *shortage)
                                                        evict_dirty, wait_for_work};
     ferry_status status = use_own_memory(shortage);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        /* The first step may use only half of the waiting time. */
+        /* The first step may use only half of the waiting time, so that later steps have the rest.
+         */
         uint64_t kept = i == 0 ? shortage->wait_ns - shortage->wait_ns / 2 : 0;
         shortage->wait_ns -= kept;
         while (status == FERRY_ERROR_OUT_OF_MEMORY && steps[i](shortage))
@@ -135,8 +136,8 @@ run_steps(struct shortage *shortage)
     return status;
 }
 
-/* Returns whether the pool has called its backend with success since the call that set `*seen`, or
- * is calling it now. Updates `*seen`. */
+/* Returns whether the pool has called its backend with success since the call of this function that
+ * set `*seen`, or is calling the backend now. Updates `*seen`. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -148,8 +149,8 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* Runs the steps. Repeats them as long as other threads allocate and free meanwhile, because a
- * failed attempt then proves no shortage. */
+/* Runs the steps against a shortage. While other threads allocate and free, a failed attempt proves
+ * no shortage, so the steps are repeated. */
 static ferry_status
 make_room(struct shortage *shortage)
 {

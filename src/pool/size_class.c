@@ -4,7 +4,7 @@
 #include "src/pool/slab.h"
 
 #define STEP           FERRYI_POOL_ALIGN
-#define LINEAR_CLASSES 8 /* number of classes up to 2 KiB, one STEP apart */
+#define LINEAR_CLASSES 8 /* number of size classes up to 2 KiB, one STEP apart */
 #define LINEAR_LOG2    11
 #define PER_DOUBLING   8
 #define PAGE           ((size_t)4096)

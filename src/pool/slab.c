@@ -4,9 +4,9 @@
 
 #include "src/pool/slab.h"
 
-#define STOCK        2  /* number of spare descriptors that one take may need */
+#define STOCK        2  /* number of spare block descriptors that one take may need */
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
-#define LOOK         8  /* maximum number of pieces of a bin that a search tries */
+#define LOOK         8  /* maximum number of free blocks of a bin that a search tries */
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -62,7 +62,8 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* Returns a spare descriptor. There must be one, which ferryi_pool_lock_stocked() ensures. */
+/* Returns a spare block descriptor. The caller has ensured with ferryi_pool_lock_stocked() that
+ * there is one. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -79,7 +80,7 @@ block_new(ferry_pool *pool)
 
 /* -- bins -------------------------------------------------------------------------------------- */
 
-/* Returns the index of the largest class whose blocks fit into `bytes`. */
+/* Returns the index of the largest size class whose blocks fit into `bytes` bytes. */
 static size_t
 bin_of(size_t bytes)
 {
@@ -110,7 +111,7 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
         pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-/* Returns the lowest bin that has pieces and is not below `bin`. Returns FERRYI_POOL_PIECE_BINS if
+/* Returns the lowest bin from `bin` upwards that has free blocks. Returns FERRYI_POOL_PIECE_BINS if
  * there is none. */
 FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
@@ -127,9 +128,9 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* Returns a free piece that has room for `need` bytes at an aligned address, or NULL. First tries a
- * few pieces of the lowest suitable bin. If none of them has such an address, returns a piece that
- * also has room for the largest gap that the alignment can cause. */
+/* Returns a free piece of memory that has room for `need` bytes at an aligned address, or NULL.
+ * First tries a few pieces of the lowest suitable bin. If none of them has such an address, returns
+ * a piece that also has room for the largest gap that the alignment can cause. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -149,7 +150,7 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
 /* -- neighbours -------------------------------------------------------------------------------- */
 
 /* Splits a block that is in no list. The block keeps its first `bytes` bytes. @return a new block
- * with the other bytes; it is in no list */
+ * with the remaining bytes; it is in no list */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
@@ -167,7 +168,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges a block with the block behind it, which must be in no list. */
+/* Merges a block with the next block of its slab, which must be in no list. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
@@ -316,7 +317,7 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    /* a compaction that marked the slab may have ended while the slab was detached */
+    /* a compaction that marked the slab as leaving may have ended while the slab was detached */
     atomic_store(&slab->leaving, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);

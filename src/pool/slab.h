@@ -3,7 +3,7 @@
 #define FERRYI_SLAB_H
 
 /*
- * Inside the pool: its struct, its slabs and its lists. Only src/pool includes this.
+ * Inside the pool: the struct of the pool, its slabs and its lists. Only src/pool includes this.
  *
  * A slab is one allocation of the backend. Its blocks form a chain in order of address that covers
  * the whole slab. A small slab is split into blocks of any class. A large block has a slab alone,
@@ -15,24 +15,24 @@
  * one piece, which enters a bin. A take searches the idle list of its class, and then the bins.
  * Each time the pool has grown by an eighth, a take first collects all idle memory (take.c).
  *
- * There is one bin for each size class: a free piece is in the bin of the largest class that fits
- * into it. So every piece in the bin of a class, or in a higher bin, is large enough for a block of
- * the class. A bitmap of two words marks the bins that have pieces, so the search takes constant
- * time.
+ * A bin is a list of free pieces. There is one bin for each size class: a free piece is in the bin
+ * of the largest class that fits into it. So every piece in the bin of a class, or in a higher bin,
+ * is large enough for a block of the class. A bitmap of two words marks the bins that have pieces,
+ * so the search takes constant time.
  *
- * A moving block is one that a take has picked but not yet ordered on its timeline. It is in no
- * list, and its slab counts it as live. A spare descriptor describes no memory.
+ * A moving block is a block that a take has chosen but has not yet ordered on its timeline. It is
+ * in no list, and its slab counts it as live. A spare descriptor describes no memory.
  *
- * The pool's mutex guards everything here. Backend calls and allocations run without the mutex.
- * `backend_calls` is the number of backend calls that are running, and `settled` is signalled when
- * one of them ends.
+ * The pool's mutex guards everything in this file. Backend calls and allocations run without the
+ * mutex. `backend_calls` is the number of backend calls that are running, and `settled` is
+ * signalled when one of them ends.
  */
 
 #include <assert.h>
 
 #include "src/pool/pool.h"
 
-/* 8 classes up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
+/* number of size classes: 8 up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
 #define FERRYI_POOL_CLASSES 160
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
@@ -48,7 +48,7 @@ enum ferryi_block_state {
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
     FERRYI_BLOCK_CACHED =
-        4, /* in a magazine, in builds with red zones; other builds leave such a block LIVE */
+        4, /* in a magazine, in builds with red zones; in other builds, such a block is LIVE */
     FERRYI_BLOCK_FREE = 5 /* free: usable for any class */
 };
 
@@ -59,9 +59,9 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* link in the list of empty slabs, longest idle first; alone
-                                        while the slab has live blocks */
-        uint64_t idle_since;         /* time of the last release, from ferryi_now_ns() */
+        struct ferryi_link in_empty; /* link in the list of empty slabs, longest idle first; in no
+                                        list while the slab has live blocks */
+        uint64_t idle_since;         /* time of the last release of a block, from ferryi_now_ns() */
         size_t live_bytes;           /* number of bytes in live blocks */
         ferry_block *first;          /* block with the lowest address */
         uint32_t live;               /* number of live blocks */
@@ -70,7 +70,7 @@ struct ferryi_slab {
                    */
     size_t bytes; /* size of the allocation */
     bool large;   /* whether the slab is one large block, which is never split */
-    /* whether a compaction is emptying the slab; takes then use none of its blocks */
+    /* whether a compaction is emptying the slab; no block is then taken from it */
     atomic_bool leaving;
 #ifdef FERRYI_RED_ZONES
     void *heap; /* set by ferryi_red_zone_came() */
@@ -85,7 +85,7 @@ struct ferryi_pool_class {
 };
 
 struct ferry_pool {
-    unsigned slot; /* index into ferryi_thread_caches.slots; constant, like `config` */
+    unsigned slot; /* index into ferryi_thread_caches.slots; constant */
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* value of ferryi_fork_count() in the process that created the pool */
@@ -109,14 +109,14 @@ struct ferry_pool {
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* number of bytes that running backend calls allocate; part of the
-                                    limit, but not reserved */
+        size_t requesting_bytes; /* number of bytes that running backend calls allocate; they count
+                                    for the limit, but are not reserved yet */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* number of bytes allocated since a take last collected idle memory
+        size_t grown_bytes; /* number of bytes allocated since a take last collected all idle memory
                                (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        /* values at the last reset of the public statistics */
+        /* values of the counters at the last reset of the public statistics */
         struct ferryi_pool_counters baseline;
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
@@ -132,16 +132,17 @@ struct ferryi_pool_request {
     uint32_t list;      /* index of its class in `classes` */
     size_t align;       /* alignment of the holder's memory */
     size_t carve_align; /* alignment of the block's address in a slab */
-    bool padded;        /* whether the alignment needs a larger block than the requested bytes do */
+    bool padded;        /* whether the block must be larger than the requested bytes because of the
+                           alignment */
     ferryi_timeline *timeline; /* NULL: the host */
-    bool any_fit;  /* whether a search examines all blocks, and a large request accepts up to 1/8
-                      more */
-    bool recycled; /* whether the memory of the block may have been in use before */
+    bool any_fit; /* whether a search examines all blocks, and accepts one up to 1/8 too large for a
+                     large request */
+    bool recycled; /* whether the memory of the block may have been used before */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
     ((struct ferryi_slab *)((char *)(link)-offsetof(struct ferryi_slab, member)))
-/* Visits the slabs of a pool. The loop must not remove a slab from the pool's list. */
+/* Visits the slabs of a pool. The loop's code must not remove a slab from the pool's list. */
 #define FERRYI_EACH_SLAB(pool, slab)                                                               \
     for (struct ferryi_slab *slab = FERRYI_SLAB_OF((pool)->slabs.next, in_pool);                   \
          &slab->in_pool != &(pool)->slabs; slab = FERRYI_SLAB_OF(slab->in_pool.next, in_pool))
@@ -185,7 +186,7 @@ ferryi_block_gap(const ferry_block *block, size_t align)
     return (size_t)(-(uintptr_t)block->pointer & (align - 1));
 }
 
-/* Returns the first address that the holder may use. */
+/* Returns the first address in the block that the holder may use. */
 static inline char *
 ferryi_block_begin(const ferry_block *block)
 {
@@ -216,26 +217,26 @@ ferryi_pool_zone_bytes(const ferry_pool *pool)
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
-    /* 2^log2 < bytes <= 2^(log2 + 1). Each doubling has eight steps. Sizes below 2 KiB use the
-     * steps of the doubling above 2 KiB. */
+    /* 2^log2 < bytes <= 2^(log2 + 1). Each doubling of the size has eight steps. Sizes below 2 KiB
+     * use the step width of the doubling above 2 KiB. */
     unsigned log2 =
         63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
-/* Returns the block size for a request of `bytes`, which must not be 0. Returns 0 if the size does
- * not fit size_t. Sets *out_class to the index of the class, or to FERRYI_POOL_CLASSES for an exact
- * size. */
+/* Returns the block size for a request of `bytes`, which must not be 0. Returns 0 if the block size
+ * does not fit size_t. Sets *out_class to the index of the size class. A size above all classes
+ * gets the index FERRYI_POOL_CLASSES. */
 size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
-/* Returns the size of the blocks of a class. `size_class` must not be that of the exact sizes. */
+/* Returns the size of the blocks of a class. `size_class` must be less than FERRYI_POOL_CLASSES. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
-/* Returns the index of the class of the public statistics that a size belongs to. */
+/* Returns the index of the statistics' class that a size belongs to. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* Returns the size of a new slab for blocks of a size. The blocks leave at most 1/16 of the slab
- * unused. The slab of a large block has the size of the block. */
+/* Returns the size of a new slab for blocks of the given size. The blocks leave at most 1/16 of the
+ * slab unused. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
 /* Computes the other members of a request from `bytes`, `zone` and `align`. Returns false if the
- * size exceeds size_t. */
+ * block size would exceed size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
                               const struct ferryi_pool_backend *backend);
 /* Returns the alignment that every block of the given size has. */
@@ -243,19 +244,20 @@ size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
 /* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
 
-/* Locks the mutex and guarantees that there are enough spare descriptors for one take. If there is
- * no host memory for them, returns false without the mutex. */
+/* Locks the mutex and guarantees that there are enough spare block descriptors for one take. If
+ * there is no host memory for them, returns false and does not hold the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* Makes a block that is in no list free: merges it with its free neighbours into one piece. */
+/* Makes a block free and merges it with its free neighbours into one piece. The block must be in no
+ * list. */
 FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
-/* Makes a block that is in no list a free piece, and adds it to its bin unless its slab is leaving.
- */
+/* Makes a block a free piece, and adds it to its bin unless a compaction is emptying its slab. The
+ * block must be in no list. */
 FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
 /* Removes a free piece from its bin. */
 FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
-/* Cuts a block of `need` bytes from the best free piece. Returns the moving block, or NULL if no
- * piece is large enough. */
+/* Cuts a block of the size that the request needs from the best free piece. Returns the block in
+ * state MOVING, or NULL if no piece is large enough. */
 FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* Merges neighbouring small blocks that are idle and whose work is done. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
@@ -263,8 +265,8 @@ FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 /* Returns a new slab without memory, which is in no list. Its first block has `block_bytes` bytes,
  * and a second block has the rest. Returns NULL if there is no host memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
-/* Adds a slab to the pool's lists. `memory` was allocated by the backend for the slab. @return the
- * slab's first block, which is moving */
+/* Adds a slab to the pool's lists. The backend has allocated `memory` for the slab. @return the
+ * slab's first block, in state MOVING */
 FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
                                                   void *memory);
 /* Frees the memory of a slab that is in no list. If the backend fails, the memory stays valid. */
@@ -276,8 +278,8 @@ FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *s
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Adds a detached slab to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Makes an idle or free block moving. The caller has removed it from its list. From now on, its
- * slab counts the block as live. */
+/* Changes the state of an idle or free block to MOVING. The caller has removed the block from its
+ * list. From now on, its slab counts the block as live. */
 FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* Whether the slab has no live block, and no queued work uses its memory. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
@@ -285,22 +287,23 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
 /* -- blocks (idle.c): under the mutex -- */
 
 /*
- * Finds idle memory for the request and returns it as a moving block. If *out_ordered is false, the
- * request's timeline must first wait for the block's sync point. Returns NULL if no idle memory
- * fits. For the host, only memory whose work is known to be done fits.
+ * Finds idle memory for the request and returns it as a block in state MOVING. If *out_ordered is
+ * false, the request's timeline must first wait for the block's sync point. Returns NULL if no idle
+ * memory fits. For a request of the host, only memory whose work is known to be done fits.
  */
 FERRYI_POOL_LOCKED ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
-/* Makes a block that is in no list idle, and adds it to the list of its class. */
+/* Makes a block idle and adds it to the idle list of its class. The block must be in no list. */
 FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
-/* Makes a moving block live, and counts the take. `hit` is whether the block was idle memory. */
+/* Changes a block's state from MOVING to LIVE, and counts the take. `hit` is whether the block was
+ * idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
                                             const struct ferryi_pool_request *request, bool hit);
-/* Makes a moving block idle. `point` is the last use of the block, and `since` the time of its
- * release. */
+/* Changes a block's state from MOVING to IDLE. `point` is the last use of the block, and `since`
+ * the time of its release. */
 FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
                                          ferryi_sync_point point, uint64_t since);
-/* Makes a live block moving, and counts its release. */
+/* Changes a block's state from LIVE to MOVING, and counts its release. */
 FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
@@ -315,15 +318,16 @@ size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_by
  * *out_slabs. @return the number of bytes returned to the backend */
 size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
 /* Queries the driver about the uses of the oldest pending blocks of a class. Returns whether at
- * least one use is done. */
+ * least one of these uses is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
 /* Queries the driver about all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
 /* Blocks until the work of any pending block is done, for at most `*wait_ns`. Subtracts the waited
- * time from `*wait_ns`. Returns false if no block was pending, or if no such work ended in time. */
+ * time from `*wait_ns`. Returns false if no block was pending, or if no block's work ended in time.
+ */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
-/* Blocks until no other thread calls the backend. Gives up after BACKEND_WAITS of these calls have
- * ended. */
+/* Blocks until no other thread calls the backend. Stops waiting once BACKEND_WAITS of the other
+ * threads' calls have ended. */
 void ferryi_pool_wait_for_backend(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
@@ -331,12 +335,12 @@ void ferryi_pool_wait_for_backend(ferry_pool *pool);
 /* Takes a block from idle memory. Sets *out to NULL if no idle memory fits. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
                                ferry_block **out);
-/* Takes a block from new memory of the backend, which is a whole slab. With `single`, the new
- * memory is only as large as the block. */
+/* Takes a block from new memory of the backend, normally from a whole new slab. With `single`, the
+ * new memory is only as large as the block. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Runs the steps of shortage.c. Called after ferryi_pool_reuse() and ferryi_pool_grow() found no
- * memory. */
+/* Runs the steps of shortage.c to make memory available for a take. Called after
+ * ferryi_pool_reuse() and ferryi_pool_grow() found no memory. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
 
@@ -345,15 +349,15 @@ ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_
 /* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time from `*wait_ns`.
  * Fails with BUSY if the pool is already being compacted. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
-/* Whether this thread is compacting the pool. The thread's takes then use idle memory only. */
+/* Whether this thread is compacting the pool. If so, its takes use idle memory only. */
 bool ferryi_pool_is_compactor(const ferry_pool *pool);
 
 /* -- what may be kept (policy.c) -- */
 
-/* Sets the limits that the options contain. They take effect at the next call. */
+/* Sets the pool's limits to those of the options. They take effect at the next call. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Frees idle memory if the pool would otherwise have too much of it after it grows by a block of
- * `need` bytes. Must be called before the growth, without the mutex. */
+/* Frees idle memory if the pool would have too much of it after it grows by a block of `need`
+ * bytes. Must be called before the pool grows, without the mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
 /* Returns memory above the high-water mark to the backend. At the end of a trim period, also
@@ -364,7 +368,7 @@ void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 /* -- pool.c -- */
 
 /* Checks the arguments of a public call. Fails with INVALID_ARGUMENT if the pool is NULL, or if
- * `has_other` is false. `has_other` is false if the argument named `other` is NULL. Fails with
+ * `has_other` is false, which means that the argument named `other` is NULL. Fails with
  * INVALID_STATE in the child of a fork, and in a callback that must not make this call. `what`
  * names the operation in messages, for example "take memory from". */
 ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
@@ -386,8 +390,8 @@ void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* Returns the size of the largest contiguous idle memory. That is an empty slab, or a run of
- * adjacent idle blocks in a slab. */
+/* Returns the size of the largest contiguous idle memory: an empty slab, or a run of adjacent idle
+ * blocks in a slab. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

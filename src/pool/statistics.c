@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Returns the size of the longest run of adjacent idle blocks in a slab. When the work of a run is
- * done, a merge can turn it into one piece. */
+/* Returns the total size of the longest run of adjacent idle blocks in a slab. When all work on
+ * these blocks is done, a merge can turn them into one free block. */
 FERRYI_POOL_LOCKED static size_t
 longest_run(const struct ferryi_slab *slab)
 {

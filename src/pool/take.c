@@ -9,7 +9,7 @@
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 
-/* Makes the request's timeline wait for the last use of a moving block, and makes the block live.
+/* Makes the request's timeline wait for the last use of the chosen block, and makes the block live.
  * If the wait fails, the block becomes idle again. If it fails because a stream is being captured,
  * the call succeeds without a block. */
 static ferry_status
@@ -60,8 +60,8 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-/* Allocates from the backend. Checks the result, because a program's backend may return NULL or
- * unaligned memory. */
+/* Allocates memory from the backend. Checks the result, because a program's own backend may return
+ * NULL or unaligned memory. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 {
@@ -125,8 +125,8 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 
 /* Collects idle memory before the pool grows. Empties the magazines of all threads, merges small
  * idle blocks, and lets a large request use a block of the next class. Does nothing and returns
- * false if the pool has not grown by an eighth since the last collection. A collection takes blocks
- * from threads that soon need them again, so not every growth collects. */
+ * false if the pool has not grown by an eighth since the last collection. It is not done at every
+ * growth, because it takes blocks from threads that soon need them again. */
 static bool
 collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
@@ -163,9 +163,9 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Describes the free and the total memory. With a limit, the free memory is what the limit still
- * allows, or what the backend has if that is less. The last error of the thread is kept, because it
- * states why the take failed. */
+/* Describes the free and the total memory for an error message. With a limit, the free memory is
+ * what the limit still allows, or what the backend has if that is less. The last error of the
+ * thread is kept, because it states why the take failed. */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)
@@ -187,8 +187,8 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     ferryi_last_error_restore(&reason);
 }
 
-/* Explains why a take failed although the largest free block is as large as the request. `largest`
- * was read after the last attempt. */
+/* Explains in an error message why a take failed although the largest free block is as large as the
+ * request. `largest` is the size of that block after the last attempt. */
 static void
 describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
                  size_t text_bytes)
@@ -202,8 +202,8 @@ describe_largest(const struct ferryi_pool_request *request, size_t largest, char
         text[0] = 0;
 }
 
-/* Prefixes the error message of a failed take with the request. If memory ran out, also adds the
- * memory that is available. */
+/* Adds a description of the request to the front of the error message of a failed take. If memory
+ * ran out, also adds the memory that is available. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
@@ -260,7 +260,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     return FERRY_OK;
 }
 
-/* Takes a block on the slow path, after it has checked the arguments. */
+/* Takes a block on the slow path. The function first checks the arguments. */
 FERRYI_COLD static ferry_status
 take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
@@ -281,7 +281,7 @@ hand_over(ferry_block *block, ferry_block **out)
     return FERRY_OK;
 }
 
-/* In a build with red zones, stores the address of the call that took the block. */
+/* In a build with red zones, stores in the block the address of the call that took it. */
 static inline ferry_status
 note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
@@ -295,7 +295,7 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
 }
 
 /* Takes a block whose last use is done or is ordered before later work of the stream. The function
- * is not inlined, so that the fast path of takes without a stream saves no registers. */
+ * is not inlined, so that takes without a stream need not save registers. */
 static __attribute__((noinline)) ferry_status
 take_ordered(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
