@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the cost of a hit: a READ scope is opened and closed where the data is current. The peer
- * is a function in a shared library that makes two bare atomic read-modify-writes.
+ * Measures the cost of a hit: a READ scope is opened and closed where the data is current. The
+ * library is compared with a peer: a function in a shared library that makes two bare atomic read-
+ * modify-writes.
  *
  * The kinds of access and the peer run in turn, in short rounds of one process. The medians of the
  * rounds are compared, so a change of the clock rate affects all sides alike. A second thread
@@ -27,7 +28,8 @@ enum {
     PART = 4096
 }; /* number of elements in the buffer, and the range of elements that partial accesses use */
 
-/* The objects that the loops use. With two threads, each thread uses a different buffer. */
+/* The context, the buffers and the atomic word that the measured loops use. With two threads, each
+ * thread uses a different buffer. */
 struct subject {
     ferry_context *context;
     ferry_stream *stream; /* borrowed */
@@ -37,7 +39,8 @@ struct subject {
 
 typedef bool pair_loop(struct subject *subject, int buffer, size_t pairs);
 
-/* Opens and closes a scope `pairs` times. Returns false if a call failed. */
+/* Defines a loop that opens and closes a scope `pairs` times. The loop returns false if a call
+ * failed. */
 #define DEFINE_LOOP(name, open_call)                                                               \
     static bool name(struct subject *subject, int buffer, size_t pairs)                            \
     {                                                                                              \
@@ -87,7 +90,7 @@ enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
     ROUNDS = 101, /* with one thread there are many short rounds */
     PAIRS = 10000,
-    TWO_THREAD_ROUNDS = 21, /* fewer and longer, so that the time to start threads is small */
+    TWO_THREAD_ROUNDS = 21, /* few long rounds, so that thread starts take little of the time */
     TWO_THREAD_PAIRS = 200000
 };
 
@@ -130,7 +133,7 @@ subject_open(struct subject *subject)
 /* -- one thread -------------------------------------------------------------------------------- */
 
 /* Counts the driver calls of each kind of access. The first access on the device uploads the
- * buffer; later accesses must make no driver call. */
+ * buffer. All later accesses must make no driver call. */
 static bool
 count_device_calls(struct subject *subject, struct bench_report *report)
 {
@@ -147,7 +150,8 @@ count_device_calls(struct subject *subject, struct bench_report *report)
     return true;
 }
 
-/* Returns the time for one pair of calls in nanoseconds, or a negative number if a call failed. */
+/* Returns the time for opening and closing one scope in nanoseconds, or a negative number if a call
+ * failed. */
 static double
 time_loop(pair_loop *run, struct subject *subject, int buffer, size_t pairs)
 {
@@ -210,8 +214,8 @@ work(void *argument)
     return NULL;
 }
 
-/* Returns the slower thread's time for one pair of calls in nanoseconds, or a negative number if a
- * call failed. */
+/* Returns the time for opening and closing one scope in nanoseconds, or a negative number if a call
+ * failed. If the two threads need different times, returns the longer one. */
 static double
 time_two_threads(struct subject *subject, pair_loop *run, int second_buffer)
 {
@@ -269,7 +273,7 @@ measure_two_threads(struct subject *subject, struct bench_report *report, bool q
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-/* Runs the loop of one kind only. Callgrind counts the instructions of this run. */
+/* Runs the loop for only one kind of access, so that callgrind can count its instructions. */
 static int
 run_loop_only(const char *name, const char *count)
 {
@@ -289,8 +293,8 @@ run_loop_only(const char *name, const char *count)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Reports the number of instructions. The number is the same in every run, so other work on the
- * machine does not affect this goal. Reports nothing if valgrind is not installed. */
+/* Reports the number of instructions for opening and closing one scope. Unlike a time, this number
+ * does not depend on other work of the machine. Reports nothing if valgrind is not installed. */
 static void
 measure_instructions(struct bench_report *report)
 {

@@ -4,9 +4,9 @@
  * Measures one batch of many small copies. The peer makes the same copies one by one in the same
  * run. The ranges are not adjacent, so the library cannot join two copies.
  *
- * On a CUDA device there is a second peer: a loop of the driver's asynchronous copies. Page-locked
- * memory is measured there as well. On other devices, the second half of the program uses an
- * emulated device that adds a latency to each copy, as a real link does.
+ * On a CUDA device there is a second peer: a loop of the driver's asynchronous copies. There the
+ * program also measures copies of page-locked memory. On other devices, the second half of the
+ * program uses an emulated device that adds a latency to each copy, as a real link does.
  */
 
 #include "bench.h"
@@ -29,7 +29,8 @@ struct setting {
     const struct ferryi_cuda_driver *driver; /* NULL if the device is not a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
-    /* The lists are filled once, because a program that repeats its copies also keeps its list. */
+    /* The lists of regions are filled only once. A program that repeats its copies would also reuse
+     * its lists. */
     ferry_copy_region *in, *out;
 };
 
@@ -37,7 +38,7 @@ static size_t
 place_of(const struct setting *setting, size_t i)
 {
     return i * 1021 % setting->ranges *
-           setting->stride; /* 1021 is prime, so the loop uses each range once, and never two
+           setting->stride; /* 1021 is prime, so the loop uses each range once. It never uses two
                                adjacent ranges in succession */
 }
 
@@ -119,7 +120,7 @@ copy_batched(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* Builds the list of regions again in each call, and copies with it. */
+/* Copies the regions in one call, and builds the list of regions anew each time. */
 static bool
 copy_gathered(struct setting *setting, bool up)
 {
@@ -148,7 +149,7 @@ copy_singly(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* Calls the driver's asynchronous copy once for each range, and waits once for all of them. */
+/* Calls the driver's asynchronous copy once for each range. Then waits once for all copies. */
 static bool
 copy_in_a_loop(const struct setting *setting, unsigned char *device, ferryi_cu_stream stream,
                bool up)

@@ -184,7 +184,7 @@ bench_report_open(struct bench_report *report, const char *bench,
     return write_environment(report->json, context);
 }
 
-/* Returns the text of the goal, or "" if there is no goal. */
+/* Returns a goal as text, or "" if there is no goal. */
 static const char *
 goal_text(struct bench_goal goal, char text[32])
 {
@@ -241,7 +241,7 @@ bench_report_add(struct bench_report *report, const struct bench_record *record)
     fflush(stdout);
     if (report->json) {
         write_record(report->json, report->bench, record, goal, met);
-        fflush(report->json); /* keeps the results if the program is killed later */
+        fflush(report->json); /* so that the results so far are kept if the program is killed */
     }
 }
 

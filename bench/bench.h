@@ -56,8 +56,8 @@ bool bench_failed(const char *what);
 
 enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_AT_LEAST, BENCH_EXACTLY };
 
-/* A goal of a benchmark. It limits the ratio of the value to the peer's value. If there is no peer,
- * it limits the value itself. */
+/* A goal of a benchmark: a limit of the measured value's ratio to the peer's value. If there is no
+ * peer, the goal limits the measured value itself. */
 struct bench_goal {
     enum bench_goal_kind kind;
     double limit;
@@ -78,8 +78,8 @@ struct bench_report {
 };
 
 /**
- * Opens the file and writes the environment record, which describes the device at place 1 of
- * `context`.
+ * Opens the report's file, and writes the record that describes the environment. This record
+ * includes the device at place 1 of `context`.
  */
 bool bench_report_open(struct bench_report *report, const char *bench,
                        const struct bench_options *options, ferry_context *context);
@@ -90,7 +90,7 @@ void bench_report_device_calls(struct bench_report *report, const char *case_nam
                                const ferry_transfer_stats *before,
                                const ferry_transfer_stats *after);
 /**
- * Completes and closes the file. If the file cannot be written, prints a message on stderr and
+ * Completes and closes the report. If its file cannot be written, prints a message on stderr and
  * returns false.
  */
 bool bench_report_close(struct bench_report *report);

@@ -71,7 +71,7 @@ behind(const struct holes *holes, uint64_t offset)
     return low;
 }
 
-/* Inserts a hole into the list, and merges it with the holes that it touches. */
+/* Inserts a hole (a free block) into the list, and merges it with adjacent holes. */
 static void
 insert(struct holes *holes, struct hole hole)
 {
@@ -92,8 +92,9 @@ insert(struct holes *holes, struct hole hole)
     }
 }
 
-/* Takes `bytes` bytes from the front of the smallest hole that is large enough. If several holes
- * have this size, the first one is used. Returns false if no hole is large enough. */
+/* Takes `bytes` bytes from the front of the smallest hole (free block) that is large enough. If
+ * several holes have this size, takes the bytes from the first one. Returns false if no hole is
+ * large enough. */
 static bool
 take_from(struct holes *holes, uint64_t bytes, uint64_t *out_offset)
 {

@@ -14,8 +14,8 @@ struct content {
     sunindextype length;
 };
 
-/* Lists the kernels' entry points. A launch identifies the host function by the address of a name
- * in this list. */
+/* Lists the entry points of the kernels. The address of a name in this list serves as the address
+ * of the host function that a launch must name. */
 /* clang-format off */
 #define ENTRIES(X) \
     X(nv_linear_sum) \
@@ -45,7 +45,8 @@ static const char *const entries[] = {ENTRIES(NAME)};
 enum { ENTRY_COUNT = sizeof(entries) / sizeof(entries[0]) };
 static void *functions[ENTRY_COUNT];
 
-/* The module's image. The fake driver finds the entry points in this text. */
+/* Text of the module that contains the kernels. The fake driver finds the entry points in this
+ * text. */
 #define TEXT(entry) ".visible .entry " #entry "() {}\n"
 static const char image[] = ".version 7.0\n" ENTRIES(TEXT);
 #undef TEXT
@@ -234,7 +235,8 @@ add_constant(N_Vector x, double b, N_Vector z)
     map(z, "nv_add_constant", arguments);
 }
 
-/* Makes two launches, copies 8 bytes, and waits until they are copied. */
+/* Makes the two launches of a reduction, copies the 8 bytes of its result, and waits for the copy.
+ */
 static double
 reduce(const char *entry, const char *finish, N_Vector x, N_Vector y)
 {

@@ -5,7 +5,7 @@
 /*
  * A peer of examples/sundials: vectors of SUNDIALS that call the CUDA driver directly. The vectors
  * use one stream and make no unnecessary copy or driver call. They launch the example's kernels by
- * name, and implement the operations that CVODE and GMRES call.
+ * name, and implement the vector operations that CVODE and GMRES call.
  */
 
 #include <stdbool.h>

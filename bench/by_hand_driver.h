@@ -2,13 +2,16 @@
 #ifndef BY_HAND_DRIVER_H
 #define BY_HAND_DRIVER_H
 
-/* The functions of the CUDA driver that the hand-written peers call. */
+/* The functions of the CUDA driver that the benchmarks' hand-written peers call. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/** Parameters of a copy of rows with a pitch on both sides. The layout is that of CUDA_MEMCPY2D. */
+/**
+ * Parameters of a driver call that copies rows of bytes. Source and target each have a pitch. The
+ * layout is that of CUDA_MEMCPY2D.
+ */
 struct by_hand_rows {
     size_t source_x, source_y;
     unsigned source_type;

@@ -14,8 +14,8 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Sizes of the cases. The warm rounds are not counted, because they create the events that the
- * counted rounds reuse. */
+/* Sizes that the cases use, and their numbers of rounds. The first rounds warm up and are not
+ * counted: they create the events that the counted rounds reuse. */
 enum {
     WARM_ROUNDS = 40,
     COUNTED_ROUNDS = 12,
@@ -145,7 +145,7 @@ pool_hit(struct call_world *world)
            failed("allocate and free");
 }
 
-/* Allocates a block and keeps it, so that the next allocation is a pool miss as well. */
+/* Allocates a block and does not free it, so that the next allocation is a pool miss as well. */
 static bool
 pool_miss(struct call_world *world)
 {
@@ -221,7 +221,8 @@ temporary(struct call_world *world)
     return ok;
 }
 
-/* Uses the buffer on two streams alternately, one stream in each round. */
+/* Writes the buffer on the device, on two streams alternately. Each round uses the stream that the
+ * previous round did not use. */
 static bool
 hand_over(struct call_world *world)
 {
@@ -313,14 +314,14 @@ extents(struct call_world *world)
 const struct call_case call_cases[] = {
     {"hit", 0, 0},
     {"pool/hit", 0, 0},
-    {"pool/miss", 2, 3}, /* Two of the calls set and restore the relaxed capture mode.
-                            Without this mode, an allocation fails while a different thread captures
-                            a stream, and invalidates that capture. */
+    {"pool/miss", 2, 3}, /* Two of the calls set and restore the relaxed capture mode. Without this
+                            mode, an allocation fails while another thread captures a stream, and
+                            the allocation invalidates that capture. */
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 10, 11}, /* The limit of the test exceeds the goal, because with one
-                                         processor the ring has half the chunks. */
+    {"upload/1MiB/pageable", 10, 11}, /* On a machine with one processor the ring has half the
+                                         chunks. So the test accepts more calls than the goal. */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},

@@ -3,9 +3,10 @@
 #define BENCH_CALL_CASES_H
 
 /*
- * Counts the driver calls of common operations over fakecuda. Each case first runs uncounted
- * rounds, until the number of calls per round is constant. Then it runs the counted rounds. The
- * benchmark `calls` reports the counts, and tests/buffer/test_calls.c checks them.
+ * Counts the driver calls that common operations make over the fake driver fakecuda. Each case
+ * first runs uncounted rounds, until the number of calls per round is constant. Then it runs the
+ * counted rounds. The benchmark `calls` reports the counts, and tests/buffer/test_calls.c checks
+ * them.
  */
 
 #include <ferry/ferry.h>
@@ -15,8 +16,8 @@
 struct call_case {
     const char *name;
     double goal; /* goal for the number of driver calls in one round; -1: no goal */
-    double most; /* maximum number of driver calls that the test accepts; larger than the goal if
-                    the library does not reach the goal */
+    double most; /* maximum number of driver calls in one round that the test accepts; larger than
+                    `goal` if the library does not reach the goal */
 };
 
 extern const struct call_case call_cases[];
@@ -30,9 +31,9 @@ struct call_counts {
 struct call_world;
 
 /*
- * Opens a context on the CUDA device of the library that FERRY_CUDA_LIBRARY names. This library
- * must be fakecuda. If `current` is true, the CUDA context stays current in this thread, as in a
- * program that uses the CUDA runtime. On failure prints a message on stderr and returns NULL.
+ * Opens a context on the fake CUDA device of fakecuda. FERRY_CUDA_LIBRARY must name this library.
+ * If `current` is true, the CUDA context stays current in this thread, as in a program that uses
+ * the CUDA runtime. On failure prints a message on stderr and returns NULL.
  */
 struct call_world *call_world_open(bool current);
 void call_world_close(struct call_world *world);

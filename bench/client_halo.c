@@ -2,10 +2,10 @@
 
 /*
  * Compares the heat equation of examples/halo, which uses <ferry/mpi.h>, with the same program
- * written by hand (halo_by_hand.h). The grid has four ranks on this machine. Both sides run over
- * the fake driver, which counts the driver calls and the bytes that cross the link in each step.
- * Time is not measured, because this machine may have fewer cores than ranks. The program fails if
- * any bit of the cells differs, or if Ferry moves more bytes.
+ * written by hand (halo_by_hand.h). Four ranks on this machine share the grid. Both programs run
+ * over the fake driver, which counts the driver calls and the bytes that cross the link in each
+ * step. Time is not measured, because this machine may have fewer cores than ranks. The benchmark
+ * fails if any bit of the cells differs, or if Ferry moves more bytes.
  */
 
 #include "ranks.h"
@@ -24,7 +24,7 @@
 
 /* The problem that both sides solve. */
 struct plate {
-    /* number of rows and columns without the ring; number of cells including the ring */
+    /* numbers of rows and columns exclude the outer ring of cells; `cells` includes it */
     size_t rows, columns, pitch, cells, steps;
     struct halo_way ways[HALO_WAYS];
     float *start, *results[2];
@@ -39,7 +39,8 @@ struct by_ferry {
     ferry_mpi_request *halos[2];
 };
 
-/* Bytes and driver calls of one side: totals, or averages per step after per_step(). */
+/* Bytes and driver calls of Ferry or of the hand-written program. The members are totals, or
+ * averages per step after per_step(). */
 struct counts {
     double up, down, copies, launches, waits, events, calls;
 };
@@ -162,7 +163,8 @@ calls_of(const struct fakecuda *fake, const char *const *names)
     return sum;
 }
 
-/* Adds the counts of all calls so far if `sign` is 1. Subtracts them if `sign` is -1. */
+/* Adds the counts of all driver calls so far to `out` if `sign` is 1. Subtracts them from `out` if
+ * `sign` is -1. */
 static void
 count_calls(const struct fakecuda *fake, struct counts *out, double sign)
 {
@@ -260,16 +262,16 @@ report(struct bench_report *report, const struct plate *plate, const struct coun
                                                         .peer = "by hand",
                                                         .peer_value = rows[i].theirs,
                                                         .goal = rows[i].goal});
-    /* The record has no peer value: the hand-written program has one stream, so it needs no events.
-     */
+    /* The record has no peer value, because the hand-written program makes no event calls: its one
+     * stream needs none. */
     bench_report_add(report, &(struct bench_record){.case_name = name,
                                                     .metric = "events",
                                                     .unit = "calls/step",
                                                     .value = ours->events});
 }
 
-/* Measures both sides. Each side first computes some steps that are not counted, because these
- * steps allocate memory that later steps reuse. */
+/* Measures Ferry and the hand-written program. Each of them first computes some steps that are not
+ * counted, because these steps allocate memory that later steps reuse. */
 static bool
 measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate *plate,
         struct counts counts[2])
@@ -291,8 +293,8 @@ measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate
     return true;
 }
 
-/* Returns whether both sides have the same cells on this rank, and Ferry moved no more bytes than
- * the peer. Every rank must call this function. */
+/* Returns whether Ferry and the peer computed the same cells on this rank, and Ferry moved no more
+ * bytes than the peer. Every rank must call this function. */
 static bool
 agrees(const struct plate *plate, const struct counts counts[2])
 {

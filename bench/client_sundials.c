@@ -97,8 +97,8 @@ wrms_norm(N_Vector x, N_Vector w)
     return sqrt(sum / (double)NV_LENGTH_S(x));
 }
 
-/* Replaces the four operations of `v` that CVODE and GMRES call most often with functions that this
- * file defines. */
+/* Replaces four operations of the vector `v` with functions that this file defines. CVODE and GMRES
+ * call these four operations most often. */
 static void
 set_compiled_here(N_Vector v)
 {
@@ -128,8 +128,8 @@ new_vector(struct subject *subject, enum side side)
     return v;
 }
 
-/* Measures the time of one step in nanoseconds, including all work of the device. The integration
- * ends while the solution still changes. */
+/* Measures the time of one integration step in nanoseconds, including all work of the device. The
+ * integration ends early enough that the solution still changes. */
 static bool
 time_step(struct subject *subject, enum side side, double *out, struct solver_counts *counts)
 {
@@ -200,8 +200,8 @@ measure_operations(struct subject *subject, struct bench_report *report, const c
                                                     .peer = peers[side],
                                                     .peer_value = samples[side][middle] / 1e3});
         }
-        ok = sink != 0.125; /* `sink` never has this value; the comparison prevents the compiler
-                               from removing the results */
+        ok = sink != 0.125; /* `sink` never has this value; the comparison keeps the compiler from
+                               removing the computations */
     }
     for (int side = 0; side < SIDES; side++)
         for (int i = 0; i < 3; i++)
@@ -251,8 +251,8 @@ measure_steps(struct subject *subject, struct bench_report *report, const char *
     return true;
 }
 
-/* Measures the creation and destruction of a clone. Neither side touches the clone's memory. Only
- * the serial vector allocates this memory. */
+/* Measures the creation and destruction of a clone of a vector. Neither library touches the clone's
+ * memory. Ferry does not allocate this memory, but the serial vector does. */
 static bool
 measure_clones(struct subject *subject, struct bench_report *report, bool quick)
 {

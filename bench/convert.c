@@ -76,7 +76,7 @@ static const struct pair pairs[] = {
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
-/* One measurement: a table of loops and the size of the arrays. */
+/* One measurement: the table of conversion loops that it uses, and the size of its arrays. */
 struct setting {
     const char *name;
     ferryi_convert_table *table;
@@ -102,7 +102,7 @@ fill(const struct pair *pair, void *array, size_t count)
         else if (pair->from == ferryi_number_double)
             ((double *)array)[i] = value;
         else if (width ==
-                 2) /* the bytes represent a small positive number as half, bfloat16 and int16 */
+                 2) /* read as half, bfloat16 or int16, these bytes are small positive numbers */
             ((uint16_t *)array)[i] = (uint16_t)(0x3c00 + i % 1000);
         else
             memset((char *)array + i * width, (int)(i % 251), width);
@@ -210,8 +210,8 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* Converts with OpenCV. Returns the time in nanoseconds, or 0 if OpenCV cannot convert this pair.
- */
+/* Converts with OpenCV. Returns the time in nanoseconds, or 0 if OpenCV cannot convert between
+ * these two types. */
 static double
 time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
             size_t count)
@@ -229,8 +229,8 @@ time_opencv(const struct setting *setting, const struct pair *pair, const struct
 #endif
 }
 
-/* Ratios of Ferry to its peers for one pair of types. A ratio of 0 means that the peer is missing.
- */
+/* Ratios of Ferry's speed to the speeds of its peers for one pair of types. A ratio of 0 means that
+ * the peer is missing. */
 struct ratios {
     double memcpy, opencv;
 };
@@ -286,8 +286,8 @@ add_mean(struct bench_report *report, const struct setting *setting, const char 
     bench_report_add(report, &record);
 }
 
-/* Compares Ferry's conversions with NumPy's. Each side's rate is divided by the rate of memcpy() in
- * the same process. */
+/* Compares Ferry's conversions with NumPy's, which run in a different process. The rate of Ferry
+ * and the rate of NumPy are each divided by the rate of memcpy() in the same process. */
 static void
 compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
 {

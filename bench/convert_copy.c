@@ -14,9 +14,9 @@
 enum { ROUNDS_LIMIT = 7 };
 
 /*
- * Real links and their bandwidths in one direction: PCIe 3 x2 (an external box), x4 (a shared slot)
- * and x16. A processor copies for an emulated device at about the rate of PCIe 3 x16. So with that
- * link the processor is the limit, and the ratio has no goal.
+ * Emulated links, with the bandwidths of real ones in one direction: PCIe 3 x2 (an external box),
+ * x4 (a shared slot) and x16. A processor copies for an emulated device at about the rate of PCIe 3
+ * x16. With x16 the processor therefore limits the copy, and the ratio has no goal.
  */
 static const struct link {
     const char *name;
@@ -26,10 +26,10 @@ static const struct link {
              {"copy at 3.5 GB/s", 3500000000, 1.8},
              {"copy at 12.5 GB/s", 12500000000, 0}};
 
-/* A GPU's real link, whose bandwidth is not limited. */
+/* The link of a GPU. The benchmark does not limit the bandwidth of this link. */
 static const struct link real_link = {"copy", 0, 1.8};
 
-/* One buffer of each type on the device, and the values of these buffers in host memory. */
+/* The buffers of the benchmark, one of each type, and host arrays with the buffers' values. */
 struct world {
     ferry_context *context;
     ferry_float_buffer narrow;

@@ -149,7 +149,7 @@ measure(struct bench_report *report, struct subject *subject, bool quick)
 {
     size_t rounds = quick ? 3 : ROUNDS, turns = quick ? 10 : TURNS;
     static double times[sizeof(cases) / sizeof(cases[0])][ROUNDS];
-    /* The cases take turns within a round, so that disturbances affect all of them alike. */
+    /* The cases run in turn within each round, so that disturbances affect all cases alike. */
     for (size_t round = 0; round <= rounds; round++) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             double begun = bench_now_ns();

@@ -94,7 +94,7 @@ files_remove(struct files *files)
 
 /* -- dd ---------------------------------------------------------------------------------------- */
 
-/* Parses the time from dd's output: the number before " s". An example of the output is "536870912
+/* Parses the time from dd's output: the number before " s". An example of this output is "536870912
  * bytes (537 MB, 512 MiB) copied, 0.0612 s, 8.8 GB/s". */
 static bool
 time_with_dd(const struct files *files, const struct way *way, double *out_ns)

@@ -4,8 +4,8 @@
 
 /*
  * The peer of a pool hit: the simplest thread-safe pool. Each size class has a list of idle blocks
- * and a mutex. The size classes are those of Ferry's pool: eight per doubling. The functions of the
- * peer are inlined. The peer has no counters and never frees memory.
+ * and a mutex. The size classes are those of Ferry's pool: eight per doubling of the size. The
+ * peer's functions are inlined. The peer has no counters and never frees memory.
  */
 
 #include <pthread.h>

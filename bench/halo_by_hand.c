@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The module's image. The fake driver finds the entry point in this text. */
+/* Text of the module that contains the kernel. The fake driver finds the entry point in this text.
+ */
 static const char image[] = ".version 7.0\n.visible .entry heat_step() {}\n";
 
 enum { BLOCK = 256 };
@@ -136,9 +137,9 @@ exchange_strips(struct halo_by_hand *halo)
     MPI_Waitall(2 * HALO_WAYS, requests, MPI_STATUSES_IGNORE);
 }
 
-/* Computes one step. MPI can write into the strips at once, because the previous step's uploads
- * from the strips are complete. The stream runs those uploads before this step's downloads, and the
- * function waits for the downloads. */
+/* Computes one step. The function waits for its downloads before it calls MPI. The stream runs
+ * these downloads after the previous step's uploads from the strips of host memory. So MPI can
+ * write into the strips at once. */
 bool
 halo_by_hand_step(struct halo_by_hand *halo, size_t step)
 {

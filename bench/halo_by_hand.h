@@ -19,7 +19,7 @@
 enum { HALO_WAYS = 4 };
 
 /**
- * Cells that are exchanged in one direction: this rank sends cells to one neighbour, and receives
+ * The cells of one direction of an exchange. This rank sends cells to one neighbour, and receives
  * cells from the opposite neighbour.
  */
 struct halo_way {
@@ -29,7 +29,7 @@ struct halo_way {
                              row, all rows for a column */
 };
 
-/* This rank's two plates on a device. A zeroed struct owns nothing. */
+/* The two plates (grids of cells) of this rank on a device. A zeroed struct owns nothing. */
 struct halo_by_hand {
     struct by_hand_driver driver;
     void *context, *stream, *module, *step;
@@ -41,12 +41,13 @@ struct halo_by_hand {
     int failure;          /**< the first status that is not 0 */
 };
 
-/* Copies `cells` into both plates. `ways` must stay valid until `out` is closed. */
+/* Opens the device, and copies `cells` into both plates. `ways` must stay valid until `out` is
+ * closed. */
 bool halo_by_hand_open(struct halo_by_hand *out, const struct halo_way *ways, size_t rows,
                        size_t columns, const float *cells);
 /** Exchanges the halos, and queues one step. */
 bool halo_by_hand_step(struct halo_by_hand *halo, size_t step);
-/* Waits for the last step, and copies its plate to `cells`. */
+/* Waits for the last step, and copies the plate that it computed to `cells`. */
 bool halo_by_hand_read(struct halo_by_hand *halo, size_t steps, float *cells);
 void halo_by_hand_close(struct halo_by_hand *halo);
 

@@ -33,8 +33,8 @@ heaps_prepare(char **argv)
         execv(program, argv);
 }
 
-/* Looks up a function in a library. Copies its address with memcpy(), because dlsym() returns an
- * object pointer. */
+/* Looks up a function in a library. dlsym() returns an object pointer, so its value is copied into
+ * the function pointer with memcpy(). */
 static void *
 symbol(void *library, const char *name, void *function, size_t bytes)
 {

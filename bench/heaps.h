@@ -22,7 +22,7 @@ struct heap {
 /*
  * Executes the program again with GLIBC_TUNABLES set, so that glibc reserves more space for thread-
  * local variables of libraries that are loaded later. Some allocators need this space. Must be the
- * first call in main(). Returns only in the second run, or if the program cannot be executed again.
+ * first call in main(). Returns only in the program that was executed again, or on failure.
  */
 void heaps_prepare(char **argv);
 

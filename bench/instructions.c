@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs callgrind and returns the number of instructions, or 0 if the run failed. Callgrind ends its
- * output with a line such as "==7== Collected : 12345". */
+/* Runs callgrind and returns the number of executed instructions, or 0 if the run failed. Callgrind
+ * ends its output with a line such as "==7== Collected : 12345". */
 static unsigned long long
 count_run(const char *program, const char *name, const char *options, unsigned long rounds)
 {

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 /**
- * Counts the instructions of one round of a loop with callgrind. Runs this program twice on the
- * emulated device as `--loop NAME COUNT`, with different counts. Divides the difference between the
- * results by the difference between the counts.
+ * Counts the instructions of one round of a loop with callgrind. Runs this program twice under
+ * callgrind as `--loop NAME COUNT`, on the emulated device, with different counts of rounds.
+ * Divides the difference between the numbers of instructions by the difference between the counts.
  *
  * Only instructions inside the functions of the NULL-terminated list `functions` are counted. If
  * `functions` is NULL, the whole loop is counted. Returns false if valgrind is not installed or

@@ -2,12 +2,13 @@
 
 /*
  * Measures the host functions that ferry-gen writes from kernels.json. The peers are two loops
- * written by hand: a plain one, and one that is written so that the compiler can optimize it. All
- * three take turns in each round. The arrays are in the first-level cache, in the second-level
- * cache, or in memory. The results are compared before the measurement.
+ * written by hand: a plain one, and one that is written so that the compiler can optimize it. The
+ * generated function and both peers run in turn in each round. The arrays are in the first-level
+ * cache, in the second-level cache, or in memory. Before the measurement, the program checks that
+ * all three compute the same results.
  *
- * The report includes the smallest ratio to each peer. This ratio belongs to the kernel that would
- * gain most from being written by hand.
+ * The report includes the smallest ratio to each peer. The kernel with this ratio would gain most
+ * from being written by hand.
  */
 
 #include "bench.h"
@@ -106,8 +107,8 @@ static const struct kernel {
 /* -- arrays ------------------------------------------------------------------------------------ */
 
 /* Creates arrays of positive values, in which neighbours differ. Writes all arrays once, so that
- * page faults are not measured. The gaps between the arrays place the arrays in different sets of a
- * cache. */
+ * page faults are not measured. Gaps between the arrays ensure that the arrays use different sets
+ * of a cache. */
 static bool
 arrays_create(struct arrays *arrays, const struct kernel *kernel, size_t bytes)
 {
@@ -138,8 +139,8 @@ arrays_free(struct arrays *arrays)
     free(arrays->out);
 }
 
-/* Checks that Ferry's maps and stencils compute the same bits as the peers. Sums of positive
- * numbers may differ by the documented error. */
+/* Checks that Ferry's maps and stencils compute the same bits as the loops written by hand. Sums of
+ * positive numbers may differ by the documented error. */
 static bool
 compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 {
@@ -167,7 +168,7 @@ compare(const struct kernel *kernel, struct arrays *arrays, size_t n)
 
 struct size {
     const char *name;
-    size_t bytes; /* size of all arrays that a kernel uses together */
+    size_t bytes; /* total size of all arrays that a kernel uses */
     size_t rounds, repeats;
 };
 

@@ -8,9 +8,9 @@
  * arrays do not overlap, keeps 16 partial results, and computes the edges of a stencil in separate
  * loops.
  *
- * These functions are in a separate file, because the generated header contains a pragma that
- * changes square roots in the whole file. Without the pragma square roots can set errno, so gcc
- * does not vectorize loops that contain them.
+ * These functions are not in the file that includes the generated header. The header contains a
+ * pragma that changes square roots in the whole file. Without the pragma square roots can set
+ * errno, so gcc does not vectorize loops that contain them.
  */
 
 #include <stddef.h>

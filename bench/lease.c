@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures opening and destroying a lease where the data is current. The peer does the minimum that
- * is necessary: it allocates a block of the same size with malloc(), and opens a scope.
+ * Measures opening and destroying a lease where the data is current. The peer does the least work
+ * that a lease needs: it allocates a block of the same size with malloc(), and opens a scope.
  *
  * The kinds of lease and the peer run in turn, in short rounds of one process. The medians of the
  * rounds are compared. A second thread sleeps during the measurement, because the C library skips
@@ -82,8 +82,8 @@ loop_device_read(struct subject *subject, size_t pairs)
         subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
 }
 
-/* Runs the peer's loop. It writes into the block, so that the compiler cannot remove the malloc().
- */
+/* Runs the peer's loop: malloc(), then a scope. The loop writes into the allocated block, so that
+ * the compiler cannot remove the malloc(). */
 static bool
 loop_peer(struct subject *subject, size_t pairs)
 {
@@ -161,7 +161,7 @@ measure(struct subject *subject, struct bench_report *report, bool quick)
 
 /* -- instructions ------------------------------------------------------------------------------ */
 
-/* Runs the loop of one kind only. Callgrind counts the instructions of this run. */
+/* Runs the loop for only one kind of lease, so that callgrind can count its instructions. */
 static int
 run_loop_only(const char *name, const char *count)
 {
@@ -179,7 +179,8 @@ run_loop_only(const char *name, const char *count)
     return known && ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Reports the number of instructions of each kind. Reports nothing if valgrind is not installed. */
+/* Reports the number of instructions for each kind of lease. Reports nothing if valgrind is not
+ * installed. */
 static void
 measure_instructions(struct bench_report *report)
 {

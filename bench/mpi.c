@@ -18,7 +18,8 @@
 #define ROUNDS_LIMIT 41
 #define RANKS        "2"
 
-/* The state of one rank, with two chunks. A chunk has the size that ferry-mpi uses. */
+/* The state of one rank, with two chunks of host memory. A chunk has the size that ferry-mpi uses.
+ */
 struct rank {
     ferry_context *context;
     ferry_mpi *mpi;
@@ -43,8 +44,8 @@ move_by_ferry(struct rank *rank, bool sends)
                   : ferry_mpi_receive(rank->mpi, &range, 1 - rank->rank, 1)) == FERRY_OK;
 }
 
-/* The peer with one chunk at a time: downloads each chunk and then sends it, or receives each chunk
- * and then uploads it. */
+/* A peer written by hand that uses one chunk of host memory. It downloads each chunk and then sends
+ * it, or receives each chunk and then uploads it. */
 static bool
 move_by_hand(struct rank *rank, bool sends)
 {
@@ -65,8 +66,8 @@ move_by_hand(struct rank *rank, bool sends)
     return true;
 }
 
-/* The peer with two chunks that alternate: one chunk is copied while MPI sends or receives the
- * other. */
+/* A peer written by hand that alternates between two chunks of host memory. One chunk is copied
+ * while MPI sends or receives the other. */
 static bool
 move_by_hand_overlapped(struct rank *rank, bool sends)
 {
@@ -156,8 +157,8 @@ struct comparison {
     struct bench_goal goal;
 };
 
-/* Reports a rate or a time, and its ratio to the peer's value. In both cases the ratio is the
- * speed-up over the peer, which should be at least the goal. */
+/* Reports a rate or a time, and the speed-up over the peer. The speed-up should be at least the
+ * goal. */
 static bool
 compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison,
         size_t rounds)

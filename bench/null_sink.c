@@ -8,10 +8,11 @@
  * Staging with two threads is compared with staging with one. The expected ratio is 1.8 to 2.0. If
  * the memory bandwidth limits both threads, the expected ratio is 1.0 to 1.9.
  *
- * An upper bound is measured in the same rounds. Two independent threads copy half of the bytes
- * each into separate rings with memcpy(), and one thread copies all bytes. Staging should reach
- * nine tenths of the ratio between these two. Staging cannot reach the full ratio, because the
- * engine also waits for the last chunk, and sometimes passes a chunk to the other thread.
+ * An upper bound of this second ratio is measured in the same rounds, without the engine. First one
+ * thread copies all bytes into a ring with memcpy(). Then two independent threads copy half of the
+ * bytes each into separate rings. Staging should reach nine tenths of the speed-up from one to two
+ * threads. It cannot reach the full speed-up, because the engine also waits for the last chunk, and
+ * sometimes passes a chunk to the other thread.
  *
  * Overhead is the time for a chunk of 4 KiB without its memcpy(): two locks, two calls of device
  * functions and a few counters. The expected time is 0.2 to 0.5 us.
@@ -86,7 +87,8 @@ time_memcpy(const struct arena *arena, size_t bytes)
     return bench_now_ns() - begun;
 }
 
-/* A thread that copies into a separate ring, which stays in the caches. */
+/* Work of a thread that copies into a ring without the engine. No other thread uses the ring, which
+ * stays in the caches. */
 struct loner {
     const char *source;
     size_t bytes;
@@ -104,8 +106,9 @@ stage_alone(void *argument)
                ferryi_min_size(LONER_CHUNK, loner->bytes - at));
 }
 
-/* Measures the upper bound of staging. Returns the time of two threads that copy half of the bytes
- * each, or of one thread that copies all. The rings are in the arena. */
+/* Measures the upper bound of staging: memcpy() into rings without the engine. Returns the time of
+ * one thread that copies all bytes, or of two threads that copy half of the bytes each. The arena
+ * contains the rings. */
 static double
 time_loners(const struct arena *arena, size_t count)
 {

@@ -3,8 +3,9 @@
 #define BENCH_PEER_H
 
 /*
- * The peer of a hit: it does the minimum work of a thread-safe opening and closing. The peer is in
- * a shared library, because Ferry is also in one.
+ * The peer of a hit, which is the opening and closing of a scope whose data is current. The peer
+ * does the least work that a thread-safe opening and closing need. It is in a shared library,
+ * because Ferry is also in one.
  */
 
 #include <stdatomic.h>

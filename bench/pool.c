@@ -52,9 +52,9 @@ time_heaps(const struct pattern *pattern, const struct pattern_script *script,
     return true;
 }
 
-/* Computes the medians of all rounds, in which the pool and the peers run in turn. Ignores the
- * first two rounds, because they warm up. The general-purpose allocators run only in the first
- * HEAP_ROUNDS rounds. */
+/* Measures one pattern in all rounds and computes the medians. The pool and the peers run in turn.
+ * The first two rounds warm up and are ignored. The general-purpose allocators run only in the
+ * first HEAP_ROUNDS rounds. */
 static bool
 time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds,
              bool with_heaps, struct times *out)
@@ -84,8 +84,8 @@ time_pattern(const struct subject *subject, const struct pattern *pattern, size_
     return true;
 }
 
-/* Adds the logarithms of one pattern's times, divided by PATTERN_COUNT. So exp() of the final sum
- * is the geometric mean over all patterns. */
+/* Adds the logarithms of the times of one allocation pattern, divided by PATTERN_COUNT. After all
+ * patterns are added, exp() of the sum is the geometric mean of the times. */
 static void
 add_logs(struct times *sum, const struct times *time)
 {
@@ -102,8 +102,8 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
-        /* Frees the pool's idle memory of other sizes, so that it does not affect this measurement.
-         */
+        /* Frees the pool's idle memory of other sizes, so that this memory does not affect the
+         * measurement. */
         if (ferry_pool_trim(subject->pool, 0) != FERRY_OK ||
             !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
@@ -122,7 +122,8 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     return true;
 }
 
-/* Measures a size class that has free holes between live blocks. */
+/* Measures allocations of a size class whose memory has many holes: free blocks between live
+ * blocks. */
 static bool
 measure_holes(const struct subject *subject, struct bench_report *report, bool quick)
 {
@@ -162,7 +163,7 @@ take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
     return true;
 }
 
-/* Runs one pattern only. Callgrind counts the instructions of this run. */
+/* Runs only one allocation pattern, so that callgrind can count its instructions. */
 static int
 run_loop_only(const struct subject *subject, const char *name, const char *count)
 {
@@ -197,8 +198,8 @@ count_instructions(struct bench_report *report, const char *name, const char *me
     bench_report_add(report, &record);
 }
 
-/* Reports the instructions of the whole loop, and separately the instructions inside the two pool
- * calls. */
+/* Reports the instructions of the whole loop. Reports the instructions inside the pool's allocate
+ * and free functions separately. */
 static void
 measure_instructions(struct bench_report *report)
 {

@@ -6,10 +6,10 @@
  * Patterns of allocations and frees, which are the same for the pool and its peers. Random numbers
  * are computed before the timing starts.
  *
- * A pattern is named size/live/order. In the order "lifo", the loop allocates `live` blocks and
- * then frees them in reverse order. In the order "random", `live` blocks exist, and the loop
- * repeatedly frees and allocates eight of them. "mixed" sizes are log-uniform: from 4 KiB to 64 MiB
- * for 64 live blocks, and from 4 KiB to 4 MiB for 1024 live blocks.
+ * A pattern is named size/live/order, where `live` is a number of blocks. In the order "lifo", the
+ * loop allocates `live` blocks and then frees them in reverse order. In the order "random", `live`
+ * blocks exist, and the loop repeatedly frees and allocates eight of them. "mixed" sizes are log-
+ * uniform: from 4 KiB to 64 MiB for 64 live blocks, and from 4 KiB to 4 MiB for 1024 live blocks.
  */
 
 #include <stdbool.h>
@@ -26,8 +26,10 @@
 
 enum {
     LIVE_MAX = 1024,
-    TURN = 8, /* number of blocks that one turn frees and then allocates again, in random order */
-    SCRIPT = 4096, /* number of random numbers in the script; the loop repeats the script */
+    TURN = 8,      /* number of blocks that one turn of the loop frees and then allocates again, in
+                      random order */
+    SCRIPT = 4096, /* number of random numbers that are computed in advance; the loop uses them
+                      repeatedly */
     PATTERN_COUNT = 25
 };
 
@@ -57,9 +59,9 @@ struct subject {
     const struct heap *heap;
 };
 
-/* The loop of one pattern and one allocator. It makes at least `pairs` pairs of calls. It sets
- * *out_ns to the time of one pair in nanoseconds, without set-up and clean-up. It returns false if
- * a call failed. */
+/* The loop of one pattern and one allocator. It makes at least `pairs` pairs of an allocation and a
+ * free. It sets *out_ns to the time of one pair in nanoseconds, without set-up and clean-up. It
+ * returns false if a call failed. */
 typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern,
                           const struct pattern_script *script, size_t pairs, double *out_ns);
 pattern_loop pool_loop, peer_loop, heap_loop;

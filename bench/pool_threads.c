@@ -48,7 +48,8 @@ work(void *argument)
     return NULL;
 }
 
-/* Measures the slower thread's time for one pair of calls in nanoseconds. */
+/* Measures the time of one allocation and one free, in nanoseconds, while two threads make such
+ * calls. The result is the time of the slower thread. */
 static bool
 time_two_threads(const struct subject *subject, const struct pattern *pattern, pattern_loop *run,
                  size_t pairs, double *out)
@@ -69,8 +70,8 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, p
     return started && workers[0].ok && workers[1].ok;
 }
 
-/* Times the general-purpose allocators. They run fewer pairs and rounds than the pool, because they
- * are slow if two threads use them. */
+/* Times the general-purpose allocators with two threads. They run fewer pairs of calls and fewer
+ * rounds than the pool, because two threads make some of them slow. */
 static bool
 time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds,
            struct times *out)
@@ -149,7 +150,7 @@ give_any(const struct subject *subject, void *memory)
     return subject->pool ? pool_give(subject, &block) : peer_give(subject, &listed);
 }
 
-/* Called repeatedly while a thread waits for the other thread. Yields the processor now and then,
+/* Called repeatedly while a thread waits for the other thread. Sometimes yields the processor,
  * because the other thread may need it. */
 static void
 wait_a_little(unsigned *spins)

@@ -2,8 +2,8 @@
 #ifndef BENCH_POOL_THREADS_H
 #define BENCH_POOL_THREADS_H
 
-/* Measurements of the pool and its peers with two threads. Both functions add their results to the
- * report. On failure they print a message on stderr and return false. */
+/* Measurements of the pool and its peers with two threads. Both measuring functions of this file
+ * add their results to the report. On failure they print a message on stderr and return false. */
 
 #include "pool_loop.h"
 #include "pool_times.h"

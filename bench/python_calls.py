@@ -95,7 +95,8 @@ def launches(context, seconds):
 
 
 def imports(rounds):
-    # If PYTHONDONTWRITEBYTECODE is not set, Python caches compiled modules, as it does for an installed package.
+    # PYTHONDONTWRITEBYTECODE is removed from the environment. Python then caches compiled modules, as it does for an
+    # installed package.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start(program):

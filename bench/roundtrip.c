@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures copying pageable memory to the device and back, against memcpy() of the same bytes in
- * the same run. The peer copies to a second array and from there to a third, because an emulated
+ * Measures copying pageable memory to the device and back. The peer is memcpy() of the same bytes
+ * in the same run. It copies to a second array and from there to a third, because an emulated
  * device must copy twice as well.
  */
 
@@ -72,8 +72,8 @@ copy_with_memcpy(struct arrays *arrays, struct times *times, size_t round)
     note(times, round, begun, turned, bench_now_ns());
 }
 
-/* Creates a buffer that is current on the device. So both copies cross the link, and the library
- * allocates no host replica. */
+/* Creates a buffer that is current on the device and has no host replica. So the measured copies in
+ * both directions cross the link. */
 static bool
 copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *times, size_t round)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures the cost of a trace. The operations are a scope that is a hit, and a copy of 4 KiB on
- * the host. They run in a context with a trace and in one without. Each operation writes two
+ * Measures what tracing costs. Two operations are timed: a scope that is a hit, and a copy of 4 KiB
+ * on the host. Each runs in a context with a trace and in one without. An operation writes two
  * entries to the trace, so an entry costs half of the difference. This cost includes writing the
  * file, and the slower path of a scope in a traced context.
  */
@@ -74,7 +74,7 @@ run_loop(void *argument)
     return NULL;
 }
 
-/* Measures the time of one call in nanoseconds while all threads make calls. */
+/* Measures the time of one call in nanoseconds while all threads of the measurement make calls. */
 static bool
 measure_side(const struct kind *kind, struct side *side, size_t repeats, double *out)
 {

@@ -3,36 +3,37 @@
 /*
  * Compares transfers between host and device with the fastest copy of the machine.
  *
- * Sizes: no copied memory is in a cache, just as in typical programs. This includes the peer's
- * copies. So copies of one size use successive parts of an arena. The time ends when the last byte
- * is copied.
+ * Sizes: no copied memory is in a cache, just as in typical programs. The same holds for the peer.
+ * So copies of one size use successive parts of an arena. The time ends when the last byte is
+ * copied.
  *
  * The copy engine of the emulated device is a thread with a different copy loop. So on this device
  * the peer is memcpy() of the same bytes between the same memories, in the same round and in the
  * same threads. For pinned memory this is the engine's thread. For pageable memory the peer's time
- * is the mean of the engine's thread and the calling thread. The threads are the same because the
- * processors of a virtual machine differ: other machines can slow one processor by a fifth for
+ * is the mean of the engine's thread and the calling thread. The threads must be the same, because
+ * the processors of a virtual machine differ: other machines can slow one processor by a fifth for
  * seconds.
  *
  * Expected with two cores: staging reads and writes every byte twice, on two cores at once, each as
- * fast as memcpy() on one core. So the pipeline approaches 1.0 of memcpy() if chunks reach the
- * other core through memory, and can exceed 1.0 if the chunks stay in a cache. From 1 MiB up, 0.95
- * is reachable with the best ring, and 1.05 with non-temporal stores.
+ * fast as memcpy() on one core. So the speed approaches that of memcpy() (ratio 1.0) if chunks
+ * reach the other core through memory. It can exceed 1.0 if the chunks stay in a cache. From 1 MiB
+ * up, 0.95 is reachable with the best ring, and 1.05 with non-temporal stores.
  *
- * A copy of 1 MiB takes 60 to 120 us, and needs two or three wake-ups of 10 to 50 us. The fill of
- * the first chunk and the drain of the last chunk overlap with nothing. So the ratio of such a copy
+ * A copy of 1 MiB takes 60 to 120 us, and needs two or three wake-ups of 10 to 50 us. Filling the
+ * first chunk and draining the last chunk overlap with no other work. So the ratio of such a copy
  * is about 0.8, unless waits spin before they sleep and the loop is faster than memcpy().
  *
- * On a GPU the peer is the driver's copy of pinned memory. A host function holds the stream until
+ * On a GPU the peer is the driver's copy of pinned memory. A host function blocks the stream until
  * all copies are submitted, as in nvbandwidth. Direct copies should reach 0.99 of this peer. Staged
  * copies are limited by the speed at which one core and its helpers stage, and by the memory
  * bandwidth.
  *
- * CPU cost: processor time of the calling thread for a copy of 4 KiB, against a direct call of the
- * device's copy function.
+ * CPU cost: the processor time that the calling thread needs for a copy of 4 KiB. The peer is a
+ * direct call of the device's copy function.
  *
- * After a write of 4 KiB of a large buffer on the host, at most 64 KiB may cross to the device. The
- * time to copy n dirty segments may grow like n log n, relative to 1000 segments in the same round.
+ * Dirty segments: after the host writes 4 KiB of a large buffer, at most 64 KiB may cross to the
+ * device. The time to copy n dirty segments may grow like n log n, relative to 1000 segments in the
+ * same round.
  */
 
 #include "transfer.h"
@@ -52,7 +53,8 @@ device_of(ferry_context *context)
     return context->devices[1];
 }
 
-/* Returns the processor time that the calling thread has used. Other threads do not affect it. */
+/* Returns the processor time that the calling thread has used. Work of other threads is not
+ * counted. */
 static double
 thread_ns(void)
 {
@@ -120,7 +122,7 @@ is_pinned(enum way way)
     return way == PINNED_UP || way == PINNED_DOWN;
 }
 
-/* Returns the host memory for this kind of copy. */
+/* Returns the host memory that this kind of copy uses: pinned or pageable. */
 static char *
 host_memory(const struct arena *a, enum way way)
 {
@@ -171,8 +173,9 @@ copy_by_memcpy(void *user)
     plain->ns = bench_now_ns() - begun;
 }
 
-/* Returns the time of memcpy() in the threads that the engine's copy keeps busy. This is the
- * emulated device's thread. For pageable memory it is also the calling thread. */
+/* Returns the time of memcpy() in the threads that a copy of the engine uses. For pinned memory
+ * this is the emulated device's thread. For pageable memory the result is the mean of the times in
+ * that thread and in the calling thread. */
 static double
 time_memcpy(const struct copies *c, enum way way)
 {
@@ -198,8 +201,8 @@ hold(void *user)
 /* Number of copies that every driver can queue without blocking the calling thread. */
 enum { HELD_MOST = 64 };
 
-/* Times the driver's copies of pinned memory. If there are at most HELD_MOST copies, all are queued
- * while the stream is held back, and the time begins when the stream is released. */
+/* Times the driver's copies of pinned memory. If there are at most HELD_MOST copies, the stream is
+ * blocked until all copies are queued. The time begins when the stream is released. */
 static double
 time_driver(const struct copies *c, enum way way)
 {
@@ -255,8 +258,8 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
         /* round 0 warms up, so round 1 overwrites its result */
         size_t index = round == 0 ? 0 : round - 1;
         for (enum way way = 0; way < WAYS; way++) {
-            /* The order of the two sides alternates, so that caches do not always favour the same
-             * side. */
+            /* The library and the peer take turns to run first, so that caches do not always favour
+             * one of them. */
             if (round % 2 == 0)
                 ours[way][index] = time_engine(c, way);
             peers[way][index] = emulated ? time_memcpy(c, way) : time_driver(c, way);
@@ -406,8 +409,8 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
 
 enum { WRITE, BRING, STEPS };
 
-/* Writes every second run of 64 bytes on the host, then reads the whole buffer on the device.
- * Returns the processor time of both steps in nanoseconds. */
+/* Writes every second extent of 64 bytes of a buffer on the host, then reads the whole buffer on
+ * the device. Returns the processor time of both steps in nanoseconds. */
 static bool
 time_segments(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -428,7 +431,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
         size_t piece = i * 7919 % count;
         ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
              FERRY_OK;
-        /* The program writes nothing in the scope, because only the valid map is measured. */
+        /* The program opens the scope but writes no bytes, because only the cost of the valid map
+         * is measured. */
         ok = ok && ferry_scope_close(&scope) == FERRY_OK;
     }
     double written = thread_ns();
@@ -443,8 +447,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
 #define SEGMENTS_NS 20e9
 enum { TENS = 6, THOUSAND = 3, TURNS_MOST = 100, SEGMENTS = 10000 };
 
-/* Measures the processor time per segment for a buffer with `count` segments. The result is the
- * median of several turns, which process about SEGMENTS segments in total. */
+/* Measures the processor time per dirty segment for a buffer with `count` such segments. The result
+ * is the median of several runs, which process about SEGMENTS segments in total. */
 static bool
 time_each(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -461,8 +465,9 @@ time_each(ferry_context *context, size_t count, double out[STEPS])
     return true;
 }
 
-/* Reports the time per segment for `10^ten` segments. For more than 1000 segments, the peer is n
- * log n, because fixed costs no longer matter. */
+/* Reports the time per segment for `10^ten` segments. If there are more than 1000 segments, the
+ * goal allows a growth like n log n from the time for 1000 segments. Fixed costs no longer matter
+ * there. */
 static void
 add_segments(struct bench_report *report, const char *step, int ten, const double *each,
              const double *each_of_thousand, size_t rounds)
@@ -491,7 +496,7 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
     int tens = quick ? 3 : TENS;
     size_t rounds = 0, rounds_most = quick ? 1 : ROUNDS_MOST;
     const double until = bench_now_ns() + SEGMENTS_NS;
-    /* Stops after a time limit, because on some devices each segment is a driver call. */
+    /* Ends the rounds after a time limit, because on some devices each segment is a driver call. */
     for (size_t round = 0; round < rounds_most && (round == 0 || bench_now_ns() < until);
          round++, rounds++) {
         size_t count = 1;

@@ -2,7 +2,7 @@
 #ifndef TRANSFER_H
 #define TRANSFER_H
 
-/* The common part of the source files of bench_transfer. */
+/* Declarations that the source files of the program bench_transfer share. */
 
 #include "bench.h"
 
@@ -23,8 +23,8 @@ struct arena {
 /** Writes a case name such as "16MiB/rest". */
 void bench_name_size(char text[64], size_t bytes, const char *rest);
 
-/* Measurements that null_sink.c defines. Both functions overwrite the arena's target. `rounds` must
- * be at most ROUNDS_MOST. */
+/* Measurements that null_sink.c defines. Both measuring functions overwrite the arena's target
+ * memory. `rounds` must be at most ROUNDS_MOST. */
 bool bench_null_sink(struct bench_report *report, const struct arena *arena, size_t rounds);
 bool bench_chunks(struct bench_report *report, const struct arena *arena, size_t rounds);
 
