@@ -19,9 +19,10 @@
 
 #include "src/base/lock_class.h"
 
-/* FERRYI_INLINE marks functions of hit paths, which are always inlined. FERRYI_COLD marks functions
- * that are never inlined into hit paths. In builds that measure coverage, FERRYI_INLINE does not
- * force inlining, so that the calls of each function are counted in one place. */
+/* FERRYI_INLINE marks functions of hit paths: code that runs when no data must be moved. These
+ * functions are always inlined. FERRYI_COLD marks functions that are never inlined into hit paths.
+ * In builds that measure coverage, FERRYI_INLINE does not force inlining, so that the calls of each
+ * function are counted in one place. */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
 #else
@@ -29,9 +30,9 @@
 #endif
 #define FERRYI_COLD __attribute__((noinline, cold))
 
-/* Marks a thread-local variable that is read with one load. glibc reserves a few bytes for such
- * variables of libraries that dlopen() loads. musl refuses to load a library that has such
- * variables, so with musl the marked variables are ordinary thread-local ones. */
+/* Marks a thread-local variable that is read with one load (initial-exec TLS). glibc reserves a few
+ * bytes for such variables of libraries that dlopen() loads. musl refuses to load a library that
+ * has such variables, so with musl the marked variables are ordinary thread-local ones. */
 #ifdef __GLIBC__
 #define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
 #else
@@ -41,9 +42,9 @@
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
- * Sets this thread's message and returns `status`. ferryi_same() lets the compiler know that the
- * returned status is not FERRY_OK. A message states what was attempted, on what, with how much, and
- * why it failed.
+ * Sets this thread's error message and returns `status`. ferryi_same() informs the compiler that
+ * the returned status is not FERRY_OK. A message states what was attempted, on which object, with
+ * which sizes, and why it failed.
  */
 static inline ferry_status
 ferryi_same(ferry_status status)
@@ -54,24 +55,24 @@ ferryi_same(ferry_status status)
 #define ferryi_fail(status, ...) (ferryi_explain(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain(const char *format, ...) FERRY_PRINTF(1, 2);
 void ferryi_explainv(const char *format, va_list arguments);
-/* Puts "prefix: " in front of this thread's current message and returns `status`. */
+/* Puts "prefix: " in front of this thread's current error message and returns `status`. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
 /* Sets the index that ferry_error_index() returns. Must be called after ferryi_fail(), because
- * ferryi_fail() resets the index. */
+ * ferryi_fail() clears the index. */
 void ferryi_fail_index(size_t index);
 /* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous call
  * that fails keeps its message in such a copy until the program queries the call. */
 char *ferryi_last_error_copy(void);
 
-/* The thread's last error, saved on the stack while a callback of the program runs. */
+/* The thread's last error. It is saved on the stack while a callback of the program runs. */
 #define FERRYI_MESSAGE_BYTES 4096
 struct ferryi_kept_error {
     size_t index;
     char message[FERRYI_MESSAGE_BYTES];
 };
 void ferryi_last_error_keep(struct ferryi_kept_error *out);
-/* Restores the saved error if the thread's last error has changed since it was saved. */
+/* Restores the saved error if the thread's last error has changed since the error was saved. */
 void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
 
 /* -- logging (log.c) --------------------------------------------------------------------------- */
@@ -130,7 +131,8 @@ ferryi_max_size(size_t a, size_t b)
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 
 uint64_t ferryi_now_ns(void); /* on the monotonic clock */
-/* Returns the seconds between two results of ferryi_now_ns(); negative if `end_ns` is earlier. */
+/* Returns the seconds from one result of ferryi_now_ns() to another. The number is negative if
+ * `end_ns` is the earlier one. */
 static inline double
 ferryi_seconds_between(uint64_t begin_ns, uint64_t end_ns)
 {
@@ -147,11 +149,11 @@ unsigned ferryi_processors(void);  /* number of processors that this thread may 
                                       the quota of its control group; at least 1 */
 uint64_t ferryi_process_id(void);  /* differs in the child of a fork */
 uint64_t ferryi_page_faults(void); /* minor page faults of this thread so far */
-/* Allocates the pages of a memory range immediately, without changing their contents. Does nothing
+/* Allocates the physical pages of a memory range now, without changing their contents. Does nothing
  * if the system does not support this. */
 void ferryi_populate(void *memory, size_t bytes);
 /* Returns whether the process may write the memory. Also returns true if the system does not report
- * the protection. */
+ * how the memory is protected. */
 bool ferryi_is_writable(const void *memory, size_t bytes);
 /* Sets whether a child process inherits the pages that lie completely inside the memory. */
 void ferryi_set_inherited(void *memory, size_t bytes, bool inherited);
@@ -162,9 +164,11 @@ typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
 typedef pthread_t ferryi_thread;
 
 /*
- * Every mutex belongs to a class (lock_class.h). The argument `mutex` of the macros points to a
- * struct that FERRYI_MUTEX_CLASS declared. A brief mutex is a mutex that is held for only a few
- * instructions at a time. A thread that finds it locked spins for a while before it sleeps.
+ * Every mutex belongs to a class (lock_class.h). The argument `mutex` of these macros points to a
+ * struct that FERRYI_MUTEX_CLASS declared.
+ *
+ * A brief mutex is a mutex that is held for only a few instructions at a time. A thread that finds
+ * it locked spins for a while before it sleeps.
  */
 #define FERRYI_MUTEX_INITIALIZER                                                                   \
     {                                                                                              \
@@ -172,7 +176,7 @@ typedef pthread_t ferryi_thread;
             PTHREAD_MUTEX_INITIALIZER                                                              \
         }                                                                                          \
     }
-/* The class of the mutexes that tests use. The thread safety analysis ignores this class. */
+/* Class of the mutexes of tests. The thread safety analysis does not check this class. */
 FERRYI_MUTEX_CLASS(ferryi_plain_mutex);
 typedef struct ferryi_plain_mutex ferryi_mutex;
 #define FERRYI_SYSTEM_MUTEX(mutex)     (&(mutex)->held.system)
@@ -185,9 +189,10 @@ typedef struct ferryi_plain_mutex ferryi_mutex;
     ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
 #define ferryi_mutex_unlock(mutex)                                                                 \
     ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* These macros inform the thread safety analysis, and generate no code. ferryi_mutex_is_held():
- * this thread holds the mutex, although the analysis cannot see that. ferryi_mutex_is_needless():
- * no other thread can access the object, because it is new or about to be freed. */
+/* Macros that inform the thread safety analysis, and generate no code. ferryi_mutex_is_held(): this
+ * thread holds the mutex, although the analysis cannot see that. ferryi_mutex_is_needless(): the
+ * mutex need not be held, because the object is new or about to be freed. So no other thread can
+ * access it. */
 #define ferryi_mutex_is_held(mutex)     ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
 #define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
 #define ferryi_cond_wait(cond, mutex)                                                              \
@@ -201,8 +206,8 @@ void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
 
-/* Functions on plain pthread mutexes, which the mutex macros call. The thread safety analysis does
- * not check these mutexes. */
+/* Functions on plain pthread mutexes. The mutex macros of this file call these functions. The
+ * thread safety analysis does not check plain pthread mutexes. */
 void ferryi_system_mutex_init(pthread_mutex_t *mutex);
 void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
 void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);
@@ -280,9 +285,10 @@ void ferryi_thread_detach(ferryi_thread thread);
 /*
  * ferryi_fence_all() executes a full memory fence in every running thread of the process. So code
  * that runs often can use a compiler fence instead of a full fence. ferryi_fence_all_prepare() must
- * be called first. If it returns false, the system does not support this, and both sides need full
- * fences. If a sandbox later forbids the system call, ferryi_fence_all() sleeps for a millisecond
- * instead.
+ * be called first. If it returns false, the system does not support such fences. Then the frequent
+ * code and its counterpart both need full fences.
+ *
+ * If a sandbox later forbids the system call, ferryi_fence_all() sleeps for a millisecond instead.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);
@@ -293,8 +299,9 @@ void ferryi_fence_all(void);
  * which may be NULL. Libraries are never closed, because drivers do not support being unloaded. */
 void *ferryi_library_open(const char *name, char *reason, size_t reason_bytes);
 void *ferryi_library_symbol(void *library, const char *name);
-/* Finds the library that contains a code address. Writes numbers that identify the library: the
- * size and the modification time of its file. Writes zeros if the file cannot be found. */
+/* Finds the library that contains a code address. Writes numbers to `out` that identify the
+ * library, such as the size and the modification time of its file. Writes zeros if the file cannot
+ * be found. */
 void ferryi_library_mark(const void *address, uint64_t out[3]);
 /* Describes a code address as "function+0x12 (library)". Omits the function if the loader does not
  * know it. Writes only the address if the loader does not know the library. */

@@ -8,18 +8,19 @@
 #include <immintrin.h>
 
 /* Number of bytes that the loop copies from one page before it copies from the next page. The loop
- * prefetches the same number of bytes ahead. */
+ * also prefetches this many bytes ahead. */
 #define STEP ((size_t)256)
 
-/* Size of the pieces that copy_by_libc() passes to memcpy(). For larger sizes the GNU C library may
- * copy by `rep movsb`. */
+/* Size of the pieces in which copy_by_libc() calls memcpy(). For larger sizes the GNU C library may
+ * copy with the instruction `rep movsb`. */
 #define PIECE ((size_t)2 << 10)
 
-/* Copies whole groups of pages to a page-aligned target. Returns the number of bytes copied, which
- * may be less than `bytes`. */
+/* A function that copies groups of pages to a page-aligned target. It copies only whole groups, and
+ * returns the number of bytes copied, which may be less than `bytes`. */
 typedef size_t copy_groups(char *target, const char *source, size_t bytes);
 
-/* Defines a loop that copies `pages` pages alternately. */
+/* Defines a function that copies groups of `pages` pages. It alternates between the pages of a
+ * group. */
 #define DEFINE_GROUPS(name, pages, store)                                                          \
     __attribute__((target("avx2"))) static size_t name(char *target, const char *source,           \
                                                        size_t bytes)                               \
@@ -55,7 +56,7 @@ ferryi_copy_processor(void)
     return __builtin_cpu_is("intel") ? FERRYI_PROCESSOR_INTEL : FERRYI_PROCESSOR_OTHER;
 }
 
-/* Returns the loop for this processor, or NULL if the copy must use memcpy(). */
+/* Returns the copy loop for this processor, or NULL if memcpy() must be used instead. */
 static copy_groups *
 groups_of(enum ferryi_copy_loop loop)
 {
@@ -68,11 +69,11 @@ groups_of(enum ferryi_copy_loop loop)
 
 /*
  * Copies by memcpy(). The copy is divided into pieces if the target's offset within its page
- * exceeds the source's by less than a cache line. In this case `rep movsb` copies 2 GB/s on AMD
- * family 19h, but the pieces are copied at 7 GB/s.
+ * exceeds the source's offset by less than a cache line. With such offsets `rep movsb` copies only
+ * 2 GB/s on AMD family 19h, but the pieces are copied at 7 GB/s.
  *
- * Every download from a page-aligned chunk to a large array of malloc() is such a case. The reason
- * is that these arrays begin 16 bytes after a page boundary.
+ * Such offsets are common: large arrays of malloc() begin 16 bytes after a page boundary. So every
+ * download from a page-aligned chunk to such an array is affected.
  */
 static void
 copy_by_libc(char *target, const char *source, size_t bytes)

@@ -12,8 +12,8 @@
  * then need not be read before they are written.
  *
  * Both loops copy four pages alternately, so that several rows of DRAM are open at once. On AMD
- * family 19h they copy page by page, because there stores that bypass the caches take twice as long
- * if they alternate between pages. On processors without AVX2 all loops are memcpy().
+ * family 19h they copy one page after the other. There, stores that bypass the caches take twice as
+ * long if they alternate between pages. On processors without AVX2 all loops are memcpy().
  */
 
 #include <stdbool.h>
@@ -29,8 +29,8 @@ enum ferryi_copy_loop {
 /* Minimum size of a copy that uses a loop. Measurements showed that memcpy() is as fast for smaller
  * copies. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
-/* Minimum size of a copy whose stores bypass the caches. The value was measured, because a process
- * cannot query its share of the last-level cache. */
+/* Minimum size of a copy whose stores bypass the caches. The value comes from measurements, because
+ * a process cannot query its share of the last-level cache. */
 #define FERRYI_COPY_STREAM_FROM ((size_t)32 << 20)
 
 /* Families of processors on which the copy loops were measured. ferryi_copy_processor() returns the
@@ -53,8 +53,8 @@ void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *sou
 
 enum { FERRYI_LINE = 64, FERRYI_PAGE = 4096, FERRYI_PAGES_IN_TURN = 4 };
 
-/* Prefetches a memory range. The range may extend past the end of an array, because prefetching an
- * invalid address does nothing. */
+/* Prefetches a memory range into the caches. The range may extend past the end of an array, because
+ * prefetching an invalid address does nothing. */
 static inline void
 ferryi_prefetch(const char *memory, size_t bytes)
 {

@@ -59,7 +59,7 @@ ferryi_file_open(struct ferryi_file *file, const char *path, enum ferryi_file_mo
     int flags = mode == FERRYI_FILE_READ ? O_RDONLY : O_WRONLY | O_CREAT;
     *file = FERRYI_FILE_CLOSED;
     file->path = path;
-    /* O_NONBLOCK makes the open of a pipe without a peer fail instead of wait. The flag has no
+    /* With O_NONBLOCK, opening a pipe that has no reader or writer does not block. The flag has no
      * effect on regular files. */
     file->fd = open_again(path, flags | O_NONBLOCK | O_NOCTTY);
     if (file->fd < 0)
@@ -181,8 +181,8 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
-/* Makes one system call on one of the two descriptors. Repeats the call if a signal interrupts it.
- */
+/* Makes one system call that reads or writes, on one of the file's two descriptors. Repeats the
+ * call if a signal interrupts it. */
 static ssize_t
 transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes)
 {
@@ -206,8 +206,8 @@ direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory,
     return bytes / FERRYI_FILE_ALIGN * FERRYI_FILE_ALIGN;
 }
 
-/* Returns how many of the next bytes must use the page cache before a direct transfer is possible
- * again. */
+/* Returns how many of the next bytes must use the page cache. After these bytes a direct transfer,
+ * which bypasses the page cache, is possible again. */
 static size_t
 cached_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {

@@ -40,15 +40,15 @@ ferry_status ferryi_file_open(struct ferryi_file *file, const char *path,
 /* Closes the file. Fails if the system reports an earlier write error now, as a network file system
  * may do. Returns FERRY_OK if the file is already closed. */
 ferry_status ferryi_file_close(struct ferryi_file *file);
-/* Closes the file at the end of a call whose result so far is `status`. If both the call and the
- * close failed, the status and the message of the call are kept. */
+/* Closes the file at the end of a call whose result so far is `status`. If that call failed, its
+ * status and message are kept, even if closing the file also fails. */
 ferry_status ferryi_file_end(struct ferryi_file *file, ferry_status status);
 /* Logs that the file uses the page cache if direct transfers were `wanted` but the file system
  * refused them. */
 void ferryi_file_note_direct(const struct ferryi_log *log, const struct ferryi_file *file,
                              bool wanted);
 
-/* Fails with OVERFLOW if the range exceeds the largest possible file. */
+/* Fails with OVERFLOW if the range ends beyond the largest offset that a file can have. */
 ferry_status ferryi_file_check_range(const char *path, uint64_t offset, uint64_t bytes);
 /* Informs the system that [offset, offset + bytes) will be read sequentially. Fails if the file
  * ends before the end of the range. */

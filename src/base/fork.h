@@ -10,8 +10,9 @@
  * the fork.
  *
  * Mutexes registered with FERRYI_AT_FORK are leaves: a thread that holds one of these mutexes locks
- * no other registered mutex, and does not fork. A mutex of checked runs may be locked while any
- * other mutex is held. So a fork locks these mutexes after all others, in the order of their depth.
+ * no other registered mutex, and does not fork. The mutexes of the run-time checks (checked runs)
+ * are different: they may be locked while any other mutex is held. So a fork locks these mutexes
+ * after all others, in the order of their depth.
  */
 
 #include "src/base/base.h"
@@ -31,9 +32,10 @@ struct ferryi_fork_part {
         ferryi_fork_add(&(part));                                                                  \
     }
 
-/* Like FERRYI_AT_FORK, for mutexes that are locked while others are held. Threads lock mutexes in
- * this order: those of FERRYI_AT_FORK, then depth 3, then depth 2, then depth 1. Constructors with
- * a lower priority number run first, and the mutex that is registered first is locked last. */
+/* Like FERRYI_AT_FORK, for mutexes that are locked while others are held. Threads lock the mutexes
+ * of FERRYI_AT_FORK first, then those of depth 3, then depth 2, then depth 1. The depth sets the
+ * priority of the constructor. The constructor of the lowest depth runs first, and a fork locks its
+ * mutex last. */
 #define FERRYI_AT_FORK_UNDER(part, depth)                                                          \
     __attribute__((constructor(100 + (depth)))) static void part##_is_reported(void)               \
     {                                                                                              \
@@ -42,8 +44,8 @@ struct ferryi_fork_part {
 
 void ferryi_fork_add(struct ferryi_fork_part *part);
 
-/* Number of forks since the process that loaded the library. If an object was created at a
- * different count, it belongs to a different process. */
+/* Number of forks between the process that loaded the library and this process. If the number was
+ * different when an object was created, a different process created the object. */
 extern _Atomic unsigned ferryi_forks;
 
 static inline unsigned

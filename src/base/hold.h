@@ -7,7 +7,7 @@
  * call of the program that makes several driver calls prepares its thread only once.
  *
  * Without a hold, a device prepares the thread before each driver call and cleans up after the
- * call. While the thread has a hold, the clean-up is deferred to the end of the outermost hold.
+ * call. While the thread has a hold, the clean-up is deferred until its outermost hold ends.
  * Callbacks of the program run without the hold (callback.h), so that the program's code does not
  * run on a prepared thread. Taking a hold makes no driver call. Ending the outermost hold makes
  * only the driver calls of the deferred clean-up.
@@ -22,8 +22,8 @@ extern _Thread_local struct ferryi_hold_thread {
                                stream; otherwise NULL */
 } ferryi_hold_thread FERRYI_FAST_TLS;
 
-/* Cleans up what was prepared for the holds of this thread. The holds stay in effect, so the next
- * driver call prepares the thread again. */
+/* Undoes the preparation of this thread for driver calls, although the thread still has holds. The
+ * next driver call prepares the thread again. */
 static inline void
 ferryi_hold_clean_up(void)
 {

@@ -13,8 +13,9 @@
 
 #include <stdatomic.h>
 
-/* The function of the test, or NULL. Its argument `site` is a code address that identifies the
- * point. If `site` is NULL, the function uses its return address instead. */
+/* Function with which a test delays threads, or NULL. The argument `site` is a code address that
+ * identifies the point in the library. If `site` is NULL, the function uses its return address
+ * instead. */
 extern _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 #define FERRYI_INTERLEAVE_AT(site)                                                                 \

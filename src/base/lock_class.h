@@ -57,8 +57,8 @@ struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* The object that attributes cast to a class, to represent every lock of that class. Its memory is
- * never accessed. */
+/* An object that represents every lock of a class. The attributes cast it to the class. Its memory
+ * is never accessed. */
 extern char ferryi_any[];
 
 /* Declares a class of mutexes, and `struct name`, the type of these mutexes. */
@@ -80,8 +80,8 @@ extern char ferryi_any[];
 
 #define FERRYI_ANY(name) ((struct name *)ferryi_any)->held
 
-/* Attribute of a member, or of a whole anonymous struct: the lock must be held whenever the member
- * is read or written. */
+/* Attribute of a member of a struct, or of a whole anonymous struct. The lock of class `name` must
+ * be held whenever the member is read or written. */
 #define FERRYI_GUARDED_BY(name) FERRYI_ANALYSED(guarded_by(FERRYI_ANY(name)))
 
 /* Attributes of functions. REQUIRES: the caller holds the lock before and after the call. ACQUIRES:
@@ -97,17 +97,17 @@ extern char ferryi_any[];
  * tests/lint counts the uses. */
 #define FERRYI_NOT_ANALYSED FERRYI_ANALYSED(no_thread_safety_analysis)
 
-/* Arguments for the functions below. FERRYI_CLASS_OF: the class of the mutex to which a pointer
- * points. FERRYI_CLASS: the class with the given name. */
+/* Arguments for the functions below, which need a class of locks. FERRYI_CLASS_OF returns the class
+ * of the mutex to which a pointer points. FERRYI_CLASS returns the class with the given name. */
 #define FERRYI_CLASS_OF(mutex)                                                                     \
     ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
 #define FERRYI_CLASS(name) FERRYI_CLASS_OF((struct name *)0)
 
 /*
- * Functions that inform the analysis about a lock of the class, and generate no code. taken: this
- * thread has just taken the lock. released: it is about to release the lock. held: it holds the
- * lock, although the analysis cannot see that. The first two functions are not analysed, because
- * they take and release nothing.
+ * Functions that inform the analysis about a lock of the class, and generate no code. "taken" means
+ * that this thread has just taken the lock. "released" means that it is about to release the lock.
+ * "held" means that it holds the lock, although the analysis cannot see that. The functions for
+ * "taken" and "released" are not analysed, because they take and release nothing.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(acquire_capability(*kind));

@@ -33,7 +33,7 @@ read_number(const char *path, double *out)
 
 /* -- quotas ------------------------------------------------------------------------------------ */
 
-/* Returns the smaller of two quotas; 0 means no quota. */
+/* Returns the smaller of two CPU quotas. A quota of 0 means that there is none. */
 static double
 smaller_quota(double one, double other)
 {
@@ -65,8 +65,8 @@ quota_of_v1(const char *folder)
     return read_number(path, &period) && period > 0 ? quota / period : 0;
 }
 
-/* Returns the smallest quota of a control group and its ancestors up to the mount point. In a
- * container, some folders of the path may be missing. */
+/* Returns the smallest quota of a control group and its ancestors, up to the mount point of the
+ * hierarchy. In a container, some folders of the path may be missing. */
 static double
 least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
 {
@@ -84,7 +84,8 @@ least_quota(const char *mount, const char *group, double (*quota_of)(const char 
     }
 }
 
-/* Returns whether the list of controllers of a version 1 hierarchy contains "cpu". */
+/* Returns whether the list of controllers contains "cpu". The list belongs to a version 1 hierarchy
+ * of control groups. */
 static bool
 has_cpu(const char *controllers)
 {
@@ -94,8 +95,8 @@ has_cpu(const char *controllers)
     return false;
 }
 
-/* Returns the quota for one line of /proc/self/cgroup. A line consists of a number, controllers and
- * a path, separated by colons. */
+/* Returns the CPU quota for one line of /proc/self/cgroup. A line consists of a number, controllers
+ * and a path, separated by colons. */
 static double
 quota_by_line(const char *root, char *line)
 {
@@ -142,9 +143,9 @@ link_number(const char *root, const char *address, const char *name)
     return read_number(path, &number) && number > 0 ? number : 0;
 }
 
-/* Links of 2.5 and 5 GT/s encode 8 bits in 10, faster links encode 128 bits in 130. The function
- * uses the current width, because the slot may be narrower than the device. It uses the maximum
- * speed, because an idle link lowers its current speed. */
+/* Returns the bandwidth of a PCI link. Links of 2.5 and 5 GT/s encode 8 bits in 10, faster links
+ * encode 128 bits in 130. The function uses the current width, because the slot may be narrower
+ * than the device. It uses the maximum speed, because an idle link lowers its current speed. */
 uint64_t
 ferryi_machine_link(const char *root, const char *address)
 {

@@ -15,15 +15,15 @@
 unsigned ferryi_machine_quota(const char *root);
 
 /* Returns the bandwidth of a device's PCI link in bytes per second in one direction, or 0 if it is
- * unknown. The bandwidth is that of the link's full speed, because an idle link reports a lower
- * speed. `address` is a PCI address such as "0000:01:00.0". */
+ * unknown. The result assumes the link's full speed, because an idle link reports a lower speed.
+ * `address` is a PCI address such as "0000:01:00.0". */
 uint64_t ferryi_machine_link(const char *root, const char *address);
 
 /* Returns whether more than one NUMA node has processors. */
 bool ferryi_machine_has_nodes(const char *root);
 /* Returns the NUMA node to which a PCI device is attached, or -1 if the node is unknown. */
 int ferryi_machine_node(const char *root, const char *address);
-/* Writes the set of processors of a NUMA node. Returns false if the set is unknown. */
+/* Writes the set of processors that belong to a NUMA node. Returns false if the set is unknown. */
 bool ferryi_machine_node_processors(const char *root, int node, cpu_set_t *out);
 /* Returns the number of bytes that programs can still allocate, including page cache memory that
  * the system can free. Returns 0 if the number is unknown. */

@@ -6,7 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Constants of set_mempolicy(2), which are declared here because some systems lack the header. */
+/* Constants of set_mempolicy(2). They are declared here because some systems lack the header that
+ * defines them. */
 enum { POLICY_DEFAULT = 0, POLICY_PREFERRED = 1 };
 
 #define NODES_MOST    1024
@@ -21,7 +22,7 @@ ferryi_node_begin(int node)
         syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) != 0 || policy != POLICY_DEFAULT)
         return false;
     mask[(size_t)node / BITS_PER_WORD] = 1ul << (size_t)node % BITS_PER_WORD;
-    /* The system call uses one bit less than the given number of bits, so one is added. */
+    /* The kernel uses one bit less of the mask than the number that is passed, so one is added. */
     return syscall(SYS_set_mempolicy, POLICY_PREFERRED, mask, (unsigned long)NODES_MOST + 1) == 0;
 }
 

@@ -2,16 +2,16 @@
 #ifndef FERRYI_NODE_H
 #define FERRYI_NODE_H
 
-/* NUMA nodes of the host. Memory and processors on the node of a device are near the device, which
- * affects only the speed of transfers. So a call that the system refuses is ignored, and no error
- * is reported. */
+/* NUMA nodes of the host. Memory and processors on a device's own node are near the device.
+ * Nearness affects only the speed of transfers, so no error is reported if the system refuses a
+ * call. */
 
 #include <sched.h>
 #include <stdbool.h>
 
 /* Until ferryi_node_end(), the system takes new pages of the calling thread from `node` while the
  * node has free memory. Returns false if the thread already has a memory policy, or if the system
- * refuses the call. After a return of false, ferryi_node_end() must not be called. */
+ * refuses the call. If the result is false, ferryi_node_end() must not be called. */
 bool ferryi_node_begin(int node);
 void ferryi_node_end(void);
 

@@ -45,8 +45,9 @@ open_again(int folder, const char *name, int flags)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Creates the folder and its parent. Errors are ignored, because a different process may create the
- * same folders at the same time. The later open checks the result. */
+/* Creates the folder and its parent. Errors are ignored here, because a different process may
+ * create the same folders at the same time. Opening the folder afterwards fails if it could not be
+ * created. */
 static void
 make_folders(const char *path)
 {
@@ -102,8 +103,7 @@ ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out
     struct stat info = {0};
     *out = FERRYI_FILE_CLOSED;
     out->path = name;
-    /* O_NONBLOCK is set because the name may belong to a pipe. Without the flag the open of a pipe
-     * would block. */
+    /* Without O_NONBLOCK the open would block if the name belongs to a pipe. */
     int fd = open_again(folder, name, O_RDONLY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return FERRY_OK;
@@ -197,7 +197,8 @@ make_room(struct listing *list)
     return true;
 }
 
-/* Adds a file to the list. Skips a file that a different process has removed in the meantime. */
+/* Adds a file to the list of files of the folder. Skips a file that a different process has removed
+ * since the folder was read. */
 static bool
 list_file(int folder, const char *name, struct listing *list)
 {

@@ -5,7 +5,7 @@
 /*
  * A folder whose files only this user can write, such as a cache of code that will run. The folder
  * is accessed through a descriptor, and its files by names relative to the descriptor. So no other
- * user can replace the folder between check and use. A folder or file is refused if it belongs to
+ * user can replace the folder after it was checked. A folder or file is refused if it belongs to
  * another user, if others may write it, or if it is a link. In a program that runs with another
  * user's rights, nothing is opened.
  *
@@ -23,23 +23,24 @@
 ferry_status ferryi_private_folder_open(const char *path, bool make, int *out);
 void ferryi_private_folder_close(int folder);
 
-/* Opens a file for reading; the caller closes the file. If the file does not exist, returns
- * FERRY_OK and leaves `out` closed. Returns FERRY_ERROR_IO on failure. `name` must outlive `out`.
- */
+/* Opens a file of the folder for reading; the caller closes the file. If the file does not exist,
+ * returns FERRY_OK and leaves `out` closed. Returns FERRY_ERROR_IO on failure. `name` must outlive
+ * `out`. */
 ferry_status ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out);
-/* Creates or replaces a file. If the function fails with FERRY_ERROR_IO, the old file is unchanged.
- */
+/* Creates or replaces a file of the folder. If the function fails with FERRY_ERROR_IO, an existing
+ * file is unchanged. */
 ferry_status ferryi_private_folder_put(int folder, const char *name, const void *bytes,
                                        size_t count);
 void ferryi_private_folder_remove(int folder, const char *name);
-/* Sets the file's time of last use to now. Trimming removes the least recently used files first. */
+/* Sets the file's time of last use to now. When the folder is trimmed, the least recently used
+ * files are removed first. */
 void ferryi_private_folder_touch(const struct ferryi_file *file);
 
-/* Returns whether trimming considers a file with this name. Trimming neither counts nor removes the
- * other files. */
+/* A filter for ferryi_private_folder_trim(). It returns whether a file with this name may be
+ * removed. Files for which it returns false are neither counted nor removed. */
 typedef bool ferryi_private_folder_filter(const char *name);
-/* Removes the least recently used files until the remaining files fit into the limit. Fails with
- * FERRY_ERROR_IO or FERRY_ERROR_OUT_OF_MEMORY. */
+/* Removes the least recently used files until the total size of the remaining files is within the
+ * limit. Fails with FERRY_ERROR_IO or FERRY_ERROR_OUT_OF_MEMORY. */
 ferry_status ferryi_private_folder_trim(int folder, ferryi_private_folder_filter *filter,
                                         uint64_t bytes_max, size_t files_max);
 

@@ -3,10 +3,12 @@
 #define FERRYI_PROFILE_H
 
 /*
- * Ranges for profilers such as Nsight Systems, through NVTX. A transfer, an eviction or a launch is
- * a range on its thread, in the domain "ferry". A thread's ranges can be nested. In builds without
- * NVTX's headers (FERRYI_HAVE_NVTX_RANGES), the functions that begin and end a range are empty. If
- * no profiler is attached, they return after one check.
+ * Ranges for profilers such as Nsight Systems, through the library NVTX. A profiler shows a
+ * transfer, an eviction or a launch as a range on its thread, in the domain "ferry". A thread's
+ * ranges can be nested.
+ *
+ * In builds without NVTX's headers (FERRYI_HAVE_NVTX_RANGES), the functions that begin and end a
+ * range are empty. If no profiler is attached, they return after one check.
  */
 
 #include <stdbool.h>
@@ -15,9 +17,9 @@
 #ifdef FERRYI_HAVE_NVTX_RANGES
 /* Returns NVTX's handle of the domain "ferry", or NULL if no profiler is attached. */
 void *ferryi_profile_domain(void);
-/* Begins a range whose name is, for example, `upload "heights" for read_device`. `name` and
- * `reason` may be NULL or "". Returns false if no profiler is attached. The caller must end a range
- * only if this function returned true. */
+/* Begins a range of a profiler. Its name is, for example, `upload "heights" for read_device`.
+ * `name` and `reason` may be NULL or "". Returns false if no profiler is attached. The caller must
+ * end a range only if this function returned true. */
 bool ferryi_profile_begin(const char *what, const char *name, const char *reason);
 /* Ends the last range that this thread began. */
 void ferryi_profile_end(void);

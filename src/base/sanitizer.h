@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* The sanitizers of this build, each as 0 or 1. gcc and clang define different macros for them. */
+/* Which sanitizers this build uses, each as 0 or 1. gcc and clang define different macros for
+ * sanitizers. */
 
 #ifdef __has_feature
 #define FERRYI_HAS_FEATURE(name) __has_feature(name)
@@ -33,9 +34,9 @@
 
 /*
  * Returns how many bytes of a new block of emulated device memory are filled with garbage. Normally
- * the whole block is filled. In sanitized builds only the first bytes are filled, because there
- * malloc returns untouched pages. A test that creates many contexts would spend most of its time on
- * touching all pages of 2 MiB slabs.
+ * the whole block is filled. In sanitized builds only the first bytes are filled, because the
+ * sanitizer's malloc returns pages that were never touched. A test that creates many contexts would
+ * spend most of its time on touching all pages of 2 MiB slabs.
  */
 static inline size_t
 ferryi_garbage_bytes(size_t bytes)

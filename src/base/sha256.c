@@ -25,7 +25,8 @@ rotate(uint32_t value, unsigned bits)
     return value >> bits | value << (32 - bits);
 }
 
-/* Computes the message schedule: the block's sixteen words and forty-eight derived ones. */
+/* Computes the message schedule of SHA-256 for one block: its sixteen words, and forty-eight words
+ * that are derived from them. */
 static void
 spread(const unsigned char *block, uint32_t schedule[ROUNDS])
 {
@@ -64,7 +65,8 @@ mix_block(uint32_t words[8], const unsigned char *block)
 void
 ferryi_sha256_begin(struct ferryi_sha256 *state)
 {
-    /* The first 32 bits of the fractional parts of the square roots of the first eight primes. */
+    /* The initial hash value: the first 32 bits of the fractional parts of the square roots of the
+     * first eight primes. */
     *state = (struct ferryi_sha256){.words = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }

@@ -8,9 +8,9 @@
 #include <ferry/version.h>
 
 /*
- * The last failure of one thread, allocated when the thread fails for the first time. The failure
- * is on the heap, because dlopen() can refuse a library that has a large thread-local area and uses
- * the initial-exec TLS model. The pool uses that model.
+ * The last failure of one thread. The struct is on the heap, and is allocated when the thread fails
+ * for the first time. A thread-local struct would be too large: dlopen() can refuse a library with
+ * a large thread-local area, because the pool uses the initial-exec TLS model.
  */
 struct failure {
     size_t index;
@@ -21,14 +21,15 @@ struct failure {
 
 static _Thread_local struct failure *failure;
 
-/* The failure that a thread reports if memory for its own failure cannot be allocated. Every
+/* The failure that a thread reports if no memory is left for a failure struct of the thread. Every
  * allocated failure starts as a copy of it. This object is never written. */
 static struct failure unspoken = {.index = (size_t)-1,
                                   .message = "no memory was left to say what went wrong"};
 
 static struct {
     pthread_once_t once;
-    pthread_key_t key; /* its value is the thread's failure, which its destructor frees */
+    pthread_key_t key; /* thread-specific key: its value is the thread's failure, which its
+                          destructor frees */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 
@@ -45,8 +46,8 @@ make_owner(void)
     owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
 }
 
-/* Returns this thread's failure, or NULL if memory is short. In the second case the thread reports
- * `unspoken`. */
+/* Returns this thread's failure struct, or NULL if it cannot be allocated. If NULL is returned, the
+ * thread reports `unspoken`, the failure that all such threads share. */
 static struct failure *
 this_failure(void)
 {

@@ -154,9 +154,9 @@ ferryi_fence_all_prepare(void)
     return syscall(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0, 0) == 0;
 }
 
-/* Duration of the sleep that replaces a fence. This is much longer than a processor delays a store
- * or moves a load ahead. A thread that is descheduled during the sleep executes a fence in the
- * kernel. */
+/* Duration of the sleep that replaces a memory fence in the other threads. A processor delays a
+ * store, or moves a load ahead, for a much shorter time. A thread that is descheduled during the
+ * sleep executes a fence in the kernel. */
 enum { FENCE_NS = 1000000 };
 
 void

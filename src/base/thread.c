@@ -116,8 +116,8 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* Maximum duration of spinning. A wake-up in a virtual machine takes about as long. So a wait costs
- * at most about twice as much as the better choice between spinning and sleeping. */
+/* Maximum duration of spinning. Waking a thread in a virtual machine takes about as long. So a wait
+ * costs at most about twice as much as the better of spinning and sleeping. */
 #define SPIN_NS 50000
 /* Time after which a spinning thread yields the processor, because the awaited thread may need it.
  */

@@ -21,8 +21,8 @@
 #define PLACES         17
 #define STREAM_NUMBERS 64
 
-/* First track number of streams. It is above all thread ids, which are the track numbers of
- * threads. */
+/* First track number of streams. Threads use their thread ids as track numbers, which are all
+ * smaller. */
 #define STREAM_TRACKS   UINT64_C(1000000000)
 #define TRACKS_OF_PLACE 1000
 
@@ -33,17 +33,16 @@ struct ferryi_trace {
     const struct ferryi_log *log;
     char *path;
     int file;
-    unsigned forks;  /* fork count of the process that created the trace; only this process writes
-                        the trace */
+    unsigned forks;  /* fork count of the process that created the trace and alone writes it */
     uint64_t serial; /* unique among the traces of a process */
     uint64_t origin_ns;
     char process[32]; /* "pid":4711,"tid": */
     size_t process_bytes;
     char places[PLACES][32];
-    size_t plain_bytes[PLACES]; /* length of each name if the name is plain, otherwise 0; see struct
-                                   ferryi_trace_text */
+    size_t plain_bytes[PLACES]; /* length of each place's name if it is a plain text, otherwise 0;
+                                   see struct ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
-    atomic_bool broken;             /* whether a write has failed; then nothing more is written */
+    atomic_bool broken; /* whether a write to the file has failed; then nothing more is written */
     struct ferryi_trace_mutex mutex;
     ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
@@ -116,8 +115,9 @@ static const char digit_pairs[] =
     "4748495051525354555657585960616263646566676869"
     "707172737475767778798081828384858687888990919293949596979899";
 
-/* Returns the number of decimal digits of a value. 1233 / 4096 approximates the decimal logarithm
- * of 2. So the estimate from the number of bits is either right or one too low. */
+/* Returns the number of decimal digits of a value. The function estimates the number from the
+ * number of bits: 1233 / 4096 approximates the decimal logarithm of 2. The estimate is either right
+ * or one too low. */
 static inline size_t
 count_digits(uint64_t number)
 {
@@ -202,8 +202,8 @@ is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Like is_plain(), for eight characters at once. For each byte that is not plain, at least one
- * term has a high bit set, in that byte or in a higher one. */
+/* Like is_plain(), for eight characters at once. For each character that is not plain, at least one
+ * of the four terms has a high bit set: in the byte of that character or in a higher byte. */
 static inline bool
 are_plain(uint64_t word)
 {
@@ -213,7 +213,8 @@ are_plain(uint64_t word)
     return !((high_or_last | low | quote | backslash) & 0x80 * ones);
 }
 
-/* Returns the number of bytes before the first character that is not plain. */
+/* Returns the number of bytes before the first character that is not plain (ASCII without escapes).
+ */
 static size_t
 count_plain(const char *text, size_t bytes)
 {
@@ -225,7 +226,7 @@ count_plain(const char *text, size_t bytes)
         if (!are_plain(word))
             break;
     }
-    /* The last bytes do not fill a word, so the last word that is checked overlaps bytes that were
+    /* Fewer bytes than a word are left. So the last word that is checked overlaps bytes that were
      * already checked. */
     if (bytes >= sizeof(word)) {
         memcpy(&word, text + bytes - sizeof(word), sizeof(word));
@@ -264,7 +265,8 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
     return at;
 }
 
-/* Writes a text with JSON escapes. Replaces invalid UTF-8 by '?' and truncates a long text. */
+/* Writes a text as a JSON string with escapes. Replaces invalid UTF-8 by '?' and truncates a long
+ * text. */
 static char *
 put_any(char *at, const char *text)
 {
@@ -295,8 +297,9 @@ put_text(char *at, struct ferryi_trace_text text)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* Protects against SIGPIPE, which ends the program when it writes to a pipe whose reader is closed.
- * The signal is blocked during the write. If the write raised SIGPIPE, the signal is consumed. */
+/* Protects the program from SIGPIPE. A write to a pipe whose reader is closed raises this signal,
+ * which would end the program. The signal is blocked during the write. If the write raised it, the
+ * pending signal is removed. */
 struct quiet_pipe {
     sigset_t only_pipe, before;
     bool was_pending;
@@ -350,9 +353,9 @@ write_bytes(int file, const char *bytes, size_t count)
     return failure;
 }
 
-/* Writes a chunk to the file. Returns the errno value if the write fails and no earlier write of
- * this trace has failed. Otherwise returns 0. The caller reports the failure after it has released
- * its locks. */
+/* Writes a chunk to the file. If the write fails and no earlier write of this trace has failed,
+ * returns the errno value. Otherwise returns 0. The caller reports the failure after it has
+ * released its locks. */
 static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
@@ -372,8 +375,8 @@ report(const struct ferryi_log *log, const char *path, int failure)
                    strerror(failure));
 }
 
-/* Writes the filled chunk to the file while other threads fill the second chunk. Releases the mutex
- * during the write. Returns the same values as write_chunk(). */
+/* Writes the filled chunk of a trace to the file while other threads fill the second chunk.
+ * Releases the mutex during the write. Returns the same values as write_chunk(). */
 FERRYI_REQUIRES(ferryi_trace_mutex)
 static int
 flush(ferryi_trace *trace)
@@ -409,8 +412,9 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     report(trace->log, trace->path, failure);
 }
 
-/* Flushes the open traces until one fails. Returns the same values as write_chunk(). Copies the log
- * and the path, because the trace may be closed before the caller reports the failure. */
+/* Flushes the open traces until a write fails. Returns the same values as write_chunk(). Copies the
+ * trace's log and path for the caller, because the trace may be closed before the caller reports
+ * the failure. */
 static int
 flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
 {
@@ -427,8 +431,8 @@ flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
     return failure;
 }
 
-/* Runs when the program exits without destroying its contexts. Holds no lock when it reports a
- * failure, because the log callback may wait for a thread that opens a trace. */
+/* Runs when the program exits, and flushes traces whose contexts were not destroyed. Holds no lock
+ * when it reports a failure, because the log callback may wait for a thread that opens a trace. */
 __attribute__((destructor)) static void
 flush_all(void)
 {
@@ -440,7 +444,8 @@ flush_all(void)
 
 /* -- entries ----------------------------------------------------------------------------------- */
 
-/* The part of a thread's entries that follows the name, such as: ,"pid":1,"tid":2,"ts": */
+/* The part of a trace entry that is the same in all entries of a thread. It follows the entry's
+ * name and looks like this: ,"pid":1,"tid":2,"ts": */
 struct track {
     uint64_t serial; /* serial number of the trace to which the track belongs */
     char text[72];
@@ -466,8 +471,8 @@ put_track(const ferryi_trace *trace, char *at, uint64_t track)
     return put_number(at, track);
 }
 
-/* Writes a metadata entry about the process or about a track. `what` is process_name, thread_name
- * or ferry. */
+/* Writes a metadata entry about the process or about a track. `what` is the kind of metadata:
+ * process_name, thread_name or ferry. */
 static char *
 put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t track)
 {
@@ -486,9 +491,9 @@ put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track,
     return PUT(at, "}},\n");
 }
 
-/* Returns the track of the calling thread. Before the thread's first entry in a trace, writes the
- * name of the track. If a thread alternates between traces, the name is written at each change of
- * trace. */
+/* Returns the track of the calling thread in a trace. Before the thread's first entry in the trace,
+ * writes the name of the track. If a thread alternates between traces, it writes the name each time
+ * it changes to a different trace. */
 static const struct track *
 own_track(const ferryi_trace *trace, char **at)
 {
@@ -574,8 +579,8 @@ put_entry(const ferryi_trace *trace, char *at, const struct ferryi_trace_entry *
     return PUT(at, "},\n");
 }
 
-/* Writes an instant event to the stream's track. The time of the event is the time at which the
- * work was queued, because the library does not know when the device runs the work. */
+/* Writes an instant event to a stream's track. The time of the event is the time at which the work
+ * was queued, because the library does not know when the device runs the work. */
 static char *
 put_queued(ferryi_trace *trace, char *at, const struct ferryi_trace_entry *entry, uint64_t now)
 {
@@ -685,7 +690,8 @@ ferryi_trace_place(const ferryi_trace *trace, int place)
     return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
 }
 
-/* Ends the trace with an event that no comma follows, as JSON requires. */
+/* Ends the trace. JSON allows no comma after the last element of an array, so the last event is
+ * written without one. */
 void
 ferryi_trace_close(ferryi_trace **trace_address)
 {

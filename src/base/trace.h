@@ -7,8 +7,8 @@
  * one event per line. docs/tracing.md describes the events.
  *
  * A thread formats an entry on its stack. It then copies the entry into a chunk under a mutex,
- * which is held only for the copy. The thread that finds the chunk full writes the chunk to the
- * file while other threads fill the second chunk. Each write contains only whole lines, so a
+ * which is held only for the copy. A trace has two chunks. The thread that finds one full writes it
+ * to the file while other threads fill the other. Each write contains only whole lines, so a
  * truncated file is readable up to its last complete line. If a process exits without destroying
  * its context, the remaining lines are written at exit.
  *
@@ -24,10 +24,10 @@
 typedef struct ferryi_trace ferryi_trace;
 
 /*
- * A text of an entry. A plain text has at most FERRYI_TRACE_TEXT_MOST bytes, all of them ASCII
- * characters that need no escape in JSON. `plain_bytes` is the length of a plain text, which is
- * copied without being examined. If `plain_bytes` is 0, the text need not be plain: it is escaped,
- * and truncated if it is long.
+ * A text of a trace entry. A text is plain if it has at most FERRYI_TRACE_TEXT_MOST bytes, all of
+ * them ASCII characters that need no escape in JSON. `plain_bytes` is the length of a plain text,
+ * which is copied without a check. If `plain_bytes` is 0, the text need not be plain: it is
+ * escaped, and truncated if it is long.
  */
 struct ferryi_trace_text {
     const char *text;
@@ -44,9 +44,10 @@ struct ferryi_trace_text {
         (value), 0                                                                                 \
     }
 
-/* A member of "args": a text, or a number if the text is NULL. */
+/* A member of the object "args" of a trace entry. The value is a text, or a number if the text is
+ * NULL. */
 struct ferryi_trace_argument {
-    const char *key; /* text before the value, with a length of key_bytes; FERRYI_TRACE_KEY_MOST
+    const char *key; /* text in front of the value; key_bytes is its length. FERRYI_TRACE_KEY_MOST
                         bytes must be readable, because every key is copied with this fixed size */
     size_t key_bytes;
     struct ferryi_trace_text text;
@@ -65,16 +66,16 @@ struct ferryi_trace_argument {
         FERRYI_TRACE_KEY(key), FERRYI_TRACE_ANY(NULL), (value)                                     \
     }
 
-/* A stream in a trace, identified by its place in the context and its number. Number 0 represents
- * all streams that have no number. */
+/* A stream in a trace, identified by the place of its device in the context and by its number. All
+ * streams that have no number use number 0. */
 struct ferryi_trace_stream {
     int place; /* 0: no stream */
     unsigned number;
 };
 
 struct ferryi_trace_entry {
-    /* X: an event from begun_ns until now; i: an event now; b, e: a scope opens or closes; C: a
-     * counter */
+    /* kind of the entry. X: an event from begun_ns until now. i: an event now. b, e: a scope opens
+     * or closes. C: a counter */
     char phase;
     struct ferryi_trace_text category; /* must be a plain text */
     struct ferryi_trace_text name;
@@ -88,13 +89,13 @@ struct ferryi_trace_entry {
 /* Creates or truncates the trace's file. Fails with IO or OUT_OF_MEMORY. The log must outlive the
  * trace. */
 ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out);
-/* Sets the name of a place in the trace, which is copied. Must be called before the first entry is
- * written. */
+/* Sets the name of a place in the trace; the name is copied. Must be called before the first entry
+ * is written. */
 void ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name);
 struct ferryi_trace_text ferryi_trace_place(const ferryi_trace *trace, int place);
 void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry);
-/* Closes the trace: writes the remaining lines, ends the array and closes the file. Sets *trace to
- * NULL. */
+/* Closes the trace. Writes the remaining lines, ends the JSON array and closes the file. Sets
+ * *trace to NULL. */
 void ferryi_trace_close(ferryi_trace **trace);
 
 #endif
