@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The input is an allocation log. It is parsed and converted to the script of a replay. */
+/* Fuzz target. The input is an allocation log, as text. The target parses the log and converts it
+ * to a script that replays the allocations. */
 #include <stdlib.h>
 #include <string.h>
 

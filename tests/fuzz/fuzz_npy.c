@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The input is an .npy file. The reader must print one message, or return a grid in which every
- * value can be read. */
+/* Fuzz target. The input is an .npy file. The reader must either print one message, or return an
+ * array whose values can all be read. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ read_values(const struct npy_grid *grid)
     const unsigned char *bytes = grid->values;
     for (size_t i = 0; i < grid->rows * grid->columns * npy_type_bytes(grid->type); i++)
         sum += bytes[i];
-    /* Uses the sum, so that the compiler cannot remove the reads. */
+    /* Uses the sum of the values, so that the compiler cannot remove the reads of these values. */
     if (sum == UINT32_MAX)
         puts("");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The input is a trace. The program parses it and writes the report of `ferry trace` about it. */
+/* Fuzz target. The input is a trace of transfers. The target parses the trace and writes the report
+ * of `ferry trace` about it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

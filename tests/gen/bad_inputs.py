@@ -27,7 +27,8 @@ CELL = dict(PAIR, name="cell", fields=[{"name": "x", "type": "int"}, {"name": "y
 COMMANDS = ("header", "fortran", "convert", "convert-pairs", "check")
 BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
-# Each entry is (name, base, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA]).
+# Invalid type files. Each entry is (name of the test, valid type file, path of the key to change, new value, key that
+# the error message names, words in the message[, BEYOND_SCHEMA]).
 CHANGES = [
     ("unknown key", FLOAT, ["colour"], "red", "colour", "unknown key"),
     ("unknown key that is nearly a known one", FLOAT, ["aligned"], 4, "aligned", "unknown key; did you mean 'align'? expected one of"),
@@ -127,7 +128,8 @@ CHANGES = [
     ("conversion listed twice", VEC3, ["conversions", 1, "from"], "float", "conversions[1].from", "twice", BEYOND_SCHEMA),
 ]
 
-# Type files that only Fortran refuses: (name, base, path of the change, new value, key in the message, words in the message)
+# Type files that are invalid only for Fortran: (name of the test, valid type file, path of the key to change, new
+# value, key that the error message names, words in the message).
 FORTRAN = [
     ("a name that is too long for Fortran", FLOAT, ["name"], "a" * 60, "name", "at most 63"),
     ("a field that begins with an underscore", VEC3, ["fields", 0, "name"], "_x", "fields named '_x'", "begins with a letter"),

@@ -37,7 +37,8 @@ MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"]
 SOFT = 1  # index of the function that calls a second function
 BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
-# Each entry is (name, path of the change, new value, key in the message, words in the message[, BEYOND_SCHEMA]).
+# Invalid kernel files. Each entry is (name of the test, path of the key to change, new value, key that the error
+# message names, words in the message[, BEYOND_SCHEMA]).
 CHANGES = [
     ("unknown key", ["kernel"], [], "kernel", "unknown key; did you mean 'kernels'?"),
     ("no prefix", ["prefix"], DROP, "prefix", "missing"),
@@ -141,7 +142,7 @@ def good_cases(tap, folder):
                 found[f"{document}, block {number}"] = folder / f"{document.stem}{number}.json"
                 (folder / f"{document.stem}{number}.json").write_text(text)
             elif '"fields"' in text and "name" in json.loads(text):
-                # Other kernels in the same document can use this type.
+                # The type is written to a file, because kernels in the same document may use the type.
                 (folder / f"{json.loads(text)['name']}.json").write_text(text)
     validator = jsonschema and jsonschema.Draft7Validator(json.loads((GEN / "kernels.schema.json").read_text()))
     tap.case("there are files of kernels", [] if len(found) >= 6 else [f"{list(found)}"])
@@ -274,8 +275,8 @@ def value_cases(tap, library, how):
     call(library, "functions", x, y, z, x.size)
     wide = x.astype(numpy.longdouble)
     first, second = ulps(y, wide ** numpy.longdouble(1.5) + numpy.exp(-wide)), ulps(z, numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1))
-    # The error of each function is at most 2 units in the last place, and the addition rounds once more. The second
-    # result cancels near its roots, so the test checks the median of its absolute error instead.
+    # Each function may be wrong by 2 units in the last place, and the addition rounds once more. The second result
+    # cancels near its roots, so the test checks the median of its absolute error instead.
     tap.case(f"{how}: functions are exact enough", [] if first <= 3 and numpy.median(numpy.abs(z - numpy.asarray(
         numpy.sqrt(wide) + numpy.sin(wide) * numpy.maximum(wide, 1), "f8"))) < 1e-14 else [f"{first} and {second} units"])
 

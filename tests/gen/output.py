@@ -263,7 +263,8 @@ ferry_status both(mylib_p_buffer p, yourlib_q_buffer q)
     tap.case("two types convert to each other", problems)
 
 
-# Each entry is (C declaration, C type, kinds that the type can hold). Sizes are checked separately.
+# Each entry is (C declaration of a type, name of the type, kinds of numbers that the type can hold). Other tests check
+# the sizes of types.
 HOLDS = [
     ("typedef float metre;", "metre", "float"),
     ("typedef double far;", "far", "float"),

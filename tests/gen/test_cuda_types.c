@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks that NVRTC compiles the declarations of types in CUDA sources. These are the built-in
- * elements, which are in every source, and declarations derived from structs. One of them is a
- * nested struct that two parameters use. Exits with status 77 (skipped) if NVRTC is not installed.
+ * Checks that NVRTC compiles the type declarations in generated CUDA sources. Every source declares
+ * the built-in elements. Some sources also declare structs, including a nested struct that two
+ * parameters use. Exits with status 77 (skipped) if NVRTC is not installed.
  */
 
 #include <stdio.h>

@@ -18,7 +18,8 @@
 
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
-/* Calls X(name) for each kernel entry point, where name has no prefix. */
+/* Calls the macro X(name) for each entry point of the kernels. `name` is the entry point without
+ * its prefix. */
 /* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(linear_sum)                                                                                  \
@@ -54,8 +55,8 @@ expect(int condition, const char *what, int line)
 #define EXPECT(condition) expect(condition, #condition, __LINE__)
 #define MUST(call)        expect((call) == FERRY_OK, #call, __LINE__)
 
-/* Registers the host functions under the names of the entry points, so that the fake driver can run
- * them. */
+/* Registers a host function for each kernel entry point, so that the fake driver can run the
+ * kernels. */
 static void
 register_entries(void)
 {
@@ -112,8 +113,8 @@ test_maps(ferry_context *context, const mylib_several *kernels)
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
     }
-    /* One array may be both input and output of a kernel. Arrays of different lengths are
-     * refused. */
+    /* A kernel may use one array as input and as output. Arrays of different lengths are refused.
+     */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
     MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
@@ -175,8 +176,8 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
     ferry_double_destroy(&x);
 }
 
-/* Checks that kernels can call functions of the same file, including one that calls a second
- * function. */
+/* Checks that a kernel can call functions of its source file, including a function that calls a
+ * second function. */
 static void
 test_functions(ferry_context *context, const mylib_several *kernels)
 {
@@ -222,7 +223,8 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
         plate[i] = (float)(i * 7919 % 997) / 10.0f;
     MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
-    /* The rows are computed in three parts. Each part reads two rows of each neighbouring part. */
+    /* Three launches compute the rows. Each launch also reads the two rows above and the two rows
+     * below its own rows. */
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));

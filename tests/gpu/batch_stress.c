@@ -25,8 +25,8 @@ next_random(struct stress *s)
     return s->seed >> 33;
 }
 
-/* Divides the first `bytes` bytes of the memory into copies of 8 bytes to 4 MiB, which cover all
- * these bytes. Returns the number of copies. */
+/* Divides the first `bytes` bytes of the memory into copies of random sizes. Returns the number of
+ * copies. */
 static size_t
 cut(struct stress *s, size_t bytes, bool up)
 {
@@ -52,8 +52,8 @@ cut(struct stress *s, size_t bytes, bool up)
     return count;
 }
 
-/* Uploads the bytes with one batch and downloads them with a second batch, which is divided into
- * different copies. Returns whether the bytes are the same. */
+/* Uploads bytes with one batch, and downloads them with a second batch that is divided into copies
+ * differently. Returns whether the downloaded bytes equal the uploaded bytes. */
 static bool
 go_round(struct stress *s, size_t bytes, double *out_copies)
 {

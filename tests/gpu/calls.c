@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the cost of each driver call that Ferry makes, in one thread and in four threads at
- * once. The cost of a hot path is a sum of these costs. */
+/* Measures the cost of each CUDA driver call that Ferry makes, in one thread and in four threads at
+ * once. The cost of a frequent library call is a sum of such costs. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { ROUNDS = 9, THREADS_MOST = 4, KIB = 1 << 10, MIB = 1 << 20 };
 
-/* The objects of one thread, and the objects that all threads share. */
+/* The driver objects that one thread uses, and the objects that all threads share. */
 struct world {
     const struct ferryi_cuda_driver *driver;
     ferryi_cu_context context;

@@ -6,8 +6,8 @@
 
 #include "tests/support/fakecuda.h"
 
-/* If the driver is fakecuda, registers a host function for a kernel that exists as PTX for a
- * GPU. */
+/* Registers the host function of a kernel if the driver is fakecuda. A real driver runs the
+ * kernel's PTX instead. */
 static inline void
 gpu_give_kernel(const char *name, fakecuda_kernel *run, int count, const size_t *bytes)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records how a CUDA driver behaves in cases that its manual does not describe, or describes
- * wrongly. Each answer is a line of JSON with a result code or a number, and is written at once.
- * Questions that may end the context or the process, or might never return, are asked in separate
- * processes.
+ * wrongly. Each answer is a line of JSON with a result code or a number, and is written at once. A
+ * question runs in its own process if it may end the context or the process, or may never return.
  *
  * usage: probe [--json FILE] [GROUP...]
  *

@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_PROBE_H
 #define FERRY_TEST_GPU_PROBE_H
 
-/* Shared by the files of the probe: a device whose primary context is current, objects to probe,
- * and functions that record answers. */
+/* Declarations that the files of the driver probe share: a device whose primary context is current,
+ * objects to probe, and functions that record answers. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-/* Answers that are not result codes of the driver: the entry point does not exist, or the process
- * was killed. */
+/* Recorded instead of a result code of the driver. ABSENT: the driver lacks the entry point.
+ * KILLED: the process that made the call was killed. */
 enum { ABSENT = -1, KILLED = -2 };
 
 extern const struct ferryi_cuda_driver *cu;
@@ -33,12 +33,13 @@ void settle(const char *question);
 
 /* Records the result of a driver call. */
 #define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
-/* Records the result of a call that belongs to the group of calls `group`. A driver may lack such a
- * group. */
+/* Records the result of a call that some drivers lack. `group` is the group of entry points that
+ * contains the call. */
 #define ASK_IN(group, question, call, ...)                                                         \
     answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
 
-/* Submits `count` copies of `bytes` bytes each as one batch. The copies are `step` bytes apart. */
+/* Submits one batch of `count` copies. Each copy has `bytes` bytes and begins `step` bytes after
+ * the previous copy. */
 ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes,
                               size_t count, size_t step, ferryi_cu_stream on);
 #define ASK_BATCH(question, ...)                                                                   \
@@ -46,14 +47,14 @@ ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size
                            ? (long long)probe_submit(__VA_ARGS__)                                  \
                            : ABSENT)
 
-/* probe_function_of() returns a kernel of the probe. probe_start() launches a kernel on
- * `stream`. */
+/* probe_function_of() returns the kernel `name` of the driver probe. probe_start() launches a
+ * kernel on `stream`. */
 ferryi_cu_function probe_function_of(const char *name);
 long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,
                       unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments);
 
-/* Calls X(name) for each group of questions. probe_<name>() asks them in a process that has not
- * used the driver before. */
+/* Calls the macro X(name) for each group of questions about the driver. The function probe_<name>()
+ * asks the questions of a group, in a process that has not used the driver before. */
 /* clang-format off */
 #define PROBE_GROUPS(X)                                                                            \
     X(attributes)                                                                                  \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes calls while a stream is being captured. */
+/* Probes what driver calls do while a stream is being captured into a graph. */
 #include <pthread.h>
 #include <stdio.h>
 
 #include "tests/gpu/probe.h"
 
-/* Makes the call while a different stream is being captured. Records the call's result, and whether
- * the capture stays valid. */
+/* Makes a driver call while a different stream is being captured. Records the result of the call,
+ * and whether the capture is still valid afterwards. */
 static void
 in_capture(int mode, const char *question, ferryi_cu_result (*call)(void))
 {
@@ -117,7 +117,8 @@ probe_captures(void)
             in_capture(mode, calls[i].name, calls[i].call);
 }
 
-/* A call in one thread, which captures nothing, while a second thread captures a stream. */
+/* A driver call that one thread makes while a second thread captures a stream. The first thread
+ * captures nothing. */
 struct elsewhere {
     size_t call;
     ferryi_cu_result result;

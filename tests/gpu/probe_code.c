@@ -2,8 +2,8 @@
 /* Probes modules and launches. */
 #include "tests/gpu/probe.h"
 
-/* A kernel that spins for a given number of milliseconds, and one with 32 KiB of static shared
- * memory. */
+/* PTX of two kernels: one spins for a given number of milliseconds, and one uses 32 KiB of static
+ * shared memory. */
 static const char ptx[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n"
     ".visible .entry probe_spin(.param .u64 ms) {\n.reg .pred %p;\n.reg .u64 %a, %b, %c;\n"

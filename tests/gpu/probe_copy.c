@@ -153,7 +153,7 @@ probe_fills(void)
     settle("fills-settle");
 }
 
-/* Probes copies to addresses that the program does not own. Either the call refuses the address, or
+/* Probes copies to addresses that the program does not own. Either the driver refuses the call, or
  * the device reports a fault later. */
 void
 probe_upload_beyond(void)

@@ -98,7 +98,7 @@ probe_registration(void)
     ASK("unregister-null", cuMemHostUnregister, NULL);
 }
 
-/* Probes managed memory, whose pages migrate automatically. */
+/* Probes managed memory, whose pages the driver moves between host and device. */
 void
 probe_managed(void)
 {

@@ -13,7 +13,8 @@ host_function(void *user)
     *(_Atomic int *)user = ++moment;
 }
 
-/* Launches kernels until one launch takes a millisecond, because the queue is then full. */
+/* Counts launches until one launch takes a millisecond. That launch had to wait because the
+ * driver's queue was full. */
 void
 probe_queue(void)
 {
@@ -127,8 +128,8 @@ call_the_driver(void *user)
     inside[2] = (long long)cu->cuMemAlloc_v2(&pointer, 256);
 }
 
-/* Calls the driver inside a host function. The manual forbids this, so the call may be refused or
- * may never return. */
+/* Calls the driver in a host function that runs on a stream. The manual forbids this, so the call
+ * may be refused or may never return. */
 void
 probe_driver_in_host_function(void)
 {

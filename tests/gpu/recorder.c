@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CUDA driver that forwards each call to a second driver, and writes a line of JSON about it: the
- * thread, the arguments, the results, and the time in nanoseconds. Programs load it if
- * FERRY_CUDA_LIBRARY names it.
+ * A CUDA driver that forwards each call to a second driver. For each call it writes a line of JSON
+ * with the thread, the arguments, the results, and the time in nanoseconds. Programs load this
+ * driver if FERRY_CUDA_LIBRARY names it.
  *
  *   FERRY_RECORD_LIBRARY  the second driver, which does the work; default libcuda.so.1
  *   FERRY_RECORD_FILE     the file for the lines; nothing is written if it is not set
  *
  * A line is written when its call has returned. Handles and blocks of memory are written as
- * numbers, which tests/gpu/replay.py maps to handles and blocks of its driver:
+ * numbers. tests/gpu/replay.py maps these numbers to the handles and blocks of a different driver:
  *
  *   "stream:3"             a handle
  *   "m3+256"               a byte of block 3
  *   "h7f00:4096"           host memory, by address and length
- *   "x40"                  an address of any other kind
+ *   "x40"                  any other address
  *   {"out": ...}           what the call wrote
  *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has words of 64 bits
  *
  * The entry points are generated from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text.
- * All arguments are integers, pointers, or structures of at most 8 bytes. So the ABIs of x86-64 and
- * AArch64 pass each in one register or stack slot, and one function forwards them all. An entry
- * point is an indirect function, which is NULL if the second driver lacks it.
+ * All arguments are integers, pointers, or structures of at most 8 bytes. On x86-64 and AArch64
+ * each such argument uses one register or stack slot, so one function can forward all calls. An
+ * entry point is an indirect function, which is NULL if the second driver lacks it.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -36,8 +36,8 @@
 typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* The calls that are recorded: Ferry's calls, and calls of programs that can change the results of
- * Ferry's calls. */
+/* The driver calls that are recorded: calls that Ferry makes, and calls of other code that can
+ * change the results of Ferry's calls. */
 #define RECORDED(X)                                                                                \
     FERRYI_CUDA_SYMBOLS(X)                                                                         \
     X(0, cuStreamBeginCapture_v2, (ferryi_cu_stream stream, ferryi_cu_capture_mode mode))          \
@@ -74,7 +74,8 @@ open_library(void)
         perror(file);
 }
 
-/* Looks up a function of the second driver. Returns false if that driver lacks it. */
+/* Looks up a function of the driver to which calls are forwarded. Returns false if that driver
+ * lacks the function. */
 static bool
 resolve(struct entry *entry)
 {
@@ -108,7 +109,8 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* Completes a line: replaces each mark in the line by the output that the recorded call wrote. */
+/* Completes the line of a recorded call after the call has returned. Replaces each placeholder in
+ * the line by the output that the call wrote. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
             ferryi_cu_result result, uint64_t ns)

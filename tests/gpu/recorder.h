@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_GPU_RECORDER_H
 #define FERRY_TEST_GPU_RECORDER_H
 
-/* Formats the arguments of a recorded call; recorder.c describes the format. All functions must be
- * called under the recorder's lock. */
+/* Formats the arguments of a recorded driver call as text; recorder.c describes the format. All
+ * functions must be called under the recorder's lock. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,8 +11,8 @@
 #include "src/device/cuda_abi.h"
 
 #define RECORDER_PARAMETERS 11
-/* Marks an output in a line. The next character is the letter 'a' + index of the output
- * parameter. */
+/* Placeholder for an output in the line of a recorded call. The next character is the letter 'a' +
+ * the index of the output parameter. */
 #define RECORDER_MARK '\1'
 
 enum recorder_kind {
@@ -52,13 +52,14 @@ struct recorder_text {
 void recorder_print(struct recorder_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void recorder_append(struct recorder_text *text, const char *at, size_t length);
-/* Parses a parameter list such as "(size_t *out_free, int device)". Returns the number of
- * parameters. */
+/* Parses the parameter list of a C function, such as "(size_t *out_free, int device)". Returns the
+ * number of parameters. */
 int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARAMETERS]);
 void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
 void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
                         ferryi_cu_result result);
-/* If the call freed a block, removes the block from the recorder's list of blocks. */
+/* Removes a block from the recorder's list of memory blocks if the recorded call freed the block.
+ */
 void recorder_forget(const struct recorder_call *call);
 
 #endif

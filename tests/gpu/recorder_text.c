@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats a recorded call as text: its parameters by type and name, and the numbers of handles and
- * blocks. */
+/* Formats a recorded driver call as text: its parameters by type and name, and the numbers that
+ * stand for handles and blocks. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,8 +44,8 @@ recorder_print(struct recorder_text *text, const char *format, ...)
 
 /* -- parameters -- */
 
-/* Sets the kind of a parameter from its type. If the parameter is an output, the last star of the
- * type is ignored. */
+/* Sets the kind of a parameter from its C type. The last star of the type is ignored if the
+ * parameter is an output. */
 static void
 classify(struct recorder_parameter *p)
 {
@@ -95,7 +95,7 @@ classify(struct recorder_parameter *p)
         p->kind = RECORDER_NOTHING;
 }
 
-/* Parses one parameter, from its first letter to the comma behind it. */
+/* Parses one parameter of a list, from its first letter to the comma after it. */
 static void
 parse_one(const char *text, size_t length, struct recorder_parameter *p)
 {
@@ -170,8 +170,8 @@ grown(void *array, size_t count, size_t bytes)
     return array;
 }
 
-/* Returns a number for a new handle. If an old handle has the same value, the new number replaces
- * the old number. */
+/* Assigns a number to a new handle and returns the number. If an old handle had the same value, the
+ * new number replaces the old number. */
 static int
 number_handle(const char *type, uint64_t value)
 {
@@ -198,7 +198,7 @@ number_block(uint64_t from, uint64_t bytes)
     return last_number;
 }
 
-/* Writes a handle. Special values, such as NULL, are written as integers. */
+/* Writes the number of a handle. Special handle values, such as NULL, are written as integers. */
 static void
 write_handle(struct recorder_text *line, const char *type, uint64_t value)
 {
@@ -214,7 +214,8 @@ write_handle(struct recorder_text *line, const char *type, uint64_t value)
         recorder_print(line, "\"%s:0\"", kind);
 }
 
-/* Writes an address as text. If `bytes` is 0, the address is not written as host memory. */
+/* Writes an address as text. `bytes` is the length of host memory; 0 means that the address is not
+ * host memory. */
 static void
 write_address(struct recorder_text *line, uint64_t value, uint64_t bytes)
 {
@@ -256,8 +257,8 @@ write_string(struct recorder_text *line, const char *prefix, const char *text)
     recorder_print(line, "\"");
 }
 
-/* Writes the image of a module. Only an image that is text can be replayed, because the length of a
- * binary image is unknown. */
+/* Writes the image of a module, which can be replayed only if it is text. The length of a binary
+ * image is unknown. */
 static void
 write_image(struct recorder_text *line, const char *image)
 {
@@ -277,7 +278,7 @@ write_words_32(struct recorder_text *line, const uint32_t *words, size_t count)
     recorder_print(line, "]}");
 }
 
-/* Writes an array of a batch: its addresses, lengths, or indices. */
+/* Writes one array argument of a batch of copies: addresses, lengths, or indices. */
 static void
 write_words_64(struct recorder_text *line, const struct recorder_call *call, int index)
 {
@@ -297,8 +298,8 @@ write_words_64(struct recorder_text *line, const struct recorder_call *call, int
     recorder_print(line, "]}");
 }
 
-/* Writes the words of the source or the target of a copy of rows: a host address, a device address,
- * and integers. */
+/* Writes the source or the target of a copy of rows as a list of words: a host address, a device
+ * address, and integers. */
 static void
 write_end(struct recorder_text *line, const uint64_t *words, bool is_3d, uint64_t rows)
 {

@@ -20,7 +20,8 @@ struct scattered {
     unsigned char *source, *target, *back; /* device memory, device memory, pinned */
 };
 
-/* Extent i has length_of(i) bytes and begins offset_of(i) bytes after the start of its slot. */
+/* offset_of(i) and length_of(i) describe extent i: it has length_of(i) bytes and begins
+ * offset_of(i) bytes after byte i * STEP. */
 static size_t
 offset_of(size_t i)
 {

@@ -35,7 +35,7 @@ Case = collections.namedtuple("Case", "name command limit needs env", defaults=(
 Counts = collections.namedtuple("Counts", "passed failed skipped", defaults=(0, 0, 0))
 INFO = ("nvidia-smi", "nvidia-smi -q", "nvidia-smi topo -m", "uname -a", "lscpu", "numactl -H", "free -g", "nvcc --version",
         "cat /sys/fs/cgroup/cpu.max", "cat /proc/driver/nvidia/version", "sh -c 'ulimit -a'")
-# The buffer programs that take longest. They are started last.
+# Ends of the names of those test programs of buffers that take longest. These programs are started last.
 LONG = ("_convert", "_create", "_evict", "_fault", "_history", "_pinning")
 BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "access": 60, "pool": 60, "convert": 90, "file": 60}
 

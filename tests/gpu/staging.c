@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the throughput of copies of pageable memory through the staging ring. The number of
- * threads, the chunk size, the loop and the direction vary. The results show which defaults to
+/* Measures the throughput of copies of pageable memory through the staging ring. Varies the number
+ * of threads, the chunk size, the copy loop and the direction. The results show which defaults to
  * choose. */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ enum { TURNS = 3 };
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define MIB           ((size_t)1 << 20)
 
-/* Measures the throughput of the fastest round in GB/s, separately for uploads and downloads: { up,
- * down }. Returns false if a copy failed. */
+/* Measures the throughput of uploads and downloads in GB/s. The result is the fastest round of
+ * each: { up, down }. Returns false if a copy failed. */
 static bool
 time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out[2])
 {
@@ -70,8 +70,8 @@ measure(struct bench_report *report, uint8_t *memory, size_t bytes, uint32_t thr
     return ok;
 }
 
-/* Measures all settings. The report's context stays open, so that the driver's context is created
- * only once. */
+/* Measures all combinations of settings. The caller keeps a context open, so that the driver's
+ * context is created only once. */
 static bool
 measure_all(ferry_context *context, struct bench_report *report, bool quick)
 {

@@ -2,8 +2,8 @@
 /*
  * Compares conversions on a GPU with conversions on the host: every pair of types, every policy,
  * and every search for a value that does not fit. Only a run on a real GPU shows that the kernels
- * are correct. fakecuda runs the same source compiled as C, so there the program tests little more
- * than itself.
+ * are correct. fakecuda runs the kernels as C code, so over fakecuda the program compares the
+ * source with almost the same source.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,8 @@ check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kerne
         check_search(conversion, kernel->first_unfit, begin, count - begin);
 }
 
-/* Checks that every pair of types converts to the same bits as on the host. */
+/* Checks that a conversion on the GPU gives the same bits as on the host, for every pair of types.
+ */
 static void
 test_same_as_host(void **state)
 {
@@ -155,8 +156,8 @@ finish(void **state)
     return 0;
 }
 
-/* Returns whether this build has no conversion kernels, because nvcc did not compile them and NVRTC
- * is not available. ferry_last_error() then names the missing component. */
+/* Returns whether this build lacks conversion kernels: nvcc did not compile them and NVRTC is not
+ * available. ferry_last_error() then names the missing component. */
 static bool
 lacks_code(void)
 {

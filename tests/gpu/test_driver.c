@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Tests Ferry in a program that calls the CUDA driver directly, and has its own streams, graphs and
- * pointers. fakecuda can run all these tests, but only a real driver proves the behavior. Exits
- * with status 77 (skipped) if there is no driver.
+ * Tests Ferry in a program that also calls the CUDA driver directly, and has streams, graphs and
+ * pointers that Ferry did not create. fakecuda can run all these tests, but only a real driver
+ * proves the behavior. Exits with status 77 (skipped) if there is no driver.
  */
 
 #include <ferry/ferry.h>
@@ -22,7 +22,7 @@
 
 #define COUNT 4096
 
-/* The driver functions that this program calls itself. */
+/* The CUDA driver functions that this program calls without Ferry. */
 static struct {
     int (*ctx_push)(void *);
     int (*ctx_pop)(void **);
@@ -94,7 +94,8 @@ expect_all(ferry_int_buffer buffer, int32_t value)
     assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
 }
 
-/* Checks that the program's driver calls on the wrapped stream can use the pointer of a scope. */
+/* Checks that the program can use the pointer of a scope in driver calls on the stream that it has
+ * wrapped. */
 static void
 test_work_of_the_program_on_a_wrapped_stream(void **state)
 {
@@ -119,8 +120,8 @@ test_work_of_the_program_on_a_wrapped_stream(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that a scope on the NULL stream is ordered with the program's calls on the legacy default
- * stream. */
+/* Checks that a scope on the NULL stream is ordered with the driver calls that the program makes on
+ * the legacy default stream. */
 static void
 test_the_default_stream_is_the_legacy_one(void **state)
 {
@@ -139,8 +140,8 @@ test_the_default_stream_is_the_legacy_one(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that calls which need the driver are refused on a captured stream, and that the capture
- * stays valid. Graphs use pin and mark_dirty instead of these calls. */
+/* Checks that library calls which need the driver are refused on a stream that is being captured.
+ * The capture must stay valid. Programs that build graphs use pin and mark_dirty instead. */
 static void
 test_graphs(void **state)
 {
@@ -185,8 +186,8 @@ test_graphs(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that Ferry uses the program's wrapped memory only after the work of the stream that fills
- * this memory. Ferry must never free this memory. */
+/* Checks that Ferry uses wrapped memory only after the stream that fills this memory has finished.
+ * Ferry must never free the program's memory. */
 static void
 test_device_memory_of_the_program(void **state)
 {
@@ -210,7 +211,8 @@ test_device_memory_of_the_program(void **state)
     assert_int_equal(cu.stream_destroy(native), 0);
 }
 
-/* Checks that the second and later uses of an uploaded buffer make no driver call. */
+/* Checks that only the first use of a buffer on a device makes driver calls. Later uses must make
+ * none. */
 static void
 test_hits_make_no_driver_call(void **state)
 {
@@ -231,8 +233,8 @@ test_hits_make_no_driver_call(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* CUDA's handle 2 means a different stream in each thread. Checks that Ferry orders work on these
- * streams correctly. */
+/* CUDA's stream handle 2 means a different stream in each thread. Checks that Ferry orders the work
+ * of these streams correctly. */
 static void *
 fill_on_own_stream(void *opaque)
 {
@@ -245,7 +247,7 @@ fill_on_own_stream(void *opaque)
         ferry_stream_wrap(context, 1, (void *)2, &stream) != FERRY_OK)
         return NULL;
     for (int32_t i = 0; i < 100; i++) {
-        /* The other thread may have a scope open on the buffer, so the update is retried. */
+        /* The update is retried, because a scope of the other thread may be open on the buffer. */
         while (ferry_int_update_device(*buffer, stream, &scope, &on_device) != FERRY_OK)
             if (ferry_int_wait_available(*buffer, FERRY_UPDATE, UINT64_C(1000000000)) != FERRY_OK)
                 return NULL;
@@ -254,8 +256,8 @@ fill_on_own_stream(void *opaque)
             return NULL;
     }
     ferry_stream_destroy(&stream);
-    /* Checks that the context is still the current one, and that no other context is on the
-     * stack. */
+    /* Checks that the primary context is still the current one, and that the stack of contexts is
+     * otherwise empty. */
     return cu.ctx_pop(&before) == 0 && before == primary && cu.ctx_pop(&before) != 0 ? opaque
                                                                                      : NULL;
 }
@@ -278,7 +280,8 @@ test_per_thread_streams(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that no call changes the thread's current context, not even the first call. */
+/* Checks that no library call changes the calling thread's current CUDA context, not even the first
+ * call. */
 static void
 test_the_current_context_stays(void **state)
 {

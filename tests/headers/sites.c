@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks the call sites that checked runs report for buffers and transfers. The site must be the
- * function of the program that created the buffer or caused the transfer. Typed functions are
- * inline, so they must not appear as the site at any optimization level.
+ * Checks the call sites that checked runs report: the function that created a buffer or caused a
+ * transfer. A call site must be a function of the program. Typed functions of the library are
+ * inline, so they must not appear at any optimization level.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 #include <ferry/ferry.h>
 #include <ferry/float_convert.h>
 
-/* make_numbers() and use_numbers() are not static, so that the loader can report their names. */
+/* make_numbers() and use_numbers() are not static, so that the dynamic loader knows their names for
+ * the reports. */
 void make_numbers(ferry_context *context, ferry_float_buffer *out);
 void use_numbers(ferry_float_buffer numbers);
 

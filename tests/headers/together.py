@@ -26,8 +26,8 @@ CXX_WARNINGS = [*WARNINGS, "-Wold-style-cast"]
 C_STANDARDS = ("c99", "c11", "c2x")
 CXX_STANDARDS = ("c++98", "c++11", "c++14", "c++17", "c++20", "c++2b")
 
-# Source text of a small program. It passes each status to a function that is defined elsewhere, so the compiler cannot
-# remove the call.
+# Source text of a small program. Every status goes to a function that is defined elsewhere, so the compiler cannot
+# remove the library calls.
 USE = """
 void expect(int condition);
 float first(ferry_context *context);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls on loans that steps and printed histories share: scopes, leases, exports and imports. */
+/* Calls on loans, which are scopes, leases, exports and imports. Steps of random histories and
+ * printed histories both use these functions. */
 #include "tests/histories/loan.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #define FERRY_TEST_LOAN_H
 
 /*
- * A loan is a lease, or a scope that reads on the host. A lease may have a second share, exports,
- * and a buffer that was imported from an export. Each of these parts keeps the lease open. Steps
- * and printed histories use these functions for loans.
+ * A loan is a lease, or a scope that reads on the host. A lease may have a second handle, exports,
+ * and a buffer that was imported from an export. Each of these objects is a part of the loan and
+ * keeps the lease open. Steps of random histories and printed histories use the functions here.
  */
 
 #include <pthread.h>
@@ -43,23 +43,26 @@ struct loan {
 /* Opens a lease and creates a share of it. */
 ferry_status loan_open(struct loan *loan, ferry_buffer *buffer, const ferry_lease_options *options);
 ferry_status loan_export(struct loan *loan, enum loan_kind kind);
-/* Imports one of the loan's exports as a buffer, which is called the twin. */
+/* Imports one of the loan's exports as a buffer. This buffer is the loan's `twin`, and uses the
+ * memory of the lease. */
 ferry_status loan_import(struct loan *loan, ferry_context *context,
                          const ferry_import_options *options);
 unsigned loan_parts(const struct loan *loan);
 void loan_drop_part(struct loan *loan, unsigned part);
-/* Drops the parts of the loan that the bits of `parts` select. If `elsewhere` is true, a second
- * thread drops them. The call waits for that thread if the last part or the twin is dropped. */
+/* Destroys the parts of the loan that the bits of `parts` select, such as the lease and its
+ * exports. If `elsewhere` is true, a second thread destroys them. The call waits for that thread if
+ * the last part or the imported buffer is destroyed. */
 void loan_drop(struct loan *loan, unsigned parts, bool elsewhere);
 void loan_wait(struct loan *loan);
 
 /* Runs the function on a second thread and waits for its end. */
 void run_elsewhere(void (*run)(void *), void *argument);
-/* Destroys one handle of a context on a second thread. The context ends with its last handle. */
+/* Destroys one of the handles of a context on a second thread. The context ends when its last
+ * handle is destroyed. */
 void destroy_elsewhere(ferry_context **context);
 
-/* Imports `memory` as a buffer of ints through a DLPack tensor. The tensor is legacy or versioned.
- * When the tensor is deleted, its deleter increments `deleted`. */
+/* Imports `memory` as a buffer of ints through a DLPack tensor, which is either legacy or
+ * versioned. The deleter of the tensor increments `deleted`. */
 ferry_status import_ints(ferry_context *context, int32_t *memory, size_t count, bool legacy,
                          ferry_stream *release_on, atomic_int *deleted, ferry_buffer **out);
 

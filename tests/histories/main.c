@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays the random histories of many seeds. The first history that fails is shortened and printed
- * as C. */
+/* Plays a random history for each of many seeds. The first history that fails is shortened and
+ * printed as C code. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -174,7 +174,8 @@ describe(char *text, size_t bytes, const struct wish *wish, const struct history
              (unsigned long long)wish->length);
 }
 
-/* Prints how the process that played a history failed. `status` is the status from waitpid(). */
+/* Prints how the child process that played a history failed. `status` is the result of waitpid().
+ */
 static void
 tell_failure(const struct wish *wish, const char *device, uint64_t seed, int status)
 {
@@ -216,11 +217,11 @@ play_batch(const struct wish *wish, const char *device, uint64_t begin, uint64_t
         free(bytes);
         progress->counts = history_counts;
     }
-    /* The process ends with exit() and not with _exit(), because leak checkers run in exit(). */
+    /* The process ends with exit() instead of _exit(), because leak checkers run in exit(). */
     exit(0);
 }
 
-/* Plays histories on one device. Returns false after the first history that fails. */
+/* Plays random histories on one device. Returns false after the first history that fails. */
 static bool
 play_device(const struct wish *wish, const char *device, uint64_t histories, struct resume *resume,
             struct history_counts *sum)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle knows the expected value of every element and the legal results of each call. This
- * file contains the oracle, and writes the history as a script. */
+/* The oracle of random histories: knows the expected value of every element and the legal results
+ * of each call. This file also writes each history as C code. */
 #include "tests/histories/history.h"
 
 #include "tests/support/fault.h"
@@ -45,7 +45,8 @@ say(struct player *p, const char *format, ...)
     vfprintf(p->script, format, arguments);
     va_end(arguments);
     fputc('\n', p->script);
-    /* Each line of the script is flushed before its call, because the call may end the process. */
+    /* Each line of C code is written to the file before its call is made, because the call may end
+     * the process. */
     fflush(p->script);
 }
 
@@ -223,8 +224,8 @@ disarm(struct player *p)
     return tripped;
 }
 
-/* Returns whether a resize may have cut elements of the second range. If so, the elements that the
- * call wrote to the target are doubtful too. */
+/* Returns whether a resize may have cut elements of the second range. If so, the call may have
+ * written zeros to the target, so the target's elements become doubtful. */
 bool
 second_is_doubtful(struct player *p)
 {
@@ -235,8 +236,8 @@ second_is_doubtful(struct player *p)
     return memchr(&second->subject->doubtful[second->begin], true, second->count) != NULL;
 }
 
-/* Checks the values after a call that failed. Each element must have its old value, or its new
- * value if the call commits by chunks. The value found becomes the expected value. */
+/* Checks the values after a failed call. Each element must have its old value. If the call commits
+ * by chunks, the new value is also legal. The value found becomes the expected value. */
 static void
 settle(struct player *p, const struct target *target, unsigned how)
 {
@@ -278,7 +279,8 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     race_look(p, s);
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
-        /* If the call did not change the value of an element, a doubtful element stays doubtful. */
+        /* A doubtful element, which a resize may have cut, stays doubtful if the call did not
+         * change its value. */
         s->doubtful[at] =
             s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
@@ -313,7 +315,7 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* CANCELLED is legal if a launch of a different player has failed. The range of that launch is
+    /* CANCELLED is legal if a launch of a different player has failed, because its range stays
      * unreadable until it is overwritten. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;

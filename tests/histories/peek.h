@@ -5,7 +5,7 @@
 #include "tests/buffer/work.h"
 
 /* Reads device memory after the work that is queued on the stream. The device copies the bytes into
- * page-locked memory. */
+ * page-locked memory, which the host then reads. */
 static inline ferry_status
 peek(fixture *f, ferry_stream *stream, void *pinned, const void *memory, size_t count)
 {

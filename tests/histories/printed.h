@@ -3,13 +3,13 @@
 #define FERRY_TEST_PRINTED_H
 
 /*
- * Support for printed histories. A printed program uses the public calls, the queued work of
- * tests/buffer/work.h and the functions here. want() compares values, counting() returns memory
- * with first + i at index i, and TRY() marks calls with several legal results.
+ * Support for printed histories, which are C programs. A printed program calls the public API, the
+ * queued work of tests/buffer/work.h, and the functions here. want() compares values. counting()
+ * returns memory with first + i at index i. TRY() marks calls that have several legal results.
  *
- * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY if the history got the same
- * status there. If a line fails, its message describes the failure that the history found at that
- * line.
+ * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY if the original history got the
+ * same status from that call. If the original history failed, the message of the printed program's
+ * failing line describes that failure.
  */
 
 #include <pthread.h>
@@ -107,8 +107,8 @@ put(void *memory, size_t count, const struct run *runs)
             values[i] = runs->first + runs->step * (int)k;
 }
 
-/* Overwrites the range with the values that the history found. An interrupted call may leave
- * different contents in each run. */
+/* Overwrites a range after an interrupted call, which may leave different contents in each run. The
+ * new contents are those that the original history found. */
 static inline void
 be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
@@ -161,7 +161,8 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* Blocks until all players have called this function, so that players begin and end together. */
+/* Blocks until every thread of the history has called this function, so that all threads begin and
+ * end together. */
 static inline void
 meet(void)
 {

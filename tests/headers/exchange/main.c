@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks that two translation units and two shared objects can exchange buffers and a kernel. The
- * program closes the shared object that created them before the others use them. This must work
- * because the library compares elements by content and keeps no pointer into a shared object.
+ * shared object that created these objects is closed before the others use them. This works because
+ * the library compares elements by content and keeps no pointer into a shared object.
  *
  * usage: exchange MAKER OTHER
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A shared object that is built with its own generated copies of the element types. This file is
+/* A shared object that contains its own generated copies of the element types. This file is
  * compiled as C and as C++. */
 #include "module.h"
 

@@ -9,14 +9,15 @@
 /* The functions that a shared object of this test exports. Each shared object contains its own
  * descriptions of the same elements. */
 struct module {
-    /* Creates two buffers and a kernel that uses them. The numbers in one buffer and the masses in
-     * the other are 0, 1, 2 and so on. Both buffers are current at place 1. */
+    /* Creates two buffers and a kernel that uses them. One buffer has numbers and one has
+     * particles. The numbers, and the masses of the particles, are 0, 1, 2 and so on. Both buffers
+     * are current at place 1. */
     ferry_status (*make)(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers,
                          ferry_buffer **particles, ferry_kernel **kernel);
     /* Adds `amount` to the numbers on the host. */
     ferry_status (*add)(ferry_buffer *numbers, float amount);
-    /* number() and particle() return the element of one buffer. The element stays valid until the
-     * shared object is closed. */
+    /* number() and particle() return the element of the buffer of numbers and of the buffer of
+     * particles. Each element stays valid until the shared object is closed. */
     const ferry_element *(*number)(void);
     const ferry_element *(*particle)(void);
 };

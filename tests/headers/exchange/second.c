@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The second translation unit of the program. It contains its own descriptions of the elements. */
+/* The second translation unit of the exchange test. It contains its own descriptions of the
+ * elements. */
 #include "second.h"
 
 const ferry_element *
