@@ -7,8 +7,8 @@
 #include "src/base/hold.h"
 #include "src/base/machine.h"
 
-/* Maps a driver error to a status. Returns DEVICE_LOST for an error after which, as the driver's
- * header says, "any further CUDA work will return the same error". */
+/* Maps a driver error to a status of Ferry. Returns DEVICE_LOST for an error of which the driver's
+ * header says that "any further CUDA work will return the same error". */
 static ferry_status
 status_of(ferryi_cu_result result)
 {
@@ -60,9 +60,9 @@ status_of(ferryi_cu_result result)
     }
 }
 
-/* Returns whether the error shows that other code in the process has reset the device. After a
- * reset, the context has a different id, and Ferry's streams, events and memory no longer exist. At
- * best, calls that use these objects return one of the errors below. */
+/* Returns whether the error shows that other code in the process has reset the device. A reset
+ * gives the context a different id, and frees Ferry's streams, events and memory. At best, calls
+ * that still use these objects return one of the errors that are checked first. */
 static bool
 is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 {
@@ -96,14 +96,15 @@ may_mean_gone(ferryi_cu_result result)
     }
 }
 
-/* Returns whether the open device fails a query that succeeds on every working device. */
+/* Returns whether the open device is gone: it then fails a query that succeeds on every working
+ * device. */
 static bool
 is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* If a different context is current, the call that failed was the one that should have made
-     * this context current. The device then counts as gone. */
+    /* If the device's context is not current, the failed call was the one that should have made it
+     * current. The device then counts as gone. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
@@ -132,8 +133,8 @@ static ferry_status
 push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
-    /* The device retains the context, so the context can only be invalid if other code has reset
-     * the device. The reset has freed Ferry's memory as well. */
+    /* The device retains its context, so the context can be invalid only if other code has reset
+     * the device. The reset has freed Ferry's memory as well, so the device counts as lost. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
@@ -153,8 +154,8 @@ make_current(struct ferryi_cuda_device *cuda, bool *out_pushed)
 static void
 undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *entry)
 {
-    /* Failures of these two driver calls are ignored, because the calls only restore this thread's
-     * capture mode and current context. */
+    /* If one of the driver calls below fails, the failure is ignored. These calls only restore this
+     * thread's previous capture mode and context. */
     ferryi_cu_capture_mode mode = entry->previous_mode;
     ferryi_cu_context context;
     if (entry->exchanged)
@@ -163,8 +164,8 @@ undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *en
         driver->cuCtxPopCurrent_v2(&context);
 }
 
-/* The changes to this thread's driver state that are undone when the thread's hold
- * (src/base/hold.h) ends. */
+/* The changes to this thread's driver state that are undone at the end of the thread's hold. A hold
+ * (src/base/hold.h) is a series of device calls that share these changes. */
 static _Thread_local struct {
     const struct ferryi_cuda_driver *driver; /* NULL: there is nothing to undo */
     ferryi_cu_context context;               /* is current while `driver` is not NULL */
@@ -179,7 +180,7 @@ clean_up(void)
     ferryi_hold_thread.clean_up = NULL;
 }
 
-/* Makes the thread's hold (src/base/hold.h) responsible for undoing the changes of a driver call.
+/* Leaves it to the end of the thread's hold (src/base/hold.h) to undo the changes of a driver call.
  * The changes are the capture mode and, for the first device used during the hold, the current
  * context. */
 static void
@@ -448,7 +449,8 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
-    /* A driver that does not know this attribute can register memory for all its devices. */
+    /* A driver that is too old to know this attribute can register host memory for all its devices.
+     */
     if (attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1) == 0)
         can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))

@@ -3,11 +3,11 @@
 #define FERRYI_CUDA_ABI_H
 
 /*
- * The part of the CUDA driver's binary interface that Ferry uses. It is declared here so that the
- * library builds without the CUDA Toolkit. FERRYI_CUDA_SYMBOLS lists every function once, with the
- * suffix that the driver exports. The table of pointers, the loader and the test driver are
- * generated from that list. tests/device/check_cuda_abi.c compares it with the real <cuda.h> if one
- * is installed.
+ * The part of the CUDA driver's binary interface that Ferry uses. The declarations are repeated
+ * here so that the library builds without the CUDA Toolkit. FERRYI_CUDA_SYMBOLS lists every
+ * function once, with the suffix that the driver exports. The table of pointers, the loader and the
+ * test driver are generated from that list. tests/device/check_cuda_abi.c compares this file with
+ * the real <cuda.h> if one is installed.
  *
  * The names lack the suffixes _ptds and _ptsz, so a NULL stream is the legacy default stream.
  */

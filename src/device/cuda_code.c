@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Code on a CUDA device: loading images and launching what they contain. */
+/* Loads code images on a CUDA device, and launches the kernels that the images contain. */
 #include "src/device/cuda_device.h"
 
 #include <assert.h>
@@ -10,11 +10,11 @@
 
 #define JIT_LOG_BYTES 2048
 
-/* Bytes of shared memory, static and dynamic together, that a block may use unless its kernel has
- * opted in to more. */
+/* Bytes of shared memory, static and dynamic together, that a thread block may use unless its
+ * kernel has opted in to more. */
 #define SHARED_BYTES_FREE (48u << 10)
 
-/* The function handle that code_function returns. */
+/* Handle of a kernel function in loaded code. `code_function` returns such handles. */
 struct ferryi_cuda_function {
     struct ferryi_cuda_function *next;
     ferryi_cu_module module;
@@ -23,8 +23,9 @@ struct ferryi_cuda_function {
     _Atomic uint32_t allowed;
 };
 
-/* Returns whether the image marks its own end. The driver is passed only the address of an image,
- * not its size. Cubins and fatbins contain their size; a PTX text must end with a NUL. */
+/* Returns whether the driver can find the end of the code image. The driver receives only the
+ * image's address, not its size. Cubins and fatbins contain their size; a PTX text must end with a
+ * NUL. */
 static bool
 has_end(const void *image, size_t bytes)
 {
@@ -103,9 +104,10 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
 }
 
-/* Sets the function's handle and its bytes of static shared memory for each block. This call loads
- * the code now, because a driver may otherwise load it lazily at the first launch. A lazy load may
- * wait for all work of the device, and may break graph captures in other threads. */
+/* Gets a kernel function of a module, and the bytes of static shared memory that it uses for each
+ * thread block. If the driver can load the function's code on request, this function requests it. A
+ * driver may otherwise load the code at the first launch. Such a load may wait for all work of the
+ * device, and may break graph captures in other threads. */
 static ferry_status
 get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
              ferryi_cu_function *out, int *out_shared)
@@ -139,8 +141,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
         return ferryi_fail_in(st, "find the kernel %s in code on cuda:%d", name, cuda->ordinal);
     function->module = module;
     function->native = native;
-    /* A cubin built for larger limits may use more static shared memory than SHARED_BYTES_FREE. The
-     * limit of its dynamic shared memory then starts at 0. */
+    /* A cubin for devices with more shared memory may use more static shared memory than
+     * SHARED_BYTES_FREE. The limit of its dynamic shared memory then starts at 0. */
     atomic_init(&function->allowed,
                 shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
     ferryi_mutex_lock(&cuda->launch_mutex);

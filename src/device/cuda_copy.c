@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Returns the status of a copy from or to host memory. The driver refuses host memory that is
- * partly registered. On a device that copies pageable memory directly, such a refusal becomes
- * UNSUPPORTED, so that the caller can stage the range instead. */
+/* Converts the driver's result of a copy from or to host memory to a status. The driver refuses
+ * host memory that is partly registered. On a device that copies pageable memory directly, such a
+ * refusal becomes UNSUPPORTED, so that the caller can stage the range instead. */
 static ferry_status
 check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
@@ -70,7 +70,7 @@ ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
 /* -- between devices -- */
 
 /*
- * Enables peer access between the two devices, and returns whether it is enabled. Without peer
+ * Enables peer access from one device to another, and returns whether it is enabled. Without peer
  * access, the driver copies through the host. Ferry requests the access once for each pair of
  * devices. It never disables the access, because other code in the process may rely on it.
  */
@@ -108,8 +108,8 @@ is_lost(struct ferryi_cuda_device *cuda)
     return st == FERRY_ERROR_DEVICE_LOST;
 }
 
-/* Returns the device whose context has ended. A peer copy uses two contexts, and a call in one
- * context can report that the other one has ended. */
+/* Returns the device to which the error of a peer copy belongs. A peer copy uses the contexts of
+ * two devices, and a call in one context can report that the other one has ended. */
 static struct ferryi_cuda_device *
 owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
 {
@@ -249,8 +249,8 @@ refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
                        cuda->ordinal, why);
 }
 
-/* Submits a batch of copies. `from` is the source device of the PEER copies, or `cuda` if the batch
- * contains no PEER copy. */
+/* Submits a batch of copies. `from` is the source device of those copies whose direction is PEER.
+ * It is `cuda` if there are none. */
 static ferry_status
 submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
        void *stream)
@@ -292,7 +292,8 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                             batch->count, cuda->ordinal);
 }
 
-/* Returns the source device of the PEER copies, or `cuda` if there are no PEER copies. */
+/* Returns the source device of those copies whose direction is PEER, or `cuda` if there are none.
+ * All PEER copies have the same source device. */
 static struct ferryi_cuda_device *
 source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, size_t count)
 {

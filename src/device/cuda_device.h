@@ -3,16 +3,18 @@
 #define FERRYI_CUDA_DEVICE_H
 
 /*
- * A CUDA device: an implementation of the device table on the driver's primary context. The device
- * retains the context from open to close, and shares it with code of the process that uses the
- * runtime API. The process keeps a context after its device is closed, because creating a context
- * takes some tenths of a second on a large device. Only the files cuda*.c include this header.
+ * A CUDA device: implements the functions of struct ferryi_device_ops with the driver's primary
+ * context. The device retains this context from open to close, and shares it with code of the
+ * process that uses the runtime API. The process keeps the context after the device is closed,
+ * because creating a context takes some tenths of a second on a large device. Only the files
+ * cuda*.c include this header.
  *
- * Every driver call runs with this context current. If a different context is current, the call
- * pushes the device's context and pops it afterwards. All calls except those that queue work on a
- * stream also run in relaxed capture mode. In this mode, they neither fail because of a graph
- * capture in the process nor invalidate the capture. While the thread has a hold (src/base/hold.h),
- * the first call that needs such a change makes it, and the end of the hold undoes it.
+ * Every driver call runs with the device's context current. If a different context is current,
+ * Ferry pushes the device's context before the call and pops it afterwards. All calls except those
+ * that queue work on a stream also run in relaxed capture mode. In this mode, a call neither fails
+ * because of a graph capture in the process nor invalidates the capture. A thread can hold such
+ * changes over several calls (src/base/hold.h). The first call that needs a change then makes it,
+ * and the end of the hold undoes it.
  *
  * The first driver error that ends the context marks the device as lost. Ferry makes no driver call
  * for a lost device. The resources that a lost device still has are freed with the context.
@@ -79,12 +81,13 @@ void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
                                ferryi_cu_result result);
 
-/* Opens a device with the given driver. The `open` function of the registry calls it with the
- * driver of the process. */
+/* Opens a CUDA device with the given table of driver functions. A context always passes the table
+ * of the process's driver. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps. Tests that replace the driver call it. */
+/* Releases the primary contexts that the process keeps after their devices were closed. Tests call
+ * this function before they replace the driver. */
 void ferryi_cuda_release_kept(void);
 
 /* Converts the result of a driver call to a status. The call must have been made between
@@ -93,8 +96,8 @@ void ferryi_cuda_release_kept(void);
 #define FERRYI_CUDA_CALL(cuda, name, ...)                                                          \
     FERRYI_CUDA_CHECK(cuda, name, (cuda)->driver->name(__VA_ARGS__))
 
-/* Calls ferryi_cuda_enter(), makes one driver call and calls ferryi_cuda_leave(). Assigns the
- * status to `st`. */
+/* Makes one driver call between ferryi_cuda_enter() and ferryi_cuda_leave(), and assigns its status
+ * to `st`. */
 #define FERRYI_CUDA_RUN(st, cuda, mode, name, ...)                                                 \
     do {                                                                                           \
         struct ferryi_cuda_entry entry_;                                                           \
@@ -105,7 +108,8 @@ void ferryi_cuda_release_kept(void);
         }                                                                                          \
     } while (0)
 
-/* If `st` is a failure, prefixes the message with what was attempted. */
+/* If `st` is a failure, puts a description of what was attempted in front of this thread's error
+ * message. */
 #define FERRYI_CUDA_TELL(st, ...) ((st) == FERRY_OK ? FERRY_OK : ferryi_fail_in((st), __VA_ARGS__))
 
 static inline ferryi_cu_pointer

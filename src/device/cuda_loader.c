@@ -99,8 +99,8 @@ ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out)
     pthread_once(&loaded.once, load_once);
     if (loaded.status != FERRY_OK)
         return ferryi_fail(loaded.status, "%s", loaded.message);
-    /* CUDA does not support use after a fork. The error is reported here, because a later driver
-     * call could wait forever for driver threads that do not exist in the child. */
+    /* CUDA cannot be used in the child of a fork. The error is reported here, because a driver call
+     * in the child could wait forever for driver threads that exist only in the parent. */
     if (loaded.forks != ferryi_fork_count())
         return ferryi_fail(
             FERRY_ERROR_NO_DEVICE,

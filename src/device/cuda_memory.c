@@ -106,8 +106,8 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
     return FERRY_OK;
 }
 
-/* Returns whether the registration may have failed because the process cannot write the memory. The
- * driver accepts read-only memory only with the flag READ_ONLY. */
+/* Returns whether a registration of host memory may have failed because the process cannot write
+ * this memory. The driver accepts read-only memory only with the flag READ_ONLY. */
 static bool
 may_be_constant(const struct ferryi_cuda_device *cuda, ferryi_cu_result result, const void *memory,
                 size_t bytes)

@@ -3,13 +3,14 @@
 #define FERRYI_DEVICE_H
 
 /*
- * The device table: a struct of all functions that Ferry calls on a device.
+ * The device table: a struct of all functions that Ferry calls on a device. A member of this struct
+ * is called a slot.
  *
  * A device is opened once per context and place, and closed when the context is destroyed. Any
- * thread may call its functions concurrently unless a slot states otherwise. A device does its own
- * locking and makes no callbacks except host functions (host_call). No slot is NULL: a slot that a
- * device does not implement fails with FERRY_ERROR_UNSUPPORTED and a message that contains the
- * slot's name (FERRYI_UNSUPPORTED_OPS in unsupported.c).
+ * thread may call its functions concurrently unless the comment of a slot states otherwise. A
+ * device does its own locking and makes no callbacks except host functions (host_call). No slot is
+ * NULL. If a device does not implement a slot, a call fails with FERRY_ERROR_UNSUPPORTED and a
+ * message that contains the slot's name (unsupported.c).
  *
  * Errors: a function that fails has no effect and writes no output. It sets this thread's message
  * with ferryi_fail() to the name of the driver call and the driver's name for the error.
@@ -39,7 +40,7 @@ enum {
                                           memory of kind DEVICE is never allocated */
     FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write the device's memory while
                                               no work is queued (emulated) */
-    /* host functions run on threads of the device or its driver, and the slot `synchronize` waits
+    /* host functions run on threads of the device or its driver; the device's `synchronize` waits
      * for these threads */
     FERRYI_DEVICE_CALLS_APART = 1u << 19,
     FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
@@ -68,7 +69,7 @@ struct ferryi_copy_2d {
     size_t row_bytes, rows;
     ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
     ferryi_device *source_device; /* source device of a PEER copy; otherwise NULL. The target is
-                                     always the device whose slot is called */
+                                     always the device on which copy_2d is called */
 };
 
 /* One copy of a batch. */
@@ -111,7 +112,7 @@ struct ferryi_device_ops {
     /* Frees memory that memory_alloc returned for the same kind. May wait for the device. Does
      * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
-    /* Returns whether the host may access memory that the program allocated. It is called only for
+    /* Returns whether the host may access memory that the program allocated. Called only for
      * coherent devices, whose memory is host memory. */
     ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
     /* host_register page-locks host memory that is not registered yet; host_unregister undoes this.
@@ -170,11 +171,11 @@ struct ferryi_device_ops {
 
     /* -- copies, asynchronous on `stream` -- */
 
-    /* The copies of host memory: copy_upload and copy_download. The host memory must be PINNED,
-     * MANAGED or registered, and must stay unchanged until the copy is done. With
-     * FERRYI_DEVICE_TAKES_PAGEABLE, any host memory may be used. The copy then fails with
-     * UNSUPPORTED if the device cannot copy the range, for example because it is partly registered.
-     * Source and target must not overlap. */
+    /* copy_upload copies host memory to the device; copy_download copies device memory to the host.
+     * The host memory must be PINNED, MANAGED or registered, and must stay unchanged until the copy
+     * is done. With FERRYI_DEVICE_TAKES_PAGEABLE, any host memory may be used. The copy then fails
+     * with UNSUPPORTED if the device cannot copy the range, for example because it is partly
+     * registered. Source and target must not overlap. */
     ferry_status (*copy_upload)(ferryi_device *device, void *target, const void *source,
                                 size_t bytes, void *stream);
     ferry_status (*copy_download)(ferryi_device *device, void *target, const void *source,
@@ -185,8 +186,8 @@ struct ferryi_device_ops {
      * with UNSUPPORTED if this device cannot access the other one. */
     ferry_status (*copy_peer)(ferryi_device *device, void *target, ferryi_device *source_device,
                               const void *source, size_t bytes, void *stream);
-    /* Copies rows. A copy of PEER direction fails with UNSUPPORTED in the same cases as copy_peer.
-     */
+    /* Copies rows that have the same distance from one another. A copy whose direction is PEER
+     * fails with UNSUPPORTED in the same cases as copy_peer. */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
      * Submits disjoint copies as one operation, which may perform them in any order. All PEER
@@ -247,8 +248,8 @@ struct ferryi_device {
     (atomic_fetch_add_explicit(&(device)->calls, 1, memory_order_relaxed),                         \
      (device)->ops->slot((device), __VA_ARGS__))
 
-/* Calls the slot `synchronize`, and counts the call. FERRYI_CALL cannot call a slot that takes no
- * arguments except the device. */
+/* Calls the device's function `synchronize`, and counts the call. FERRYI_CALL cannot call a
+ * function whose only argument is the device. */
 static inline ferry_status
 ferryi_device_synchronize(ferryi_device *device)
 {
@@ -300,8 +301,8 @@ ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_co
  * different thread frees the memory. */
 bool ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes);
 
-/* A table in which every slot fails with FERRY_ERROR_UNSUPPORTED. Devices copy the table and set
- * the slots that they implement. They must set `close`. */
+/* A table in which every function fails with FERRY_ERROR_UNSUPPORTED. A device copies the table and
+ * replaces the functions that it implements. It must at least set `close`. */
 extern const struct ferryi_device_ops ferryi_unsupported_ops;
 
 #endif

@@ -8,10 +8,10 @@
 #include "src/base/fork.h"
 
 /*
- * The registry of device kinds, and the parser of FERRY_DEVICE. The value is a list of entries
- * `name`, `name:NUMBER` or `name:all`, separated by commas. For kinds that create devices on
- * request, the number is the number of devices to create. For other kinds, the number selects one
- * device. This is the only file that names the kinds.
+ * The registry of device kinds, and the parser of FERRY_DEVICE. The value of FERRY_DEVICE is a list
+ * of entries `name`, `name:NUMBER` or `name:all`, separated by commas. For kinds that create
+ * devices on request, the number is the number of devices to create. For other kinds, the number
+ * selects one device. This is the only file that names the kinds.
  */
 
 #define KINDS_MAX  16
@@ -239,9 +239,9 @@ check_list(const char *spec)
     return FERRY_OK;
 }
 
-/* Fails if the list contains devices of different kinds. The host is compatible with every kind.
- * Staging and pinned memory belong to one driver. Devices of different kinds cannot wait for each
- * other's events or copy from each other. */
+/* Fails if the list contains devices of different kinds. Only the host device is compatible with
+ * every kind. Staging and pinned memory belong to one driver. Devices of different kinds cannot
+ * wait for each other's events or copy from each other. */
 static ferry_status
 check_kinds(const char *spec)
 {
@@ -290,7 +290,8 @@ open_best(struct opening *opening)
                    opening->devices[0]->properties.name);
         return FERRY_OK;
     }
-    /* A driver that exists but fails is logged as a warning; a machine without a driver is not. */
+    /* If a driver exists but no device can be opened, a warning is logged. A machine without a
+     * driver is logged only as information. */
     ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING,
                "using the host device: %s", ferry_last_error());
     opening->spec = ferryi_host_kind.name;

@@ -7,7 +7,8 @@
 
 /*
  * The emulated device: any number of devices on the CPU, with separate memory and real asynchrony.
- * It is meant for tests and teaching, and for trying multi-device code on a machine without GPUs.
+ * It serves tests and teaching, and lets a program for several devices run on a machine without
+ * GPUs.
  */
 
 #define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)

@@ -3,10 +3,10 @@
 #define FERRYI_EMULATED_H
 
 /*
- * Internal interface of the emulated device. It is shared by emulated.c (the device and its
- * threads), emulated_memory.c (allocations), emulated_stream.c (queues, streams, events),
+ * Internal interface of the emulated device. The implementation consists of emulated.c (the device
+ * and its threads), emulated_memory.c (allocations), emulated_stream.c (queues, streams, events),
  * emulated_follow.c (how queues progress) and emulated_command.c (the commands). Other files
- * include it only to build devices from the same parts with a different scheduler.
+ * include this header only to build devices whose queued work is scheduled differently.
  *
  * Memory is recorded as ranges, so that every pointer can be checked. Each device has a list of the
  * ranges of its memory. The process has one list of the ranges of host memory (pinned, managed,
@@ -20,8 +20,9 @@
  * handle of a destroyed stream may be reused immediately, as in drivers, while its queue finishes
  * its work.
  *
- * Lock order: device, event, queue. A thread holds at most one queue's mutex. No lock is taken
- * under the mutexes of the link and the ranges. No mutex is held while work is performed.
+ * Lock order: device, event, queue. A thread holds at most one queue's mutex. A thread that holds
+ * the mutex of the link or of a list of ranges takes no further lock. No mutex is held while work
+ * is performed.
  */
 
 #include "src/device/device.h"
@@ -93,10 +94,10 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* Decides which thread performs the queued work of emulated devices, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* whether the thread that performs a command then continues the queues that
-                      waited for it, so that a waiting queue blocks no thread */
-    bool strict;  /* whether work fails if its memory was freed after the work was queued; otherwise
-                     the work still uses that memory */
+    bool hands_on; /* whether a thread that has performed a command also continues the queues that
+                      waited for it; a waiting queue then blocks no thread */
+    bool strict; /* whether queued work fails if its memory is freed before the work runs; otherwise
+                    the work still uses that memory */
     bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
     /* Prepares to perform the work of a new queue. */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
@@ -109,8 +110,8 @@ struct ferryi_emulated_scheduler {
     void (*asked)(ferryi_emulated_queue *queue, uint64_t number, unsigned times);
 };
 
-/* The time at which a queue reaches one record of a timed event. The event and the queued command
- * each hold a reference. */
+/* A mark: the time at which a queue reaches one record of a timed event. The event and the queued
+ * command that stores the time each hold a reference to the mark. */
 struct ferryi_emulated_mark {
     _Atomic unsigned holders;
     _Atomic uint64_t reached_ns; /* 0 until the queue reaches the record */
@@ -122,8 +123,8 @@ struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
     uint64_t queued_ns;            /* time of submission; set only if the link's speed is
                                       emulated */
-    ferryi_emulated_queue *awaits; /* in a command that only waits: the queue that must first
-                                      perform `number`, with a reference; otherwise NULL */
+    ferryi_emulated_queue *awaits; /* in a command that only waits: the queue whose command `number`
+                                      must be performed first, with a reference; otherwise NULL */
     uint64_t number;
 };
 
@@ -139,8 +140,8 @@ struct ferryi_emulated_queue {
     struct ferryi_queue_mutex mutex;
     ferryi_cond given;   /* signalled when work is submitted or the queue is closed */
     ferryi_cond done;    /* signalled when command `awaited` has been performed */
-    _Atomic bool parked; /* whether the first command waits for another queue, whose thread will
-                            remove the command; changed under the mutex */
+    _Atomic bool parked; /* whether the first command waits for another queue; a thread of that
+                            queue will then remove the command. Changed under the mutex */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
         uint64_t awaited; /* the lowest command number for which a thread waits; UINT64_MAX if no
                              thread waits */
@@ -152,12 +153,12 @@ struct ferryi_emulated_queue {
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
-    ferryi_emulated_queue *next_follower; /* next queue in the list of followers; guarded by the
-                                             mutex of the queue that both follow */
-    uint64_t follows;     /* number of the command for which this parked queue waits; the command
-                             belongs to the followed queue. Constant while parked */
-    uint64_t ready_ns;    /* the time at which the previous commands were done, without delays of
-                             wake-ups; used only by the busy thread */
+    ferryi_emulated_queue *next_follower; /* next queue in the list `followers` of the queue that
+                                             both follow; guarded by that queue's mutex */
+    uint64_t follows;  /* number of the awaited command in the followed queue; constant while this
+                          queue is parked */
+    uint64_t ready_ns; /* the time at which the previous commands were done, as if no thread had
+                          woken up late; used only by the thread that performs the commands */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */
@@ -166,11 +167,12 @@ struct ferryi_emulated_queue {
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
-        /* in a dead stream: an idle queue that the next stream reuses, or NULL */
+        /* in a destroyed stream: an idle queue for the next stream that reuses the handle, or NULL
+         */
         ferryi_emulated_queue *queue;
         bool alive;
-        struct ferryi_emulated_stream *next; /* next dead stream; the most recently destroyed is
-                                                first */
+        struct ferryi_emulated_stream
+            *next; /* next destroyed stream; the list begins with the last one destroyed */
     };
 };
 
@@ -200,11 +202,12 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Performs the queue's first command. There must be a command, and no thread may be busy. Unlocks
- * the mutex while the command is performed. */
+/* Performs the queue's first command. The queue must have a command, and no thread may be
+ * performing it. Unlocks the mutex while the command is performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* Handles first commands that only wait for a different queue: parks this queue, or removes the
- * command if the wait is over. Unlocks the mutex for a part of the call. */
+/* Handles the queue's first command if this only waits for another queue. Parks this queue until
+ * the other one has performed the awaited command. If that has already happened, removes the wait
+ * and handles the next command. Unlocks the mutex for a part of the call. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
 /* Blocks until commands up to `number` may have been performed. The wait can end early, so the
  * caller must check again. Unlocks the mutex while it blocks. */
@@ -239,13 +242,13 @@ void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 
 /* -- commands (emulated_command.c) -- */
 
-/* Creates a command that makes its stream wait until `queue` has performed `number`. Takes over the
- * caller's reference to `queue`. Returns NULL if memory is short. */
+/* Creates a command that makes its stream wait until `queue` has performed the command with the
+ * given number. Takes over the caller's reference to `queue`. Returns NULL if memory is short. */
 struct ferryi_emulated_command *ferryi_emulated_command_wait(ferryi_emulated *emulated,
                                                              ferryi_emulated_queue *queue,
                                                              uint64_t number);
-/* Creates a command that stores the time in `mark` when its queue reaches it. Takes over one
- * reference to `mark`. Returns NULL if memory is short. */
+/* Creates a command that stores the current time in `mark` when its queue performs the command.
+ * Takes over one reference to `mark`. Returns NULL if memory is short. */
 struct ferryi_emulated_command *ferryi_emulated_command_mark(ferryi_emulated *emulated,
                                                              struct ferryi_emulated_mark *mark);
 void ferryi_emulated_mark_release(struct ferryi_emulated_mark *mark);

@@ -8,15 +8,16 @@
 #include "src/base/copy_loop.h"
 
 /*
- * The commands that a queue performs. A copy of any kind is a list of pieces. Each piece was
- * checked when it was queued, and holds references to the ranges that it uses.
+ * The commands that a queue of an emulated device performs. A copy command is a list of pieces,
+ * each of which copies some rows. Each piece was checked when it was queued, and holds references
+ * to the memory ranges that it uses.
  */
 
 enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
-/* One copy of rows, and the ranges that contain its memory. Consecutive pieces in the same range
- * share one reference to the range. */
+/* A piece of a copy command: one copy of rows, and the ranges that contain its memory. Consecutive
+ * pieces with the same source range or target range share one reference to it. */
 struct piece {
     struct ferryi_copy_2d copy;
     struct ferryi_range *target, *source;
@@ -39,7 +40,7 @@ struct command {
         } call;
         struct ferryi_emulated_mark *mark; /* a reference is held */
     };
-    size_t piece_count; /* 1 for a fill, which uses only the piece's target */
+    size_t piece_count; /* number of pieces; a fill has one piece and uses only its target */
     struct piece pieces[];
 };
 
@@ -166,7 +167,8 @@ reserve_link(const struct command *command, uint64_t ready_ns)
     return end;
 }
 
-/* Copies the pieces from last to first, so that code that relies on their order fails in tests. */
+/* Performs a command's copies from last to first. So tests fail if code relies on the order of the
+ * copies. */
 static void
 perform_copies(const struct command *command, ferryi_emulated_queue *queue)
 {
@@ -268,8 +270,9 @@ ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void 
     return ferryi_emulated_submit(device, "host_call", stream, &command->head);
 }
 
-/* Computes the number of bytes from the start of the first row to the end of the last row. Returns
- * false if the number overflows or the pitch is less than the size of a row. */
+/* Computes how many bytes the rows of a copy span, from the start of the first row to the end of
+ * the last row. Returns false if the number overflows or the pitch is less than the size of a row.
+ */
 static bool
 span_bytes(size_t pitch, size_t row_bytes, size_t rows, size_t *out)
 {
@@ -319,7 +322,8 @@ check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_devic
     return FERRY_OK;
 }
 
-/* Checks the memory of a piece and appends the piece to the command. Skips a copy of zero bytes. */
+/* Checks the memory of a copy and appends the copy to the command as a piece. Skips a copy of zero
+ * bytes. */
 static ferry_status
 add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy)
 {

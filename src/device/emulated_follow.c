@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 /*
- * How queues progress: from one command to the next, and from one queue to the queues that wait for
- * it. A queue whose first command only waits for a different queue is parked: it becomes a follower
- * of that queue. The thread that performs the awaited command then removes the wait. So a waiting
- * queue blocks no thread, just as on a real device. A thread never holds the mutexes of two queues.
+ * How the queues of emulated devices progress: from one command to the next, and from one queue to
+ * the queues that wait for it. A queue whose first command only waits for a different queue is
+ * parked: it becomes a follower of that queue. The thread that performs the awaited command then
+ * removes the wait. So a waiting queue blocks no thread, just as on a real device. A thread never
+ * holds the mutexes of two queues.
  */
 
 /* Removes and frees the queue's first command, which has been performed. */
@@ -26,12 +27,12 @@ take_first_away(ferryi_emulated_queue *queue)
         ferryi_cond_broadcast(&queue->done);
     }
     /* `performed` is stored last, because a thread may read it without the mutex. A thread that
-     * sees the new value then locks the mutex to see the rest. */
+     * sees the new value locks the mutex before it reads the queue's other members. */
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 
-/* Removes one follower whose wait is over from the queue's list, and returns the follower. Returns
- * NULL if no wait is over. */
+/* Removes one follower from the queue's list and returns it. The follower must have waited for a
+ * command that this queue has performed. Returns NULL if there is no such follower. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static ferryi_emulated_queue *
 take_follower(ferryi_emulated_queue *queue)
@@ -48,8 +49,8 @@ take_follower(ferryi_emulated_queue *queue)
 
 static void go_on(ferryi_emulated_queue *queue);
 
-/* Continues the queues whose wait for this queue is over. Unlocks the mutex while a queue
- * continues. */
+/* Continues the followers that waited for a command which this queue has performed. Unlocks the
+ * mutex while a follower continues. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 hand_on(ferryi_emulated_queue *queue)
@@ -63,7 +64,8 @@ hand_on(ferryi_emulated_queue *queue)
     }
 }
 
-/* Removes the first command of a parked queue. The command is a wait that is over. */
+/* Removes the first command of a parked queue: a wait for another queue, which is over. The queue
+ * is then no longer parked. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 unpark(ferryi_emulated_queue *queue)
@@ -74,8 +76,8 @@ unpark(ferryi_emulated_queue *queue)
     atomic_store_explicit(&queue->parked, false, memory_order_release);
 }
 
-/* Makes the queue a follower of `awaited`. Returns false if the awaited command has already been
- * performed. */
+/* Makes the queue a follower of the queue `awaited`, and returns true. If `awaited` has already
+ * performed the command for which the queue waits, does nothing and returns false. */
 static bool
 follow(ferryi_emulated_queue *queue, ferryi_emulated_queue *awaited)
 {

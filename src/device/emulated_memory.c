@@ -299,8 +299,8 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
     size_t align = bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
     struct ferryi_range *range = NULL;
     char *memory = NULL;
-    /* The limit is checked before the allocation, because the system might grant more memory. The
-     * authoritative check is in add_range(). */
+    /* The limit is checked before the allocation, because the system might grant more memory than
+     * the limit. add_range() checks the limit again, under the mutex. */
     if (bytes > limit || used_bytes(ranges) > limit - bytes ||
         !ferryi_round_up(bytes, align, &padded))
         goto fail;

@@ -6,14 +6,14 @@
 
 FERRYI_MUTEX_CLASS(ferryi_emulated_event_mutex);
 
-/* An event: a queue, and the number of commands that were submitted to the queue when the event was
- * recorded. */
+/* An event of an emulated device: a queue, and the number of commands that were submitted to the
+ * queue when the event was recorded. */
 struct event {
     struct ferryi_emulated_event_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_emulated_event_mutex) struct {
         ferryi_emulated_queue *queue; /* NULL: never recorded */
         uint64_t number;
-        /* number of queries since the last record that found the event incomplete */
+        /* number of queries that have found the event incomplete since it was last recorded */
         unsigned asked;
         struct ferryi_emulated_mark *mark; /* for a timed event: the mark of its last record, with a
                                               reference; otherwise NULL */
@@ -21,7 +21,8 @@ struct event {
     bool timed; /* constant */
 };
 
-/* A point in a queue's order of commands, and a reference to the queue. */
+/* A point in a queue's sequence of commands, and a reference to the queue. The point is reached
+ * when the queue has performed `number` commands. */
 struct position {
     ferryi_emulated_queue *queue;
     uint64_t number;
@@ -179,8 +180,8 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device",
                            call, device->kind, device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
-    /* The stream holds a reference to the queue as well. So the release at the end of an earlier
-     * call cannot have freed the queue. */
+    /* The stream holds a reference to the queue, too. So the queue still exists, even if an earlier
+     * call has released its own reference. */
     ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
                                                  : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
@@ -220,7 +221,8 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
     return FERRY_OK;
 }
 
-/* Ends and releases the closed queues that have no work left. */
+/* Ends and releases those queues of a device that are closed, because their streams were destroyed,
+ * and have no work left. */
 FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
 reap_queues(ferryi_emulated *emulated)
@@ -350,8 +352,8 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
-/* Returns one point for each queue of the device: a reference to the queue, and the number of
- * commands submitted so far. Returns NULL and sets *out_count to 0 if memory is short. */
+/* Returns one position for each queue of the device: a reference to the queue, and the number of
+ * commands submitted to it so far. Returns NULL and sets *out_count to 0 if memory is short. */
 static struct position *
 all_positions(ferryi_emulated *emulated, size_t *out_count)
 {

@@ -20,7 +20,8 @@ struct host_device {
     char default_stream;       /* its address is the handle */
 };
 
-/* Precedes each allocation in memory. It stores the allocation's size for memory_info. */
+/* Header in front of each allocation of the host device. It stores the allocation's size for
+ * memory_info. */
 struct allocation {
     size_t bytes; /* including this header */
 };
@@ -162,7 +163,7 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
 
 /* -- events -- */
 
-/* An event stores only whether it is timed and when it was last recorded. */
+/* An event of the host device. It stores only whether it is timed and when it was last recorded. */
 struct event {
     bool timed;
     _Atomic uint64_t reached_ns; /* 0: never recorded, or not timed */

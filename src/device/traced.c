@@ -16,7 +16,8 @@ traced_of(const ferryi_device *device)
     return (const struct ferryi_traced_ops *)device->ops;
 }
 
-/* Adds an entry to the trace for a wait that has just ended. Returns `status` unchanged. */
+/* Adds an entry to the trace for a wait that has just ended. Returns the wait's `status` unchanged.
+ */
 static ferry_status
 add_wait(const ferryi_device *device, const char *name, uint64_t begun_ns, ferry_status status)
 {
@@ -67,7 +68,7 @@ ferryi_devices_trace(ferryi_device **devices, int count, ferryi_trace *trace,
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "trace %d devices: no host memory", count);
     for (int place = 1; place <= count; place++) {
         const struct ferryi_device_ops *real = devices[place]->ops;
-        /* Devices that shared one table of functions now share one traced table. */
+        /* Devices with the same table of functions also share one traced table. */
         int same = 1;
         while (same < place && all[same].real != real)
             same++;

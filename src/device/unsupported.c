@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/device/device.h"
 
-/* Fails in place of a slot that a device does not implement. The message names the slot and the
- * device. */
+/* Called instead of a function that a device does not implement. Fails with a message that names
+ * the function and the device. */
 static ferry_status
 unsupported(const ferryi_device *device, const char *slot)
 {
@@ -12,8 +12,9 @@ unsupported(const ferryi_device *device, const char *slot)
 
 #define UNUSED __attribute__((unused))
 
-/* Defines one function for each slot of FERRYI_UNSUPPORTED_OPS, with the slot's own parameters, so
- * that no function is called through a pointer of a different type. */
+/* Defines one failing function for each entry of FERRYI_UNSUPPORTED_OPS. It has the parameters of
+ * the function that it replaces, so that no function is called through a pointer of a different
+ * type. */
 #define UNSUPPORTED(slot, ...)                                                                     \
     static ferry_status slot##_unsupported(__VA_ARGS__)                                            \
     {                                                                                              \
