@@ -36,8 +36,9 @@ test_states_follow_the_accesses(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A host access in the state HOST_ONLY or SYNCHRONIZED copies nothing. If the device has newer
- * bytes, a host access makes exactly one copy from the device. The state is then SYNCHRONIZED. */
+/* If a buffer is HOST_ONLY or SYNCHRONIZED, a host access copies nothing. If the device has newer
+ * bytes, a host access makes exactly one copy from the device, and the buffer becomes SYNCHRONIZED.
+ */
 static void
 test_host_access_copies_once_when_the_device_is_newer(void **state)
 {
@@ -62,8 +63,8 @@ test_host_access_copies_once_when_the_device_is_newer(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A device access in the state HOST_ONLY allocates once and copies once. If the device is current,
- * the access copies nothing. */
+/* A device access to a HOST_ONLY buffer allocates memory once and copies once. If the device is
+ * already current, the access copies nothing. */
 static void
 test_device_access_allocates_and_copies_once(void **state)
 {
@@ -104,8 +105,8 @@ test_overwrite_never_copies(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* An UPDATE of 4 KiB in a large buffer copies only bytes of its range, and only those that are not
- * current at the place. */
+/* An UPDATE of 4 KiB in a large buffer copies only the bytes of its range that are not current at
+ * the place. */
 static void
 test_update_copies_only_what_its_range_lacks(void **state)
 {
@@ -216,8 +217,8 @@ test_hits_make_no_device_call(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Devices fetch bytes from each other, either directly or through the host. Every place may be
- * current at the same time. */
+/* A device fetches bytes from a different device, either directly or through the host. All places
+ * may be current at the same time. */
 static void
 test_every_device_may_hold_the_bytes(void **state)
 {

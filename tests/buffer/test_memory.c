@@ -4,7 +4,8 @@
 
 #include "tests/support/heap.h"
 
-/* Tests pinned and managed buffers, reports about memory, and the context that libraries share. */
+/* Tests pinned and managed buffers, reports about memory, and the process-wide context that
+ * libraries share. */
 
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
@@ -26,7 +27,8 @@ make_in(fixture *f, ferry_memory_kind memory)
     return buffer;
 }
 
-/* Checks that the same uses lead to the same states and bytes with every kind of memory. */
+/* Checks that the same uses lead to the same states and bytes, whatever kind of memory the buffer
+ * has. */
 static void
 use_everywhere(fixture *f, ferry_buffer *b)
 {
@@ -117,16 +119,16 @@ test_a_pinned_source_is_not_overwritten_under_its_upload(void **state)
         void *device = open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &scope);
         assert_non_null(device);
         OK(ferry_scope_close(&scope));
-        /* The device must hold this round's values, although the host overwrites the host replica
-         * right after the upload was queued. */
+        /* The device must get the values of this round of the loop, although the host overwrites
+         * its replica right after the upload was queued. */
         write_counting(f, b, 0, 0, 1, -1);
         expect_counting(f, b, 1, 1, FERRY_REST, round);
     }
     ferry_buffer_destroy(&b);
 }
 
-/* A managed buffer has the same pointer at host and device. If the device cannot manage memory, the
- * call fails with FERRY_ERROR_UNSUPPORTED. */
+/* A managed buffer has the same pointer at host and device. If the device cannot manage memory,
+ * creating such a buffer fails with FERRY_ERROR_UNSUPPORTED. */
 static void
 test_managed_buffers_have_one_copy(void **state)
 {
@@ -229,7 +231,7 @@ test_the_shared_context_is_one(void **state)
     ferry_context_destroy(&first);
     assert_null(first);
 
-    /* A library finds a buffer that a different library created, by the buffer's name. */
+    /* One library finds, by its name, a buffer that a different library created. */
     ferry_buffer *found;
     OK(ferry_context_find(second, "common", &found));
     assert_ptr_equal(found, b);
@@ -432,8 +434,8 @@ device_frees(ferry_pool *pool)
     return counters.device_frees;
 }
 
-/* Calls that wait for the device never trim a pool, even if its idle memory is old enough and the
- * trim period is over. */
+/* Calls that wait for the device never trim a pool, even if idle memory is older than the trim age
+ * and the trim period is over. */
 static void
 test_waits_never_trim(void **state)
 {
@@ -447,7 +449,8 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
-    /* On a slow machine the calls of ferry_block_free() below may already trim the pool. */
+    /* Read before the calls of ferry_block_free() below, which may trim the pool on a slow machine.
+     */
     uint64_t before = device_frees(pool);
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));

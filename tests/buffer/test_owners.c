@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the owners of contexts. The last destroy waits for all work, reports leaks and frees all
- * memory, on whichever thread it is called.
+ * Tests the owners of contexts. Destroying the last reference to a context waits for all work,
+ * reports leaks and frees all memory, on whichever thread it is done.
  */
 #include "tests/buffer/support.h"
 
@@ -139,8 +139,8 @@ test_only_the_last_owner_ends_a_context(void **state)
     assert_int_equal(atomic_load(&o.errors), 0);
     assert_ptr_equal(last, others[2]);
 
-    /* A buffer does not own its context. So the last destroy of the context reports the remaining
-     * buffer as an error. */
+    /* A buffer does not own its context. So destroying the last reference to the context logs the
+     * remaining buffer as an error. */
     ferry_context_destroy(&others[2]);
     assert_null(others[2]);
     expect_error(&o, "buffer \"left\" of 16384 bytes is still alive");
@@ -248,7 +248,8 @@ test_threads_count_at_once(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
             0);
-    ferry_context_destroy(&o.context); /* the thread that makes the last destroy ends the context */
+    ferry_context_destroy(
+        &o.context); /* the thread that destroys the last reference ends the context */
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     close_owned(&o);
@@ -257,8 +258,8 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* Delays a destroy just before it takes its first lock. The number of owners may already be zero at
- * that point. */
+/* Delays a call of ferry_context_destroy() just before the call takes its first lock. At that point
+ * the number of owners may already be zero. */
 static void
 delay_destroy(const void *site)
 {
@@ -281,8 +282,8 @@ destroy_slowly(ferry_context **context)
 #endif
 }
 
-/* ferry_context_shared() never returns a context whose last owner is gone. Other threads destroy
- * their references at the same time. */
+/* ferry_context_shared() never returns a context whose last owner is gone, even while other threads
+ * destroy their references to the context. */
 static void *
 share_and_destroy(void *argument)
 {
@@ -368,7 +369,8 @@ test_the_last_owner_may_be_a_host_function(void **state)
     ferry_buffer *b = make_named(&o, "left");
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, COUNT);
     OK(ferry_kernel_create(o.context, &source, &kernel));
-    /* on devices without separate threads, the function runs inside the launch or a wait */
+    /* A device without separate threads runs the host function inside the launch or inside a wait.
+     */
     atomic_store(&o.step, !o.apart);
     OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
     if (!o.apart)
@@ -382,8 +384,8 @@ test_the_last_owner_may_be_a_host_function(void **state)
         expect_error(&o, "buffer \"left\"");
         assert_int_equal(ferry_buffer_count(b), COUNT);
     } else {
-        /* The destroy was refused, because the host function ran inside a call that the program had
-         * made. */
+        /* ferry_context_destroy() was refused, because the host function ran inside a call of the
+         * program. */
         assert_true(atomic_load(&o.stays));
         expect_error(&o, "the callback host_function may not do this");
         OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
@@ -405,7 +407,8 @@ destroy_in_keep_going(size_t done, size_t total, void *user)
     return true;
 }
 
-/* A keep_going callback that runs on a worker thread may make the last destroy of the context. */
+/* A keep_going callback that runs on a worker thread may destroy the last reference to the context.
+ */
 static void
 test_the_last_owner_may_be_a_helper_thread(void **state)
 {
@@ -446,8 +449,8 @@ destroy_in_release(void *memory, void *user)
     give_back(user);
 }
 
-/* The on_release callback of a wrap may make the last destroy of a different context. This happens
- * if an array was exported from that context and imported into this one. */
+/* The on_release callback of a wrap may destroy the last reference to a different context. This
+ * happens if an array was exported from that context and imported into the context of the wrap. */
 static void
 test_the_last_owner_may_be_the_release_in_another_context(void **state)
 {
@@ -489,7 +492,7 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
     ferry_buffer *b = make_named(&o, "works");
     ferry_buffer_destroy(&b);
 
-    /* The same destroy succeeds if the context has a second owner. */
+    /* A callback may destroy its reference to the context if the context has a second owner. */
     ferry_context *other = ferry_context_retain(o.context);
     OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
                               &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
@@ -517,8 +520,8 @@ unwrap_in_visit(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* While ferry_context_for_each_buffer() visits this context's buffers, an on_release callback of a
- * different context runs. The callback cannot end this context. */
+/* While ferry_context_for_each_buffer() visits the buffers of one context, an on_release callback
+ * of a second context runs. The callback cannot end the first context. */
 static void
 test_a_context_does_not_end_inside_an_outer_call_on_it(void **state)
 {
@@ -551,7 +554,7 @@ retain_in_release(void *memory, void *user)
     atomic_store(&o->step, 2);
 }
 
-/* A callback that is called while the context ends cannot add an owner. */
+/* A callback that is called while a context ends cannot add an owner to the context. */
 static void
 test_a_context_that_ends_is_not_retained(void **state)
 {
@@ -582,7 +585,8 @@ group_setup(void **state)
     return 0;
 }
 
-/* If a context has other owners, a destroy only logs their number and the labels of leases. */
+/* If a context has other owners, destroying one reference only logs the number of these owners and
+ * the labels of leases. */
 static void
 test_a_destroy_names_who_remains(void **state)
 {

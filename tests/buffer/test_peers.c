@@ -214,7 +214,7 @@ test_a_buffer_is_valid_on_any_subset(void **state)
     for_each_world(check_subsets);
 }
 
-/* Checks that `pieces` extents were copied between two devices in one transfer. */
+/* Checks that one transfer copied `pieces` ranges between two devices. */
 static void
 expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t pieces, bool staged)
 {
@@ -229,7 +229,8 @@ expect_one_submission(fixture *f, const ferry_transfer_stats *before, uint64_t p
     assert_int_equal(f->trace.direction, FERRY_DIRECTION_PEER);
 }
 
-/* Submits the list on the default stream of the target's place, and waits until it is done. */
+/* Submits the batch of copies on the default stream of `place`, and waits until the copies are
+ * done. */
 static ferry_status
 submit_at(fixture *f, copy_list *batch, int place)
 {
@@ -241,8 +242,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* Each level of a batch takes one submission for each ordered pair of places. That is far fewer
- * submissions than one for each range or row. */
+/* A level is a part of a batch whose copies do not depend on each other. Each level takes one
+ * submission for each ordered pair of places, which is far fewer than one for each range or row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -371,8 +372,9 @@ test_part_of_the_ranges_goes(void **state)
     fixture_close(&f);
 }
 
-/* Makes the N-th device call fail. Each element must then hold its old or its new value, the same
- * at every place. The next try must succeed. Returns false if fewer than N calls were made. */
+/* Makes device call number `nth` fail while a batch is submitted. Each element must then hold its
+ * old or its new value, the same at every place. A second try must succeed. Returns false if fewer
+ * than `nth` device calls were made. */
 static bool
 fail_call(fixture *f, uint64_t nth)
 {

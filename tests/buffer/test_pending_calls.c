@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests kernels whose result is known only after a wait. Each buffer keeps a list of such kernels.
- * If a kernel fails, the bytes that it writes are lost. */
+/* Tests kernels whose success or failure is known only after a wait. Each buffer keeps a list of
+ * such kernels. If a kernel fails, the bytes that it writes are lost. */
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
@@ -80,8 +80,8 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Two launches allocate a buffer's list of kernels at the same time. Ferry keeps one list, and both
- * kernels must be on it. */
+/* Two launches allocate the list of kernels of the same buffer at the same time. Ferry keeps one
+ * list, and both kernels must be on it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
 {
@@ -117,9 +117,9 @@ test_an_input_is_lost_during_the_launch(void **state)
     struct kernels k;
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
-    /* A launch handles its buffers in the order of their addresses. The target has the lower
-     * address here, so the target's list is allocated before the launch registers as a reader of
-     * the input. */
+    /* A launch handles its buffers in the order of their addresses. The buffer that the kernel
+     * writes has the lower address here. So its list of kernels is allocated before the launch
+     * registers as a reader of the input. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
@@ -153,8 +153,8 @@ test_a_kernel_is_waited_for_without_its_copy(void **state)
     kernels_close(&k);
 }
 
-/* A resize may cut off the bytes that a kernel writes. If that kernel fails later, no bytes are
- * lost. */
+/* A resize may cut off the bytes that a kernel writes. If that kernel fails later, the remaining
+ * buffer loses no bytes. */
 static void
 test_a_kernel_fails_beyond_the_end(void **state)
 {
@@ -170,8 +170,8 @@ test_a_kernel_fails_beyond_the_end(void **state)
     kernels_close(&k);
 }
 
-/* Each range that a failed kernel wrote is marked as lost. If there is no memory for exact marks,
- * more bytes are marked as lost, but never fewer. */
+/* Each range that a failed kernel wrote is marked as lost. If there is no memory to mark exactly
+ * these ranges, more bytes are marked as lost, but never fewer. */
 static void
 test_no_memory_to_tell_what_is_lost(void **state)
 {
@@ -215,7 +215,8 @@ expect_lost_state(struct kernels *k, size_t offset, size_t count)
     ferry_buffer_destroy(&view);
 }
 
-/* A batch reports lost bytes just as every other reader does. */
+/* A batch of copies that reads lost bytes fails with the error of the kernel that lost them, just
+ * as any other read does. */
 static void
 test_batches_of_lost_bytes(void **state)
 {
@@ -301,8 +302,8 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* A kernel may run after an earlier kernel has failed, and before its own launch has returned. The
- * kernel fails if it reads lost bytes. */
+/* A kernel may run after an earlier kernel has failed, but before the failed launch has ended. The
+ * later kernel fails if its input comes from the failed kernel. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
@@ -322,7 +323,7 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     for (size_t i = 1; i < LENGTH(uses); i++)
         expect_input(&uses[i], poisoned[i] ? FERRY_ERROR_CANCELLED : FERRY_OK);
     assert_true(ferryi_pending_calls_are_pending(buffer->store));
-    /* A launch that begins now and reads the same bytes also fails. */
+    /* A launch that begins after the failure and reads the same bytes fails, too. */
     struct ferryi_body_use late = begin_use(buffer, 300, 301, FERRY_READ, 1);
     expect_input(&late, FERRY_ERROR_CANCELLED);
     ferryi_pending_calls_end(&late);
@@ -342,8 +343,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* A kernel that writes a wrap may fail. The wrap then cannot end before the lost bytes are
- * overwritten. The wrapped memory keeps its old bytes. */
+/* If a kernel that writes a wrapped buffer fails, ferry_buffer_unwrap() fails until the lost bytes
+ * are overwritten. The wrapped memory keeps its old bytes. */
 static void
 test_a_wrap_ends_under_a_kernel_that_fails(void **state)
 {

@@ -16,8 +16,8 @@ enum {
     PINS_IN = PIN_AFTER + 1
 }; /* the default of pin_after; number of the transfer that pins the replica, counted from 1 */
 
-/* Allocates zeroed memory on separate pages, because a strict driver refuses to lock a page
- * twice. */
+/* Allocates zeroed memory that shares no page with other memory, because a strict driver refuses to
+ * lock a page twice. */
 static void *
 take_pages(size_t bytes)
 {
@@ -69,7 +69,8 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, 2 * COUNT * sizeof(int));
 
-    /* After this host write no transfer reads the replica, so the write makes no device call. */
+    /* No transfer reads the replica after the upload, so the next host write makes no device call.
+     */
     write_counting(f, x, 0, 0, COUNT, 5);
     touch(f, x, 1, FERRY_READ, 0, COUNT);
     before = moved(f);
@@ -162,8 +163,8 @@ test_a_batch_is_one_crossing(void **state)
                         7 - (int)((i + 1) * (COUNT / 10)));
     }
 
-    /* A batch that copies only a small part of a replica is not counted, however many copies it
-     * contains. Copies that stay on one side are not counted either. */
+    /* A batch that copies only a small part of a replica does not count towards pinning the
+     * replica, however many copies it contains. Copies within one place do not count either. */
     ferry_buffer *small = make_ints(f, 20 * COUNT);
     for (int round = 0; round < 2 * PIN_AFTER; round++) {
         cross_in_pieces(small, sources, 10, NULL);
@@ -313,7 +314,7 @@ test_copies_of_registered_memory_go_straight(void **state)
     OK(ferry_buffer_copy_from(x, INT, 5, memory + 5, COUNT - 10, NULL));
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.bytes, before.staged.bytes);
-    /* The registered memory may be written as soon as the call has returned. */
+    /* The registered memory may be written as soon as ferry_buffer_copy_from() has returned. */
     memset(memory, 0, bytes);
     OK(ferry_buffer_copy_to(x, INT, 5, memory + 5, COUNT - 10, NULL));
     for (size_t i = 5; i < COUNT - 5; i++)

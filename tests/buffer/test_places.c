@@ -4,9 +4,9 @@
 #define COUNT 1000
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* A mark at the device fails with FERRY_ERROR_CONFLICT if there is no device replica, or if the
- * host has newer bytes. The failed call changes nothing. Marks at the host follow the same
- * rules. */
+/* ferry_buffer_mark_dirty() at the device fails with FERRY_ERROR_CONFLICT if there is no device
+ * replica, or if the host has newer bytes. The failed call changes nothing. At the host the same
+ * rules apply. */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -31,8 +31,8 @@ test_marks_over_newer_bytes_conflict(void **state)
     }
 }
 
-/* Invalidating the only current replica first copies its bytes to the other side. A replica whose
- * bytes are current at a different place is freed without a transfer. */
+/* Invalidating the only current replica first copies its bytes to a different place. If a different
+ * place is already current, the replica is freed without a transfer. */
 static void
 test_invalidate_never_drops_data(void **state)
 {
@@ -76,7 +76,8 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
 }
 
 /* ferry_buffer_hold() keeps the replica at `place` and its address until the hold is released.
- * Meanwhile the replica is not evicted, freed or resized. Holds are counted. */
+ * Until then the replica is not evicted, freed or resized. Each hold must be released separately.
+ */
 static void
 test_a_pinned_copy_keeps_its_address(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests errors, returned by any driver call, that end a CUDA context. The device is then lost for
- * good. Buffers must still work at the host. */
+/* Tests errors of driver calls after which a CUDA context is unusable. The device is then lost for
+ * good, but buffers must still work at the host. */
 #include "tests/buffer/work.h"
 
 #include <stdio.h>
@@ -65,7 +65,7 @@ world_open(struct world *world)
     OK(ferry_stream_synchronize(world->stream));
 }
 
-/* Destroys all objects. This must succeed whatever errors the device returns. */
+/* Destroys all objects of the test. This must succeed whatever errors the device returns. */
 static void
 world_close(struct world *world)
 {
@@ -122,7 +122,7 @@ expect_lost(struct world *world)
     FAILS(FERRY_ERROR_DEVICE_LOST,
           ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
-    /* Every later call on the device fails with the same status. */
+    /* Every later call on the device fails with FERRY_ERROR_DEVICE_LOST, too. */
     for (int i = 0; i < 3; i++) {
         FAILS(FERRY_ERROR_DEVICE_LOST,
               launch_fill(&world->w, world->stream, world->at_host, 0, COUNT, 1));
@@ -133,7 +133,7 @@ expect_lost(struct world *world)
                                        &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
-    /* After the buffer was overwritten at the host, it can be used again. */
+    /* A buffer whose bytes were lost can be used again after it was overwritten at the host. */
     for (int i = 0; i < COUNT; i++)
         values[i] = 5 + i;
     OK(ferry_buffer_open_host(world->at_device, INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory));
@@ -154,7 +154,8 @@ test_poisoned_contexts_are_lost(void **state)
             world_open(&world);
             fake.fakecuda_fail_next(symbols[k], codes[i], 1);
             ferry_status status = use_device(&world);
-            /* If the use does not call the driver function that fails, it succeeds. */
+            /* use_device() succeeds if it does not call the driver function that is made to fail.
+             */
             if (status != FERRY_OK) {
                 met++;
                 if (status != FERRY_ERROR_DEVICE_LOST)
@@ -249,13 +250,13 @@ test_a_loss_on_the_way_to_the_host(void **state)
           ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
-    /* Abandoning a write does not make lost bytes valid either. */
+    /* Abandoning a write does not make the lost bytes valid. */
     if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) ==
         FERRY_OK)
         ferry_scope_abandon(&scope);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
-    /* The lost device may be unable to allocate page-locked memory. The call then returns an
-     * error. */
+    /* The lost device may be unable to allocate page-locked memory. ferry_buffer_open_host() then
+     * returns an error. */
     memory = NULL;
     if (ferry_buffer_open_host(buffers[2], INT, FERRY_OVERWRITE, 0, FERRY_REST, &scope, &memory) ==
         FERRY_OK) {
@@ -289,7 +290,8 @@ poison_quietly(fixture *f, int place)
 }
 
 /* Creates a buffer whose first half is current at place 1 and whose second half is current at place
- * 2. Both streams are ordered already, so the next driver call is the copy between devices. */
+ * 2. One element is copied here, so that the streams of both places are ordered. So the next driver
+ * call of the test is the copy between the devices. */
 static ferry_buffer *
 make_halves(fixture *f, work *w)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests progress and cancellation of every call that takes options. Tests the state of buffers
- * after a call was cancelled or has failed. */
+/* Tests progress and cancellation of every call that takes ferry_copy_options. Tests the state of
+ * buffers after such a call was cancelled or has failed. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ enum { COUNT = 6000, CHUNK = 4096 };
 /* The places where each buffer is current when the tested call begins. */
 enum start { AT_HOST, AT_DEVICE, AT_BOTH, IN_PARTS, STARTS };
 
-/* The objects of one operation. It has two targets, a buffer and memory, each with old and new
- * values of its elements. It has two sources, too: a buffer and memory. */
+/* The buffers and arrays of one tested operation. An operation may read a buffer or memory, and may
+ * write a buffer or memory. The targets have arrays of their old and new values. */
 struct world {
     fixture *f;
     const struct operation *operation;
@@ -32,19 +32,19 @@ struct world {
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    /* Sets the expected new values in new_target and new_memory, which contain the old values
-     * before the call. */
+    /* Writes the expected new values to new_target and new_memory, which contain the old values
+     * until then. */
     void (*expect)(struct world *world);
     size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
-    bool in_order; /* whether elements become new in order, from the first element on */
+    bool in_order; /* whether elements get their new values in the order of their indices */
 };
 
 /* -- the calls --------------------------------------------------------------------------------- */
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
-/* The kinds of copies in a batch: from memory, between buffers, and to memory. Each kind can be
- * made as rows of a rectangle, too. */
+/* The kinds of copies that a batch may contain: from memory, between buffers, and to memory. Each
+ * kind can be made as rows of a rectangle, too. */
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
@@ -179,8 +179,8 @@ expect_shifted(struct world *w)
     memcpy(w->new_target + SHIFT, w->old_target, (COUNT - SHIFT) * sizeof(int32_t));
 }
 
-/* Makes two conversions. The first runs on the device if the device can convert. The second runs at
- * the host. */
+/* The next two operations convert elements. The first one runs on the device if the device can
+ * convert. The second one runs at the host. */
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
@@ -253,8 +253,8 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* The check uses a host function, so the values are fetched from the device. The fetched bytes do
- * not count as progress. */
+/* A checked conversion with a host function first fetches the values from the device. The fetched
+ * bytes do not count as progress. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
@@ -363,8 +363,8 @@ complain(const struct world *w, const char *what, size_t index)
 }
 
 /* Returns the number of bytes in elements that have their new value. Fails if an element has
- * neither its old nor its new value. Fails if the operation is in order and a new element follows
- * an old one. */
+ * neither its old nor its new value. Fails if the operation writes in order and a new element
+ * follows an old one. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
 {
@@ -472,8 +472,8 @@ bytes_of(const struct world *w)
                                        : 0);
 }
 
-/* bytes_done never decreases, and equals bytes_total in the last call of the callback. Both count
- * the bytes of all targets together. */
+/* In the calls of keep_going, bytes_done never decreases, and equals bytes_total in the last call.
+ * Both count the bytes of all targets together. */
 static void
 check_progress(fixture *f, const struct operation *operation, enum start start)
 {
@@ -544,7 +544,7 @@ test_cancel_at_each_chunk(void **state)
     for_each_start(*state, cancel_at_each_chunk);
 }
 
-/* A thread that cancels the call after a given number of chunks. */
+/* A thread that cancels the tested call after a given number of chunks. */
 struct stopper {
     struct watch watch;
     ferryi_mutex mutex;
@@ -617,8 +617,8 @@ test_another_thread_cancels(void **state)
 
 /* -- failing ----------------------------------------------------------------------------------- */
 
-/* Makes the N-th call to the fault device fail. The valid map must stay correct. The error message
- * must count only bytes that arrived. Returns false if fewer than N calls were made. */
+/* Makes device call number `nth` fail. The valid map must stay correct. The error message must
+ * count only bytes that arrived. Returns false if fewer than `nth` device calls were made. */
 static bool
 fail_call(fixture *f, const struct operation *operation, enum start start, uint64_t nth)
 {
@@ -723,8 +723,7 @@ sync_and_cancel(fixture *f, int place, enum start start)
             expect_counting(f, w.target, other, 0, FERRY_REST, 1000);
         end_world(&w);
     } while (status != FERRY_OK);
-    /* The sync copied all bytes or a third of them. That takes several chunks, so it was cancelled
-     * at several points. */
+    /* The sync copied all bytes in several chunks, so it was cancelled at several points. */
     if (!f->coherent && (place == 0 ? start == AT_DEVICE : start == AT_HOST))
         assert_true(stop > 5);
 }

@@ -45,7 +45,7 @@ expect_written(ferry_buffer *buffer)
 }
 
 /* Each write splits the valid map. A reader of all writes needs more map memory than the writers
- * reserved. The open of the reader either allocates that memory or fails with
+ * reserved. Opening the READ scope either allocates that memory or fails with
  * FERRY_ERROR_OUT_OF_MEMORY. */
 static void
 test_a_reader_relies_on_many_writers(void **state)
@@ -80,8 +80,8 @@ test_a_reader_relies_on_many_writers(void **state)
     assert_true(failures > 0);
 }
 
-/* An update reserves memory of the map twice: once for the bytes that it fetches, and once for its
- * write. If the second reservation fails, the first one is undone. A failed resize keeps no
+/* An UPDATE reserves memory for the valid map twice: once for the bytes that it fetches, and once
+ * for its write. If the second reservation fails, the first one is undone. A failed resize keeps no
  * reservation either. */
 static void
 test_half_a_reservation_is_given_back(void **state)
@@ -163,8 +163,8 @@ test_ended_buffers_are_passed_over(void **state)
     DESTROY_BUFFERS(&other);
 }
 
-/* Makes the N-th allocation fail while a dirty replica of `parts` segments is evicted. Returns
- * false if fewer than N allocations were made. */
+/* Makes allocation number `nth` fail while a dirty replica of `parts` segments is evicted. Returns
+ * false if fewer than `nth` allocations were made. */
 static bool
 fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
 {
@@ -269,8 +269,8 @@ test_managed_memory_is_not_evicted(void **state)
 
 /* -- devices that refuse ----------------------------------------------------------------------- */
 
-/* A single sync point represents the writes of two streams. If neither stream can wait for the
- * other, the error is logged and the call continues. */
+/* A single sync point must represent the writes of two streams, so one stream has to wait for the
+ * other. If neither can, closing the scopes logs the error and succeeds. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {
@@ -344,8 +344,8 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Closing a scope on a stream without a stream number calls the driver. If that call fails, the
- * error is logged. */
+/* Closing a scope on a stream that has no number in the context's table calls the driver. If that
+ * call fails, the error is logged. */
 static void
 test_a_refused_close_is_logged(void **state)
 {
@@ -374,8 +374,9 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* Destroying a stream records an event that marks the end of the work of its scopes. If no event
- * can be created, Ferry waits for that work. The host then reads the right bytes in both cases. */
+/* Destroying a stream that has no number records an event after the work of its scopes. If no event
+ * can be created, Ferry waits for that work instead. The host reads the right bytes in both cases.
+ */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -399,9 +400,9 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* A new stream may reuse the timeline of a destroyed stream without a stream number. Ferry still
- * treats it as a different stream. A scope that is still open on the destroyed stream is BUSY for
- * the new stream. Work of the new stream is ordered after that scope. */
+/* A new stream may reuse the timeline of a destroyed stream that had no number. Ferry still treats
+ * them as different streams. While a scope of the destroyed stream is open, a conflicting scope on
+ * the new stream is BUSY. Work of the new stream is ordered after that scope. */
 static void
 test_a_reused_timeline_belongs_to_a_new_stream(void **state)
 {
@@ -503,7 +504,7 @@ test_memory_that_stays_locked(void **state)
     free(memory);
 }
 
-/* Makes the device report once that it is lost. All other calls to the device work normally. */
+/* Makes one copy report that the device is lost. All other calls to the device work normally. */
 static ferry_status
 lose_one_copy(const char *slot, void *user)
 {
