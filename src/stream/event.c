@@ -38,9 +38,9 @@ event_free(void *header)
     free(event);
 }
 
-/* Logs the failure of an event that no caller has queried, because the failure would be lost
- * otherwise. The failure of a cancelled call is not logged, because the program cancelled the call
- * on purpose. */
+/* Logs the failure of an event's job if no caller has queried the event, because the failure would
+ * be lost otherwise. The failure of a cancelled call is not logged, because the program cancelled
+ * the call on purpose. */
 static void
 log_unreported(const ferry_event *event)
 {
@@ -89,8 +89,9 @@ event_status(ferry_event *event)
                        event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Waits until the worker thread has finished the event's job. Inside a callback that must not wait,
- * the call fails if the job is not finished, because the callback may be running on that thread. */
+/* Waits until the worker thread has finished the event's job. Fails inside a callback that must not
+ * wait, unless the job is already finished. The reason is that such a callback may itself be
+ * running on that worker thread. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {

@@ -2,15 +2,15 @@
 #ifndef FERRYI_EVENT_H
 #define FERRYI_EVENT_H
 
-/* The public event: it represents a sync point on a stream, or the end of a job on a worker thread.
- */
+/* The public event. It represents either a sync point on a stream, or the end of a job that a
+ * worker thread runs. */
 
 #include "src/stream/stream.h"
 
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references;  /* one reference for the user, and one for the job until the job ends */
+    atomic_int references;  /* one for the user, and one for the job until the job ends */
     ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
@@ -29,7 +29,7 @@ struct ferry_event {
     struct ferryi_event_time {
         ferryi_device *device; /* NULL if the event is not timed */
         int place;
-        void *native;              /* the device's timed event; NULL after the context has ended */
+        void *native; /* the device's own timed event; NULL after the context has ended */
         ferry_event *next, **link; /* links in the context's list */
     } time;                        /* only for recorded events; see event_time.h */
 };

@@ -5,9 +5,9 @@
 #include "src/stream/shell.h"
 
 /*
- * Removes the event from the context's list and destroys the device's timed event. The caller holds
- * the lock during both steps, so the context cannot close the device between them. Keeps this
- * thread's error message, which an earlier failed call may have set.
+ * Removes the event from the context's list and destroys the device's event that measures its time.
+ * The caller holds the lock during both steps, so the context cannot close the device between them.
+ * Keeps this thread's error message, which an earlier failed call may have set.
  */
 FERRYI_REQUIRES(ferryi_event_times_mutex)
 static void

@@ -8,9 +8,9 @@
  * layers, creates and destroys contexts.
  *
  * A context has two counts: owners and references. The program adds and drops owners. When it drops
- * the last owner, the context ends. The memory of this struct, the shell, is kept as long as there
- * are references. All owners together have one reference, and each store has one. So a buffer that
- * outlives its context refers to a closed shell instead of freed memory.
+ * the last owner, the context ends. The memory of this struct is called the shell. It is kept as
+ * long as there are references. All owners together have one reference, and each store has one. So
+ * a buffer that outlives its context refers to a closed shell instead of freed memory.
  */
 
 #include <ferry/context.h>
@@ -39,22 +39,22 @@ struct ferry_context {
                               one for each store */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the context has begun to end; callbacks that run during the end
+    atomic_bool closing; /* whether the context has begun to end; callbacks that run from then on
                             see a closed context */
     bool shared;         /* whether ferry_context_shared() has returned the context */
-    bool inherited; /* whether a parent process created the context before a fork; `closed` is then
-                       set as well */
+    bool inherited; /* whether a parent process created the context before it forked this process;
+                       `closed` is then set as well */
     /* links in the list of open contexts in src/buffer/after_fork.c */
     ferry_context *next_living, **living;
     void (*disown)(
-        ferry_context **context); /* called by ferryi_shell_disown(); src/context.c sets it */
+        ferry_context **context); /* called by ferryi_shell_disown(); set by src/context.c */
 
     /* Options. */
-    bool debug; /* whether this context is in a checked run (src/debug); constant */
+    bool debug; /* whether the context makes the additional checks of src/debug; constant */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* number of transfers after which a host replica is page-locked; SIZE_MAX:
-                         never */
+    size_t pin_after; /* number of transfers after which the host memory of a replica is
+                         page-locked; SIZE_MAX: never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */
@@ -94,26 +94,27 @@ struct ferry_context {
     struct ferry_event *event_times; /* the list of timed events; see src/stream/event_time.h */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* number of stores that were removed from the list but are not freed
-                                 completely */
+    atomic_uint ending_wraps; /* number of stores that were removed from the list of stores but are
+                                 not freed completely */
     /* locked only while a buffer is created, destroyed or listed */
     struct ferryi_stores_mutex store_mutex;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
-        /* the store that eviction visits next; NULL: the oldest store comes next */
+        /* the store that eviction examines next; NULL: the oldest store */
         struct ferryi_store *hand;
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* highest id of a claim on any store that was freed; new stores continue
-                             from it, so that ids are never reused */
+        uint64_t last_id; /* highest id of a claim on any freed store; new stores continue from it,
+                             so that ids are never reused */
     };
-    /* Locks for crowded stores. The address of a store selects one of these locks. They have no
-     * lock class, because a bit of the store's word records whether the lock is held. */
+    /* Locks for crowded stores, which have many segments or claims. The address of a store selects
+     * one of these locks. The locks have no lock class, because a bit of the store's word records
+     * whether the lock is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Locked by threads that wait until a claim is removed from a store: src/buffer/store_lock.c.
-     */
+    /* Locked by threads that wait until another thread removes a claim from a store:
+     * src/buffer/store_lock.c. */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
@@ -131,13 +132,14 @@ void ferryi_shell_release(ferry_context *context);
 /* Adds an owner to the context. Returns false if the context has no owner left, because it has
  * begun to end. */
 bool ferryi_shell_try_own(ferry_context *context);
-/* Returns whether the context has only one owner left while this thread may be inside a callback of
- * the context. Such a callback must not drop the last owner. */
+/* Returns whether this call must not drop an owner: the context has only one owner left, and this
+ * thread may be inside a callback of the context. */
 bool ferryi_shell_is_last_refused(const ferry_context *context);
 
 /*
- * Drops an owner like ferry_context_destroy(), but does not block, because a separate thread ends
- * the context. If that thread cannot be started, the call ends the context itself and blocks.
+ * Drops an owner like ferry_context_destroy(), but does not block. If the owner was the last one, a
+ * separate thread ends the context. If that thread cannot be started, the call ends the context
+ * itself and blocks.
  */
 static inline void
 ferryi_shell_disown(ferry_context **context)
@@ -147,17 +149,17 @@ ferryi_shell_disown(ferry_context **context)
 
 /* Fails with INVALID_STATE if the context was destroyed or belongs to a different process. */
 ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
-/* Makes the checks of ferryi_shell_check_alive(). In addition, fails inside a callback in which
- * such calls are not allowed. */
+/* Makes the checks of ferryi_shell_check_alive(). In addition, fails inside a callback that must
+ * not make such calls. */
 ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
-/* Makes the checks of ferryi_shell_check_open(). In addition, fails with INVALID_ARGUMENT if the
- * context has no such place. */
+/* Makes the checks of ferryi_shell_check_open(). In addition, fails with INVALID_ARGUMENT if
+ * `place` is not a place of the context. */
 ferry_status ferryi_shell_check_place(const ferry_context *context, int place, const char *what);
-/* Returns the reason why the context is closed, in words that end a message. */
+/* Returns the reason why the context is closed, worded as the end of an error message. */
 const char *ferryi_shell_why_closed(const ferry_context *context);
 
-/* Returns the call site of the current public call if the context is in a checked run, and
- * `unchecked` otherwise. */
+/* Returns the call site of the current public call if the context makes the additional checks of
+ * src/debug. Otherwise returns `unchecked`. */
 static inline ferryi_site
 ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
 {

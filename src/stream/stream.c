@@ -111,9 +111,9 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 }
 
 /*
- * Checks a native stream handle that is not in the context's list. Only a CUDA device can have such
- * streams, because Ferry creates all streams of other devices. The driver is queried, and rejects
- * the handle if it can detect that the handle is invalid.
+ * Checks a native stream handle for which the context has no stream yet. Only a CUDA device can
+ * have such handles, because Ferry creates all streams of other devices. The driver is queried, and
+ * rejects the handle if it can detect that the handle is invalid.
  */
 static ferry_status
 check_native(ferry_context *context, int place, void *native)
@@ -184,7 +184,7 @@ stream_release(void *header)
     ferryi_shell_release(context);
 }
 
-/* The timeline that replaces the timeline of each stream that outlives its context. */
+/* The timeline of all streams that have outlived their contexts, and of quarantined streams. */
 static ferryi_timeline dead_timeline = {.place = -1};
 
 static void
@@ -250,8 +250,8 @@ ferryi_streams_close(ferry_context *context)
     while (context->streams) {
         ferry_stream *stream = context->streams;
         context->streams = stream->next;
-        /* The timelines belong to the order of the context. The caller clears the order after this
-         * call. */
+        /* The timelines belong to the order of the context. The caller clears the order, and so
+         * frees the timelines, after this call. */
         stream->timeline = &dead_timeline;
         stream->plain_context = NULL;
         /* Only the context's default streams are freed here. The program frees all other streams.

@@ -17,9 +17,9 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* the same as `context` if the timeline is plain, otherwise NULL;
-                                     so the hit path checks only this member */
-    bool borrowed; /* whether this is a default stream, which exists as long as the context */
+    ferry_context *plain_context; /* `context` if timeline->is_plain is true, otherwise NULL; so the
+                                     fast path checks only this member */
+    bool borrowed; /* whether this is a default stream of the context, which frees it */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
         ferry_stream *next, *prev;
@@ -30,8 +30,8 @@ struct ferry_stream {
                                  returned yet */
         char *failure_text;
     };
-    ferry_context *former; /* in a checked run, the context to which a destroyed stream belonged;
-                              its `context` is NULL */
+    ferry_context *former; /* in a context with debug checks: the context to which a destroyed
+                              stream belonged; its `context` is then NULL */
 };
 
 static inline ferryi_timeline *
@@ -46,17 +46,18 @@ ferryi_stream_context(const ferry_stream *stream)
     return stream->context;
 }
 
-/* ferryi_stream_retain() adds an owner. ferryi_stream_release() drops one; when the last owner is
- * dropped, the stream is destroyed. */
+/* ferryi_stream_retain() adds an owner to a stream. ferryi_stream_release() drops an owner; when
+ * the last one is dropped, the stream is destroyed. */
 void ferryi_stream_retain(ferry_stream *stream);
 void ferryi_stream_release(ferry_stream *stream);
 
-/* Fails if the stream is NULL, if its context was destroyed, or inside a callback in which such
- * calls are not allowed. */
+/* Fails if the stream is NULL, if its context was destroyed, or inside a callback that must not
+ * make such calls. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
 
-/* Fails with the reason why a stream cannot be used. Returns INVALID_STATE if the stream was
- * destroyed, and otherwise WRONG_CONTEXT, because it belongs to a different context. */
+/* Fails and explains in the error message why the stream cannot be used. Returns INVALID_STATE if
+ * the stream was destroyed. Otherwise returns WRONG_CONTEXT, because the stream belongs to a
+ * different context. */
 ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
 /* Stores a failure of asynchronous work in the stream, with a copy of `text`. Does nothing if an
@@ -66,9 +67,9 @@ void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);
 
 /*
- * Sets `*out` to the timeline of a stream argument. NULL means the default stream of the context's
- * only device, and is an error if the context has no device or several. Fails if the context was
- * destroyed, or if the stream belongs to a different context.
+ * Sets `*out` to the timeline of the stream that was passed to a public call. NULL means the
+ * default stream of the context's only device, and is an error if the context has no device or
+ * several. Fails if the context was destroyed, or if the stream belongs to a different context.
  */
 ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream,
                                          const char *what, ferryi_timeline **out);

@@ -99,7 +99,7 @@ newest_event(ferryi_timeline *timeline)
 }
 
 /* Returns whether the number of a timeline may be reused. It may be reused if the timeline is
- * retired and its closing event is complete. */
+ * retired and its closing event, which was recorded last, is complete. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_timeline *timeline)
@@ -122,7 +122,7 @@ is_free(ferryi_order *order, ferryi_timeline *timeline)
     return true;
 }
 
-/* Returns the lowest number that no timeline has used. Returns 0 if fewer than `wanted` unused
+/* Returns the lowest timeline number that was never used. Returns 0 if fewer than `wanted` unused
  * numbers are left. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -139,10 +139,10 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * Returns a number of this device that may be reused, or else an unused number. Returns 0 if there
- * is none. A number stays with its device, because other threads may be about to wait for its last
- * event. If the timeline is not internal, enough unused numbers are left for the internal timelines
- * that are opened later.
+ * Returns a timeline number of this device that may be reused, or else an unused number. Returns 0
+ * if there is none. A number stays with its device, because other threads may be about to wait for
+ * the last event of its previous timeline. If the timeline is not internal, some unused numbers are
+ * reserved for the internal timelines that are opened later.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -156,7 +156,7 @@ find_number(ferryi_order *order, const ferryi_device *device, bool internal)
     return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
 }
 
-/* Creates a timeline and adds it to the order. The timeline is freed when the order is cleared. */
+/* Creates a timeline and adds it to the order, which frees it in ferryi_order_clear(). */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
@@ -197,7 +197,8 @@ find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per
 }
 
 /* Returns a retired timeline that can be reused, or a new timeline. Returns NULL if memory runs
- * out. For an internal timeline, also returns NULL if no number is available. */
+ * out. For an internal timeline, which must have a number, also returns NULL if no number is
+ * available. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread)
@@ -210,8 +211,8 @@ find_timeline(ferryi_order *order, ferryi_device *device, int place, bool intern
     return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
 }
 
-/* Marks the device's timeline of unknown streams as ordered after this new timeline. A sync point
- * of unknown streams covers all work of the device. */
+/* If the device already has a timeline of unknown streams, marks that timeline as ordered after the
+ * new one. The reason is that a sync point of unknown streams covers all work of the device. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -221,7 +222,7 @@ order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
         atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
 }
 
-/* Initialises a new or reused timeline. Other threads may still be reading a reused timeline. */
+/* Initialises a new or reused timeline. If it is reused, other threads may still be reading it. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
@@ -234,9 +235,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     /* Never 0, which marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* Skips one event number, so that this number separates the sync points before the reuse from
-     * those after it. A timeline that has waited for the closing event is ordered only after the
-     * sync points before the reuse. */
+    /* Skips one event number of this timeline. The number separates the sync points before the
+     * reuse from those after it. So a timeline that has waited for the closing event counts as
+     * ordered only after the sync points before the reuse. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
@@ -316,8 +317,8 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
     return FERRY_OK;
 }
 
-/* Copies the array `seen` of the timeline. Must be called before the driver records an event, so
- * that the event covers all work that the copied values name. */
+/* Copies the array `seen` of the timeline for an event. Must be called before the driver records
+ * the event, so that the event covers all work that the copied values name. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {
@@ -332,8 +333,9 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* Records an event in the next slot of the timeline's ring. The tick is raised before the driver
- * call, so the event does not count as covering a use that is noted during the call. */
+/* Records an event in the next slot of the timeline's ring of events. The timeline's tick is raised
+ * before the driver call. So the event does not count as covering a use that is noted during the
+ * call. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
@@ -357,8 +359,8 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* Waits for the timeline's stream after an event could not be recorded or the stream could not be
- * joined. All work that was queued before is then complete. */
+/* Waits for the timeline's stream. This replaces an event that could not be recorded, or a join of
+ * the stream that failed. Afterwards all work that was queued before the call is complete. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
@@ -391,8 +393,9 @@ ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
     return status;
 }
 
-/* Makes the join timeline wait for the work that is queued on an unnumbered timeline. Does nothing
- * if the timeline no longer has the given generation: its work was joined when it was retired. */
+/* Makes the join timeline of the place wait for the work that is queued on an unnumbered timeline.
+ * Does nothing if the timeline no longer has the given generation, because its work was joined when
+ * it was retired. */
 static ferry_status
 note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t generation)
 {
@@ -408,7 +411,8 @@ note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t gen
     return status;
 }
 
-/* Makes the join timeline wait for all work that is queued on an unnumbered timeline. */
+/* Makes the join timeline of the place wait for all work that is queued on an unnumbered timeline.
+ */
 static ferry_status
 join_queued(ferryi_timeline *timeline)
 {
@@ -425,15 +429,15 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     if (*out)
         return true;
     ferryi_timeline *fresh, *none = NULL;
-    /* A stream whose number is in the upper half has no timeline of uploads, so that enough numbers
-     * are left for streams. */
+    /* A stream whose number is in the upper half of the numbers gets no separate timeline of
+     * uploads, so that enough numbers are left for streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)
         return false;
-    /* The caller checks whether the stream is being captured. The timeline of uploads has the same
-     * stream, which must not be checked again. So it is marked as internal: internal timelines are
-     * never checked. */
+    /* The caller has checked whether the stream is being captured. The timeline of uploads has the
+     * same stream, which need not be checked again. So the timeline is marked as internal: the
+     * streams of internal timelines are never checked. */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;
@@ -456,8 +460,8 @@ ferryi_timeline_record_upload(ferryi_timeline *uploads)
                    ferry_last_error());
 }
 
-/* Retires the timeline of uploads. It has no closing event, because an event was recorded for each
- * upload. */
+/* Retires the timeline of a stream's uploads. No closing event is recorded, because an event was
+ * recorded for each upload. */
 static void
 retire_uploads(ferryi_timeline *timeline)
 {
@@ -474,8 +478,8 @@ void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     retire_uploads(timeline);
-    /* Scopes may still be open on a timeline without a number. Its work is joined now, because the
-     * native stream will no longer exist when the scopes close. */
+    /* Scopes may still be open on a stream whose timeline has no number. The work on the stream is
+     * joined now, because the native stream will no longer exist when these scopes close. */
     if (!ferryi_timeline_is_numbered(timeline) && join_queued(timeline) != FERRY_OK)
         settle(timeline, "close a stream");
     ferryi_mutex_lock(&timeline->mutex);
@@ -516,7 +520,8 @@ ferryi_timeline_check_own(ferryi_timeline *timeline)
     return status;
 }
 
-/* Returns the oldest event in the timeline's ring that covers `tick`, or NULL if there is none. */
+/* Returns the oldest event in the timeline's ring that covers a use at `tick`, or NULL if there is
+ * none. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static struct ferryi_timeline_event *
 find_event(ferryi_timeline *timeline, uint64_t tick)
@@ -530,9 +535,9 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
     return found;
 }
 
-/* Sets `*out` to the oldest event of the timeline that covers `tick`. If there is none, records an
- * event first; for a retired timeline, uses the closing event instead. Must be called without the
- * timeline's mutex. */
+/* Sets `*out` to the oldest event of the timeline that covers a use at `tick`. If there is none,
+ * records an event first; for a retired timeline, uses the closing event instead. Must be called
+ * without the timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
 {
@@ -547,8 +552,8 @@ event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_eve
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* No work was queued after the closing event. So this event covers even uses that were noted
-     * while it was being recorded. */
+    /* No work was queued after the closing event, which ends a retired timeline. So this event
+     * covers even uses that were noted while it was being recorded. */
     if (found && found->number <= tick)
         out->number = tick + 1;
     ferryi_mutex_unlock(&timeline->mutex);
@@ -563,9 +568,9 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* Waits for a sync point of unknown streams by synchronizing the device. The tick is raised before
- * the synchronization, so that only earlier sync points count as covered. The result is stored, so
- * that other threads need not synchronize again for these sync points. */
+/* Waits for a sync point of unknown streams by synchronizing the device. The timeline's tick is
+ * raised before the synchronization, so that only earlier sync points count as covered. The tick is
+ * stored in `done`, so that other threads need not synchronize again for these sync points. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -576,8 +581,8 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-/* Records that a timeline or the host is now ordered after the event. `values` is `seen` of the
- * timeline that waits, or `done` of the order if the host has waited. */
+/* Records that a timeline or the host is now ordered after the event. `values` is the array `seen`
+ * of the timeline that waits, or the array `done` of the order if the host has waited. */
 static void
 note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
           const struct ferryi_timeline_event *event)
@@ -590,7 +595,7 @@ static ferry_status
 wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
 {
     ferryi_timeline *behind = timeline_of(order, point);
-    /* Ferry cannot make unknown streams wait, so the host waits instead. */
+    /* Ferry cannot make streams wait that it does not know, so the host waits instead. */
     if (timeline && timeline->is_unknown)
         timeline = NULL;
     ferry_status status = timeline ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
@@ -661,8 +666,8 @@ ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
         note_seen(order->done, timeline, &event);
 }
 
-/* The tick is raised before the synchronization, just as before an event is recorded. So only sync
- * points before the synchronization count as covered. */
+/* The timeline's tick is raised before the synchronization, just as before an event is recorded. So
+ * only sync points before the synchronization count as covered. */
 ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)
 {

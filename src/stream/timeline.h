@@ -5,27 +5,28 @@
 /*
  * Timelines: the order of device work, known without querying the driver.
  *
- * A timeline represents a stream in the order. It has a number from 1 to 62 and a tick, which
- * counts the events recorded on it. Its array `seen` stores, for every other timeline, the newest
- * event after which this timeline is ordered. A use of memory is stored as a sync point: the
+ * A timeline represents a stream in the order of all work. It has a number from 1 to 62 and a tick,
+ * which counts the events recorded on it. Its array `seen` stores, for every other timeline, the
+ * newest event after which this timeline is ordered. A use of memory is stored as a sync point: the
  * timeline's number, and its tick at the time of the use. Event number n of a timeline covers every
  * sync point with tick < n. The tick is raised before the driver call that records the event. So a
  * sync point that is taken during this call is covered only by the next event.
  *
  *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
  *
- * This test takes a few loads, and the hit path needs nothing else. If the result is false, the
- * stream or the host waits once for an event, which is recorded if no recorded event covers the
- * sync point. Then `seen` is raised to the number of this event if a stream waits, or `done` if the
- * host waited. The events that the event's timeline had seen are entered as well.
+ * This test takes a few loads, and a use that is already ordered needs nothing else. If the result
+ * is false, the stream or the host waits once for an event. The event is recorded first if no
+ * earlier event covers the sync point. Then the number of this event is entered in `seen` if a
+ * stream waits, or in `done` if the host has waited. The events that the event's timeline had seen
+ * are entered as well.
  *
  * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, whose
- * handle means a different stream in each thread. Their uses are joined into the join timeline of
- * their place: an event is recorded on the stream at once, and the join timeline waits for this
- * event. So ordering these uses always takes driver calls. The host does not wait instead, because
- * closing a scope must not block. The per-thread stream does not have one number for each thread,
- * because only the thread itself can record an event on its stream. In addition, there may be more
- * threads than numbers.
+ * handle means a different stream in each thread. Their uses are joined into a special timeline of
+ * their place, the join timeline: an event is recorded on the stream at once, and the join timeline
+ * waits for this event. So ordering these uses always takes driver calls. The host does not wait
+ * instead, because closing a scope must not block. The per-thread stream does not have one number
+ * for each thread, because only the thread itself can record an event on its stream. In addition,
+ * there may be more threads than numbers.
  *
  * All streams of a place that Ferry does not know share one timeline, which is created when it is
  * first needed. It has no native stream and no events. A sync point on it is complete when a later
@@ -37,7 +38,7 @@
  * event is complete, and only on the same device. The tick continues to rise, so old sync points
  * stay valid. A timeline without a number can be reused as soon as its stream is destroyed, because
  * its work has been joined by then. The generation of a timeline rises with each reuse. All
- * timelines live as long as the order.
+ * timelines live as long as the order, which is the struct that contains them.
  *
  * Locks: each timeline has a mutex for its ring of events. Two driver calls happen under this
  * mutex: event_record, and the wait of a join timeline for that event. The order has a mutex for
@@ -78,10 +79,10 @@ typedef struct ferryi_order ferryi_order;
 typedef struct ferryi_timeline ferryi_timeline;
 
 struct ferryi_timeline_event {
-    void *event;     /* the driver's event; created when the slot is first used */
+    void *event;     /* the driver's event; created when this element of the ring is first used */
     uint64_t number; /* 0: the event was never recorded */
     /* copy of the timeline's `seen` at the time of the record; a stream that waits for this event
-     * is ordered after all these events as well */
+     * is ordered after all the events in the copy as well */
     uint64_t seen[FERRYI_TIMELINES];
 };
 
@@ -91,10 +92,10 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    /* 1 + the tick at the last use that was noted; 0 if no use was noted yet */
+    /* 1 + the tick of the newest noted use; 0 if no use was noted yet */
     _Atomic uint64_t used;
-    uint64_t bit; /* the bit that represents the timeline in sets of timelines; 0: the timeline has
-                     no number */
+    uint64_t bit;    /* the bit that represents the timeline in sets of timelines; 0 if the timeline
+                        has no number */
     unsigned number; /* 0: uses are joined */
     int place;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
@@ -109,16 +110,16 @@ struct ferryi_timeline {
     void *native;    /* NULL once retired (numbered timelines only) */
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
-    bool is_plain;   /* whether the timeline is numbered and `by_thread` is false */
+    bool is_plain;   /* whether the timeline has a number and `by_thread` is false */
     bool by_thread;  /* whether uses by different threads are not ordered with each other. This is
                         true for the per-thread stream, and for devices that run work in the calling
                         thread */
-    atomic_bool internal; /* whether capture checks are skipped. This is true for timelines of the
-                             engine, of joins, of uploads and of unknown streams */
+    atomic_bool internal; /* whether capture checks are skipped, as for the timelines of the engine,
+                             of joins, of uploads and of unknown streams */
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
-    /* the timeline of the uploads on this stream, which belongs to the program; see
+    /* the timeline of Ferry's uploads on this stream of the program; see
      * ferryi_timeline_of_uploads(). NULL: not created yet */
     _Atomic(ferryi_timeline *) uploads;
     ferryi_timeline *next_unnumbered;   /* next timeline in the list of the order */
@@ -142,7 +143,7 @@ struct ferryi_order {
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     ferryi_timeline *unnumbered; /* list of the timelines without a number */
     struct ferryi_order_mutex mutex;
-    /* held while a join timeline is opened, so that no place has two */
+    /* held while a join timeline is opened, so that each place has only one */
     struct ferryi_join_mutex join_mutex;
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     int internal_reserve; /* how many unused numbers are reserved for internal timelines, of which
@@ -151,8 +152,8 @@ struct ferryi_order {
 };
 
 ferry_status ferryi_order_init(ferryi_order *order, const struct ferryi_log *log);
-/* Destroys all timelines of the order with their events, and the streams that the timelines own.
- * The devices must still be open and idle. */
+/* Destroys all timelines of the order with their events. Also destroys the streams that the
+ * timelines own. The devices must still be open and idle. */
 void ferryi_order_clear(ferryi_order *order);
 
 /* Opens a timeline for a native stream. If `native` is NULL, creates a stream, which is destroyed
@@ -160,13 +161,15 @@ void ferryi_order_clear(ferryi_order *order);
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   void *native, bool internal, ferryi_timeline **out);
 /*
- * Returns the timeline that all unknown streams at the place share. Makes no driver call. Fails
- * with OUT_OF_MEMORY if no number is left; the caller must then wait for the device instead.
+ * Returns the timeline that all streams at the place share that Ferry does not know. Makes no
+ * driver call. Fails with OUT_OF_MEMORY if no number is left; the caller must then wait for the
+ * device instead.
  */
 ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place,
                                         ferryi_timeline **out);
-/* Returns the join timeline of the place, and creates it if it does not exist yet. It waits for the
- * uses of unnumbered streams and of sets of timelines, so that one sync point covers them. */
+/* Returns the join timeline of the place, and creates it if it does not exist yet. A join timeline
+ * waits for several uses, so that one sync point on it covers them all. These are uses of streams
+ * without a number, or of several timelines. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
 /*
@@ -177,22 +180,23 @@ ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device
  * timeline of uploads. Returns false if too few numbers are left or memory runs out.
  */
 bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
-/* Records an event for an upload on the timeline of uploads. If recording fails, waits for the
- * upload instead. */
+/* Records an event for an upload on the timeline of a stream's uploads. If recording fails, waits
+ * for the upload instead. */
 void ferryi_timeline_record_upload(ferryi_timeline *uploads);
-/* Retires the timeline of a stream that is destroyed, so that it can be reused later. Records the
- * closing event, or joins the work of a timeline without a number. Failures are logged. */
+/* Retires the timeline of a stream that is destroyed, so that it can be reused later. Records a
+ * closing event on a numbered timeline. The work of a timeline without a number is joined instead.
+ * Failures are logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
 
 /* Fails with UNSUPPORTED if the timeline's stream is being captured. Ferry's internal streams are
  * not checked, because a program cannot capture them. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
-/* Makes the check of ferryi_timeline_check_capture() for the stream that was passed to the public
- * call. While the thread has a hold (base/hold.h), the driver is queried only once. */
+/* Makes the check of ferryi_timeline_check_capture() for the stream that was passed to the current
+ * public call. While the thread has a hold (base/hold.h), the driver is queried only once. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
 
-/* Raises `done` of the order if an event that covers the sync point was already recorded and is
- * complete. Never records an event. */
+/* If an event that covers the sync point was already recorded and is complete, enters the event in
+ * `done` of the order. Never records an event. */
 void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 
 /* Waits until all work that was queued on the timeline before this call is complete. */
@@ -204,22 +208,23 @@ ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
  * use.
  *
  * For a numbered timeline, the result is the same timeline, and the call makes no driver call. For
- * other timelines, the call records an event, makes the join timeline wait for the event, and
- * returns the join timeline. `*out` is NULL if the use is complete, because the timeline was reused
- * or because this call has waited for the use. The call waits for the whole device if the use is on
- * the per-thread stream of a different thread. It waits for the stream if the driver fails.
+ * other timelines, the call records an event, makes the join timeline of the place wait for the
+ * event, and returns the join timeline. `*out` is NULL if the use is complete. This is so if the
+ * timeline was reused, or if this call has waited for the use. The call waits for the whole device
+ * if the use is on the per-thread stream of a different thread. It waits for the stream if the
+ * driver fails.
  * @return FERRY_OK; FERRY_ERROR_UNSUPPORTED (the stream is being captured, so nothing was noted);
  * the driver's failure
  */
 ferry_status ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by,
                                   uint32_t generation, ferryi_timeline **out);
-/* Notes a use like ferryi_timeline_join(), for the present generation of the timeline. Returns a
- * sync point of the use, or 0 if the use is complete. */
+/* Notes a use like ferryi_timeline_join(), for the present generation of the timeline. Sets `*out`
+ * to a sync point of the use, or to 0 if the use is complete. */
 ferry_status ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by,
                                   ferryi_sync_point *out);
 /* Returns a sync point of a use that was queued on a numbered timeline while it had the given
- * generation. If the timeline was retired meanwhile, its closing event covers the use. If the
- * timeline was reused meanwhile, the use is complete and the result is 0. */
+ * generation. If the timeline was retired since then, its closing event covers the use. If the
+ * timeline was reused since then, the use is complete and the result is 0. */
 ferryi_sync_point ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation);
 
 static inline bool
@@ -234,15 +239,15 @@ ferryi_timeline_is_retired(const ferryi_timeline *timeline)
     return atomic_load(&timeline->live_generation) == 0;
 }
 
-/* Returns a sync point of a use that was queued before this call. The timeline must be numbered and
- * must not be retired. */
+/* Returns a sync point of a use that was queued on the timeline before this call. The timeline must
+ * be numbered and must not be retired. */
 static inline ferryi_sync_point
 ferryi_timeline_sync_point(ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
     FERRYI_INTERLEAVE();
-    /* `used` is only raised, never lowered, because a different thread may meanwhile have noted a
-     * use after a later event. */
+    /* `used` is only raised, never lowered: since `tick` was read, a different thread may have
+     * noted a use with a higher tick. */
     uint64_t used = atomic_load_explicit(&timeline->used, memory_order_relaxed);
     while (used <= tick &&
            !atomic_compare_exchange_weak_explicit(&timeline->used, &used, tick + 1,
@@ -251,7 +256,7 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* Returns whether a use was noted on the timeline since its last event. If so,
+/* Returns whether a use was noted on the timeline since its last event. If so, a further call of
  * ferryi_timeline_sync_point() changes nothing. */
 static inline bool
 ferryi_timeline_is_noted(const ferryi_timeline *timeline)
@@ -268,8 +273,8 @@ ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
                                               memory_order_acquire) > ferryi_sync_point_tick(point);
 }
 
-/* Returns whether the sync point is one of unknown streams. Only the host can wait for such a sync
- * point, by synchronizing the whole device. */
+/* Returns whether the sync point is on a timeline of streams that Ferry does not know. Only the
+ * host can wait for such a sync point, by synchronizing the whole device. */
 static inline bool
 ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
 {
@@ -278,8 +283,8 @@ ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
                      1);
 }
 
-/* Returns whether the sync point is on this numbered timeline, or this timeline is ordered after
- * the sync point. */
+/* Returns whether the sync point is on this numbered timeline, or whether this timeline is ordered
+ * after it. */
 static inline bool
 ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point point)
 {
@@ -295,22 +300,23 @@ static inline bool
 ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              ferryi_sync_point point)
 {
-    /* `seen` is checked first: after a write on a different stream, often only `seen` shows that
-     * the work is ordered. */
+    /* `seen` is checked before `done`: after a write on a different stream, often only `seen` shows
+     * that the work is ordered. */
     return (timeline && ferryi_timeline_is_numbered(timeline) &&
             ferryi_timeline_has_seen(timeline, point)) ||
            ferryi_sync_point_is_done(order, point);
 }
 
 /* Makes later work of `timeline` wait for the sync point. If `timeline` is NULL, blocks until the
- * sync point is complete. Makes no driver call if the order is already known. */
+ * sync point is complete. Makes no driver call if the timeline or the host is already ordered after
+ * the sync point. */
 ferry_status ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline,
                                     ferryi_sync_point point);
 
-/* These functions handle a set of timelines (timeline_set.c): bit n represents all uses of timeline
+/* The functions of timeline_set.c handle a set of timelines: bit n represents all uses of timeline
  * n that were noted so far. ferryi_timelines_are_ordered() returns whether later work of `timeline`
  * is known to be ordered after these uses. ferryi_timelines_wait() makes later work of `timeline`
- * wait for these uses. If `timeline` is NULL, both are about the host. */
+ * wait for these uses. If `timeline` is NULL, the functions check, or wait, for the host. */
 bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                                   uint64_t set);
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
@@ -320,19 +326,20 @@ ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timelin
  * if unknown streams were used. No other thread may use the order during the call. */
 ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
 
-/* Returns one sync point that covers `point` and the uses of the set. Returns 0 if all their uses
- * are complete. If several uses are pending, a join timeline waits for all of them. If joining
- * fails, the host waits instead. If that wait fails as well, because the device is lost, logs the
- * failure and returns 0. */
+/* Returns one sync point that covers both `point` and the uses of the set of timelines. Returns 0
+ * if all these uses are complete. If several uses are pending, a join timeline waits for all of
+ * them. If joining fails, the host waits for them instead. If that wait fails as well, because the
+ * device is lost, logs the failure and returns 0. */
 ferryi_sync_point ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point,
                                           uint64_t set);
 
-/* Records an event on a numbered timeline now, unless an event already covers all uses so far.
- * Returns UNSUPPORTED if the stream is being captured. */
+/* Records an event on a numbered timeline now, unless an earlier event already covers all noted
+ * uses. Returns UNSUPPORTED if the stream is being captured. */
 ferry_status ferryi_timeline_flush(ferryi_timeline *timeline);
-/* Returns whether the sync point is complete, without blocking. Queries the driver if the answer is
- * not known. If the sync point is complete, raises `done` of the order to the event that covers it.
- * Returns false if the driver cannot answer, for example for unknown streams. */
+/* Returns whether the sync point is complete, without blocking. Queries the driver if Ferry does
+ * not know the answer. If the sync point is complete, enters the event that covers it in `done` of
+ * the order. Returns false if the driver cannot answer, for example for streams that Ferry does not
+ * know. */
 bool ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/stream/timeline.h"
 
-/* Sets of timelines: functions that query the uses of a set, wait for them, and join them. */
+/* Functions for sets of timelines. They query the uses of all timelines of a set, wait for them,
+ * and join them into one sync point. */
 
 /* Returns the sync point of a timeline's last noted use, or 0 if no use was noted. */
 static ferryi_sync_point
@@ -35,7 +36,7 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
 }
 
 /* Blocks until the timeline's work is complete. If the program created the stream, waits only for
- * the uses that Ferry noted, because the program may have destroyed the stream since. */
+ * the uses that Ferry noted, because the program may have destroyed the stream after them. */
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {
@@ -84,8 +85,8 @@ wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
                    ferry_last_error());
 }
 
-/* Returns a new sync point of the unknown streams, which covers all work of their device. If the
- * set contains uses on other devices, the host waits for these uses first. */
+/* Returns a new sync point of the unknown streams of a device, which covers all work of that
+ * device. If the set contains uses on other devices, the host waits for these uses first. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {

@@ -7,9 +7,11 @@
 
 #include "src/transfer/batch_inside.h"
 
-/* Maximum number of copies in one submission. A longer batch takes several submissions. */
+/* Maximum number of copies in one submission to a device. A longer batch takes several submissions.
+ */
 #define ENTRIES_MAX 1024
-/* Maximum number of registered ranges on which one batch can take holds. */
+/* Maximum number of registered memory ranges that one batch can hold. A hold keeps a range
+ * registered. */
 #define PINS_MAX 8
 /* Maximum pitch, in bytes, that the driver's two-dimensional copies accept. */
 #define PITCH_MAX ((size_t)INT32_MAX)
@@ -44,8 +46,8 @@ ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, s
     batch->last_owner = owner;
 }
 
-/* Returns whether the entries are the rows of a rectangle: equal sizes at equal distances on both
- * sides. If so, sets `*out` to the rectangle. */
+/* Returns whether the batch's copies are the rows of a rectangle: equal sizes at equal distances on
+ * both sides. If so, sets `*out` to the rectangle. */
 static bool
 are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
 {
@@ -82,8 +84,8 @@ are_small(const struct ferryi_batch *batch)
     return true;
 }
 
-/* Submits the batch's entries to the scatter kernel. Returns UNSUPPORTED if the kernel is not
- * available. */
+/* Submits the batch's copies to the scatter kernel, which makes many small copies on the device.
+ * Returns UNSUPPORTED if the kernel is not available. */
 static ferry_status
 scatter(struct ferryi_batch *batch)
 {
@@ -95,8 +97,8 @@ scatter(struct ferryi_batch *batch)
                                  batch->table);
 }
 
-/* Submits all entries of the batch in one call, which queues either all or none. Returns
- * UNSUPPORTED if the entries must be submitted one by one. */
+/* Submits all copies of the batch in one call, which queues either all or none. Returns UNSUPPORTED
+ * if the copies must be submitted one by one. */
 static ferry_status
 submit_together(struct ferryi_batch *batch)
 {
@@ -109,7 +111,7 @@ submit_together(struct ferryi_batch *batch)
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count < 2)
         return FERRY_ERROR_UNSUPPORTED;
-    /* For small pieces, the scatter kernel is faster than the driver's batched copy. */
+    /* For small pieces, the scatter kernel is faster than the driver's call for many copies. */
     ferry_status status =
         batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
     if (status == FERRY_ERROR_UNSUPPORTED && can_batch)
@@ -156,8 +158,8 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
-/* Fills the batch's entries with the next pieces, which are copied directly between the two
- * memories. The entries together have at most `whole` bytes. */
+/* Fills the batch's list of copies with the next pieces, which are copied directly between the two
+ * memories. These copies together have at most `whole` bytes. */
 static void
 gather_direct(struct ferryi_batch *batch, size_t whole)
 {
@@ -168,8 +170,7 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
                offset = batch->at.offset;
         if (bytes == 0)
             break;
-        /* Entries need not be joined here, because the caller has already joined adjacent pieces.
-         */
+        /* Copies need not be joined here, because the caller has already joined adjacent pieces. */
         batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
                                                      (const char *)piece->source + offset, bytes);
         gathered += bytes;
@@ -178,9 +179,9 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
 }
 
 /*
- * Takes a chunk of the ring for the table that the scatter kernel reads. Returns NULL if the kernel
- * cannot copy the entries, or if a piece is so large that the copy engine is faster. The kernel
- * cannot copy them if the driver translates addresses, because the table contains the host's
+ * Takes a chunk of the staging ring for the table that the scatter kernel reads. Returns NULL if a
+ * piece is so large that the copy engine is faster, or if the kernel cannot make the copies. The
+ * kernel cannot make them if the driver translates addresses, because the table contains the host's
  * addresses of pinned memory.
  */
 static struct ferryi_chunk *
@@ -199,8 +200,8 @@ take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
     return chunk;
 }
 
-/* Submits the entries as ferryi_batch_submit() does. If the scatter kernel is expected to be
- * faster, provides the table that it needs. */
+/* Submits the batch's copies as ferryi_batch_submit() does. If the scatter kernel is expected to be
+ * faster, first provides the table that it needs. */
 static ferry_status
 submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 {
@@ -217,8 +218,8 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 
 /* Makes submissions until all pieces are submitted. If the job can be cancelled, submissions do not
  * run far ahead of the device. If `waits` is true, the function waits for each submission before it
- * counts the bytes as arrived. After a failure, the cursor is then at the first byte that has not
- * arrived. */
+ * counts the bytes as arrived. After a failure with `waits`, the cursor is at the first byte that
+ * has not arrived. */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -253,7 +254,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
 
 /* -- memory that was page-locked later --------------------------------------------------------- */
 
-/* The registered ranges on which a batch has taken holds. */
+/* The registered ranges that a batch holds, so that they stay registered during its copies. */
 struct holds {
     struct ferryi_pin *pins[PINS_MAX];
     size_t count;
@@ -266,9 +267,9 @@ let_go(struct ferryi_batch *batch, struct holds *holds)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
 }
 
-/* Returns whether the batch already has a hold on the range that contains the piece. If so, sets
- * `*out_whole` to whether the piece lies within one separately registered part of that range. A
- * driver call must not copy across the end of such a part. */
+/* Returns whether the batch already has a hold on the registered range that contains the piece. If
+ * so, sets `*out_whole` to whether the piece lies within one separately registered part of that
+ * range. A driver call must not copy across the end of such a part. */
 static bool
 is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes,
         bool *out_whole)
@@ -292,8 +293,8 @@ takes_registered(const ferryi_device *device)
            !(device->capabilities & FERRY_CAN_BATCH);
 }
 
-/* Returns whether every piece of the batch lies in registered memory, so that no piece is staged.
- * If so, takes holds on the registered ranges. */
+/* Returns whether every piece of the batch lies in registered memory, so that no piece must be
+ * staged. If so, takes holds on the registered ranges. */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -320,8 +321,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     return whole;
 }
 
-/* Copies the pieces of registered memory, then releases the holds on the ranges. The copies are
- * complete when the function returns, just as they are for pageable memory. */
+/* Copies the pieces, which lie in registered memory, and releases the batch's holds on the ranges.
+ * The copies are complete when the function returns, just as they are for pageable memory. */
 static ferry_status
 copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -364,7 +365,8 @@ copy_pageable(struct ferryi_batch *batch)
     run->staged = false;
     if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
-    /* Even such a device may refuse memory that the program has registered only in part. */
+    /* Even a device that takes pageable memory may refuse memory that the program has registered
+     * only in part. */
     return ferryi_run_takes_pageable(run, run->bytes / batch->count) &&
                    takes_registered(run->timeline->device)
                ? copy_unstaged(batch)
@@ -383,7 +385,7 @@ copy_on_host(struct ferryi_batch *batch)
     return status;
 }
 
-/* Fills each piece with zeros. Each fill is a separate transfer. */
+/* Fills the memory of each piece with zeros. Each fill is a separate transfer. */
 static ferry_status
 fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
           ferryi_timeline *timeline, struct ferryi_transfer_job *job)
