@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests resizes while other threads use the buffer. Each call sees either the old or the new
- * length. */
+/* Tests resizes while other threads use the buffer. Each call of such a thread sees either the old
+ * or the new length. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -16,8 +16,8 @@ struct race {
     ferry_buffer *buffer;
     int *memory; /* array of LONG elements */
     atomic_bool stop;
-    /* Number of resizes that succeeded; number of resizes that failed although there was no view
-     * and no pin. */
+    /* Number of resizes that succeeded; number of resizes that failed with a status other than
+     * FERRY_ERROR_INVALID_STATE and FERRY_ERROR_BUSY. */
     atomic_uint resizes, refusals;
 };
 
@@ -49,8 +49,8 @@ expect_room(ferry_buffer *buffer)
     assert_true(fits);
 }
 
-/* A call with an explicit range may fail, because another thread may have made the buffer
- * shorter. */
+/* Checks the status of a call with an explicit range. The range may be too long, because a
+ * different thread may have made the buffer shorter. */
 static void
 expect_done_or_out_of_range(ferry_status status)
 {
@@ -170,7 +170,8 @@ use_whole(struct race *race)
         void *memory;
         OK(ferry_buffer_open_host(race->buffer, INT, accesses[i], 0, FERRY_REST, &scope, &memory));
         assert_non_null(memory);
-        /* The buffer cannot be resized while the scope is open. */
+        /* The buffer cannot be resized while this scope is open, so its size does not change here.
+         */
         if (accesses[i] == FERRY_OVERWRITE)
             memset(memory, 1, ferry_buffer_bytes(race->buffer));
         OK(ferry_scope_close(&scope));
@@ -287,8 +288,8 @@ test_ranges(void **state)
 
 /* -- what keeps the length --------------------------------------------------------------------- */
 
-/* Creates a view of the last elements. If this succeeds, checks the elements: the buffer cannot
- * become shorter while the view exists. */
+/* Checks the result of creating a view of the last elements, and destroys the view. While such a
+ * view exists, the buffer must have its full length, because it cannot become shorter. */
 static void
 expect_view(struct race *race, ferry_status status, ferry_buffer **view)
 {

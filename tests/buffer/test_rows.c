@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests two-dimensional copies: rows at pitches, to and from memory and between buffers. A copy
- * must change exactly the rows, and no byte between them. */
+/* Tests copies of two-dimensional rectangles, to and from memory and between buffers. A copy must
+ * change exactly the rows of the rectangle, and no byte between them. */
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"
@@ -112,7 +112,7 @@ test_only_the_rows_move(void **state)
         memory[i] = -i;
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    /* Makes the host current, too, so that the copy chooses the host as the target's place. */
+    /* Gives the host a replica, too, which the next write makes stale. */
     touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;

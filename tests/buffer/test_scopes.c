@@ -76,7 +76,8 @@ test_closing_twice_touches_nobody_else(void **state)
     copy = scope;
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&scope));
-    /* A new scope uses the same slot. Closing the old scope again must not close the new one. */
+    /* A new scope may reuse the closed scope's entry in the table of scopes. Closing the old scope
+     * again must not close the new one. */
     open_at(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &other);
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&copy));
@@ -130,8 +131,8 @@ test_open_all_opens_all_or_none(void **state)
         ferry_buffer_destroy(&b[i]);
 }
 
-/* Overlapping ranges of one buffer in one call are merged. The merge of a READ and a write is an
- * UPDATE. So a kernel may read and write the same buffer in place. */
+/* If one call opens overlapping ranges of a buffer, they are merged. The merge of a READ and a
+ * write is an UPDATE. So a kernel may read and write the same buffer in place. */
 static void
 test_open_all_merges_overlapping_arguments(void **state)
 {
@@ -203,8 +204,8 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_scope scopes[DEEP];
-    /* These writes give the valid map many segments. So each nested write must reserve separate
-     * memory of the map. */
+    /* These writes give the valid map many segments. So each nested write must reserve map memory
+     * for its own segments. */
     for (size_t at = 0; at + 1 < COUNT; at += 2)
         touch(f, b, 1, FERRY_READ, at, 1);
     for (size_t i = 0; i < DEEP; i++) {
@@ -262,7 +263,7 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
             expect_counting(f, b, other, 0, FERRY_REST, 3);
             ferry_buffer_destroy(&b);
         }
-        /* This new buffer reuses memory of a destroyed buffer with different bytes. */
+        /* The new buffer `b` reuses the memory of a destroyed buffer, which had different bytes. */
         ferry_buffer *secret = make_ints(f, COUNT), *b;
         write_counting(f, secret, place, 0, FERRY_REST, 0x1111);
         ferry_buffer_destroy(&secret);
@@ -354,8 +355,8 @@ test_many_scopes_are_open_at_once(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A second thread's resize may cut the range of a READ after the range was checked. The READ is
- * then refused, because even a hit checks its range again under the lock. */
+/* A second thread may shorten the buffer after a READ has checked its range. The READ is then
+ * refused, because even a hit checks its range again under the buffer's lock. */
 static void
 test_a_range_that_a_resize_cut_is_refused(void **state)
 {

@@ -128,8 +128,8 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_destroy(&b);
 }
 
-/* If a pattern is too long for the device's fill function, the host stages its first repetitions.
- * The call still counts as one fill, not as an upload. */
+/* If the element of a fill is too large for the device's fill function, the first repetitions of
+ * the element are staged from the host. The call still counts as one fill, not as an upload. */
 static void
 test_the_beginning_of_a_fill_is_counted(void **state)
 {

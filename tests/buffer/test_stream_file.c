@@ -17,7 +17,7 @@ struct job {
     uint64_t next_offset;
     size_t fail_at; /* index of the chunk whose `work` callback fails; 0: no callback fails */
     ferry_status fail_with;
-    const char *cut; /* file that the first call of the callback truncates to `cut_to` bytes */
+    const char *cut; /* file that the first call of `work` truncates to `cut_to` bytes */
     off_t cut_to;
     /* Whether the `work` callback returns only after the next chunk has been loaded. */
     bool waits_for_next;
@@ -25,8 +25,8 @@ struct job {
     /* Peak of live and cached bytes at place 1 and at the host, in all calls of `work`. */
     size_t device_most, host_most;
     size_t tells, reported, total, stop_at;
-    /* Whether to check that reported work is done; the check counts host functions since
-     * `pending_calls_before`. */
+    /* Whether to check that work reported as progress is done. The check counts the kernels that
+     * have run since `pending_calls_before` was read. */
     bool expects_work;
     unsigned pending_calls_before;
 };
@@ -323,7 +323,7 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
         ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
         options.chunk_count = depths[i];
         job.waits_for_next = true;
-        /* This counter includes only loads that have ended. It includes no other copies of host
+        /* loaded_bytes() counts only loads that have ended. It counts no other copies of host
          * memory. */
         job.loaded_before = loaded_bytes(f);
         OK(ferry_file_pipeline(f->context, &options));
@@ -332,8 +332,8 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
     }
 }
 
-/* A pipeline processes files larger than memory in bounded memory: 64 MiB with at most 2 MiB each
- * of device and host memory. */
+/* A pipeline needs little memory for a large file. For 64 MiB it uses at most 2 MiB each of device
+ * and host memory. */
 static void
 test_memory_is_bounded(void **state)
 {
@@ -547,8 +547,8 @@ launch_failing(const ferry_file_chunk *chunk, void *user)
     return ferry_kernel_launch(user, chunk->stream, ferry_grid_for(chunk->count, 64), &argument, 1);
 }
 
-/* If queued work fails after its callback has returned, the pipeline fails with the message of that
- * work. This is tested with and without an output file. */
+/* Work that a `work` callback has queued may fail after the callback has returned. The pipeline
+ * then fails with the message of that work. This is tested with and without an output file. */
 static void
 test_work_that_fails(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests many threads at once. One transfer serves all readers, no write is lost, no call deadlocks,
- * and only conflicting calls are BUSY. */
+/* Tests buffers that many threads use at once. One transfer serves all readers, no write is lost,
+ * no call deadlocks, and only conflicting calls are BUSY. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -266,8 +266,8 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
     (void)GOOD(ferry_scope_close(&scope));
 }
 
-/* Makes a call on the whole buffer. The call may fail with BUSY because other threads have open
- * scopes. */
+/* Makes a random call on the whole buffer. The call may fail with BUSY because other threads have
+ * open scopes. */
 static void
 disturb(struct member *m, size_t b)
 {
@@ -791,7 +791,8 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
-        /* leaves times without an open scope, even if the checks of the build make scopes slow */
+        /* The pause gives the resizing thread a time without an open scope, even in builds whose
+         * checks make scopes slow. */
         ferryi_sleep_ns(1000);
     }
     if (m->index == 0)
@@ -826,8 +827,8 @@ check_info(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* The first thread visits all buffers. Meanwhile the other threads create buffers of all kinds, use
- * them and destroy them. */
+/* The first thread visits all buffers, while the other threads create, use and destroy buffers of
+ * all kinds. */
 static void
 walk_or_live(struct member *m)
 {

@@ -97,8 +97,8 @@ test_events_of_two_streams(void **state)
     DESTROY_STREAMS(&a, &b);
 }
 
-/* A gate that a second thread opens. The test checks that ferry_event_elapsed() blocks until both
- * events have been reached. */
+/* A gate that blocks a stream until a second thread opens it. The test checks that
+ * ferry_event_elapsed() blocks until the device has reached both events. */
 struct gate {
     atomic_bool open;
 };
@@ -140,8 +140,8 @@ test_it_blocks_until_both_are_reached(void **state)
     uint64_t before = ferryi_now_ns();
     double seconds = elapsed(begin, end);
     assert_true(atomic_load(&gate.open));
-    /* Checks that the call blocked while the gate was closed. A lazy device reaches both events
-     * only when a call waits for them, so the duration is not checked there. */
+    /* Checks that ferry_event_elapsed() blocked while the gate was closed. A lazy device reaches
+     * both events only when a call waits for them, so the duration is not checked there. */
     assert_true(ferryi_seconds_between(before, ferryi_now_ns()) >= (is_lazy(f) ? 0 : 0.01));
     assert_true(seconds >= 0 && seconds < 1000);
     OK(ferry_event_query(end, &done));
@@ -196,8 +196,8 @@ test_copies_are_timed(void **state)
     fixture_close(&f);
 }
 
-/* Events can measure time on streams without a stream number. Streams after the 62nd have no
- * number. */
+/* Events can measure time on streams that have no number in the context's table. All streams after
+ * the 62nd have no number. */
 static void
 test_every_stream_of_a_crowd_keeps_time(void **state)
 {

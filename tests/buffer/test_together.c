@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests scopes that are opened together, calls that fail half way, and abandoned writes. They must
- * keep the guarantees of single scopes. */
+/* Tests scopes that are opened together, calls that fail half way, and abandoned writes. All of
+ * them must keep the guarantees of single scopes. */
 #include "tests/buffer/work.h"
 
 #include "src/buffer/buffer.h"
@@ -21,8 +21,8 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* Two merged scopes have their last uses on different streams. A later use waits for both uses,
- * whichever scope is closed first. */
+/* Two merged scopes are last used on different streams. A later use of the buffer waits for both
+ * streams, whichever scope is closed first. */
 static void
 test_merged_scopes_keep_each_last_use(void **state)
 {
@@ -96,8 +96,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses. The rounds alternate, so the BUSY buffer
-         * is the first one in some rounds and the last one in others. */
+        /* Range locks are taken in the order of addresses. In some rounds the BUSY buffer is the
+         * first one in this order, in others the last one. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
@@ -117,8 +117,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work_close(&w);
 }
 
-/* An open_all or a launch may rely on an open write on the same stream. If a device call inside it
- * fails, that write can still be abandoned. */
+/* A call of ferry_scope_open_all() or a launch may rely on an open write on the same stream. If a
+ * device call fails inside it, the open write can still be abandoned. */
 static void
 test_a_call_that_fails_relies_on_nothing(void **state)
 {
@@ -143,7 +143,8 @@ test_a_call_that_fails_relies_on_nothing(void **state)
                           : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
-            /* If the device call that failed was optional, the open_all or launch succeeds. */
+            /* ferry_scope_open_all() or the launch succeeds although a device call failed, if that
+             * device call was optional. */
             if (status == FERRY_OK && !(round & 2))
                 ferry_scope_close_all(both, 2);
             if (status == FERRY_OK) {
@@ -192,7 +193,7 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A thread that abandons a write in the middle of a call. That call relies on the write. */
+/* A thread that abandons a write while a call that relies on the write is in progress. */
 struct middle {
     ferry_scope *write;
     atomic_bool abandoned;
@@ -222,8 +223,8 @@ come_in_the_middle(const char *slot, void *user)
     return FERRY_OK;
 }
 
-/* Abandoning a write waits for a concurrent call that relies on the write, until that call has
- * succeeded or failed. */
+/* Abandoning a write waits for a concurrent call that relies on the write, until that concurrent
+ * call has succeeded or failed. */
 static void
 test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 {
@@ -420,8 +421,8 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
     }
 }
 
-/* If an abandoned write has overwritten memory, its place is not current afterwards. Other places
- * that share the memory are not current either. */
+/* If an abandoned write has overwritten memory, the place of that memory is not current afterwards.
+ * Other places that share the memory are not current either. */
 static void
 test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 {

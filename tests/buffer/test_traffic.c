@@ -118,8 +118,8 @@ test_lists_count_for_each_buffer(void **state)
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* The target is current only at the host. The source is current partly at the host and partly at a
- * device. The copy is then made at the host. */
+/* The target of the copy is current only at the host. The source is current partly at the host and
+ * partly at a device. The copy is then made at the host. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
 {
@@ -155,7 +155,8 @@ add_info(const ferry_buffer_info *info, void *user)
 }
 
 /* Checks that the counters of all buffers add up to those of the context. If `shared` is true, some
- * transfers were made for several buffers. Such a transfer counts once for each buffer. */
+ * transfers were made for several buffers. Such a transfer counts once for each buffer, so the
+ * numbers of transfers are not compared. */
 static void
 expect_sums(fixture *f, bool shared)
 {

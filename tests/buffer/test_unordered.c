@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests ferry_scope_close_unordered() and ferry_scope_wait(). They are for scopes whose holder, the
- * consumer, queues work that Ferry cannot see. The consumer uses a driver stream that Ferry does
- * not know. A lazy driver does its work only when a call waits for that work.
+ * Tests ferry_scope_close_unordered() and ferry_scope_wait(). Both are for a consumer: code that
+ * holds a scope and queues work on a driver stream that Ferry does not know. A lazy driver does its
+ * work only when a call waits for that work.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/fakecuda.h"
@@ -15,7 +15,7 @@ typedef struct consumer {
     fixture *f;
     int place;
     void *native;
-    /* The first half is the source of the consumer's copies, the second half is their target. */
+    /* Pinned memory. The consumer copies from its first half and to its second half. */
     int *pinned;
 } consumer;
 
@@ -121,8 +121,8 @@ test_late_write_is_seen_by_streams(void **state)
     consumer_free(&c);
 }
 
-/* A write by Ferry runs after an earlier write by the consumer. A later write by the consumer runs
- * after the write by Ferry. */
+/* A write by Ferry runs after an earlier write that the consumer queued on its own driver stream. A
+ * later write by the consumer runs after the write by Ferry. */
 static void
 test_writes_stay_in_order(void **state)
 {
@@ -169,7 +169,8 @@ test_late_read_is_not_overwritten(void **state)
     consumer_free(&c);
 }
 
-/* A reader on any stream does not wait for the consumer's queued read. */
+/* A reader on any stream of Ferry does not wait for a read that the consumer has queued on its own
+ * driver stream. */
 static void
 test_reads_go_on_beside_a_late_read(void **state)
 {
@@ -193,7 +194,8 @@ test_reads_go_on_beside_a_late_read(void **state)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/* The block of a destroyed buffer is not reused while the consumer may still write to it. */
+/* The block of a destroyed buffer is not reused while the consumer of an unordered scope may still
+ * write to the block. */
 static void
 test_reuse_of_the_memory_waits(void **state)
 {
@@ -228,8 +230,8 @@ test_reuse_of_the_memory_waits(void **state)
     }
 }
 
-/* If memory is short, an allocation waits for the device. It then reuses blocks that unordered work
- * may have used. */
+/* If memory is short, an allocation waits for the device. It can then reuse the blocks of scopes
+ * that were closed unordered. */
 static void
 test_shortage_waits_for_the_device(void **state)
 {
@@ -266,8 +268,8 @@ test_shortage_waits_for_the_device(void **state)
 
 /* -- what it costs ----------------------------------------------------------------------------- */
 
-/* A single wait for the device covers all unordered closes that precede it. The closes themselves
- * make no driver call. */
+/* A single wait for the device covers all scopes that were closed unordered before it. Closing a
+ * scope unordered makes no driver call. */
 static void
 test_one_wait_serves_all_ends(void **state)
 {
@@ -291,7 +293,8 @@ test_one_wait_serves_all_ends(void **state)
         }
         uint64_t calls = device_calls(f);
         touch(f, x[0], 1, FERRY_UPDATE, 0, COUNT);
-        /* Only the first use after the closes waits for the device, which takes driver calls. */
+        /* Only the first use after the unordered closes waits for the device, which takes driver
+         * calls. */
         assert_int_equal(device_calls(f) - calls > 0, 1);
         calls = device_calls(f);
         for (int i = 1; i < BUFFERS; i++)
@@ -302,7 +305,7 @@ test_one_wait_serves_all_ends(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* If no stream number is free, the unordered close waits for the device. */
+/* If no stream number is free, ferry_scope_close_unordered() waits for the device. */
 static void
 test_without_a_number_the_end_waits(void **state)
 {
@@ -359,7 +362,7 @@ argument_of(ferry_buffer *buffer)
         .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
 }
 
-/* Several scopes share a range. Some of them may be closed ordered and others unordered. */
+/* Some of the scopes that share a range may be closed in stream order, and others unordered. */
 static void
 test_shared_scopes(void **state)
 {
@@ -392,8 +395,8 @@ test_wait_waits_for_the_bytes(void **state)
     ferry_stream *own = make_stream(f, 1);
     for (int i = 0; i < 4; i++) {
         ferry_scope scope;
-        /* The consumer's stream is not ordered with any other stream. Only the wait ensures that
-         * the bytes have arrived. */
+        /* The consumer's stream is not ordered with any of Ferry's streams. Only ferry_scope_wait()
+         * ensures that the bytes have arrived. */
         OK(ferry_buffer_fill(x, INT, 0, COUNT, &(int){30 + i}, NULL));
         queue_read(&c, open_ready(f, x, 1, FERRY_READ, &scope));
         OK(device_of(f, 1)->ops->stream_synchronize(device_of(f, 1), c.native));
@@ -444,8 +447,8 @@ test_after_the_end_of_the_context(void **state)
     }
 }
 
-/* The memory of a scrubbed OVERWRITE is cleared before ferry_scope_wait() returns. Otherwise the
- * clearing could run after the consumer's write. */
+/* An OVERWRITE of a buffer with the option `scrub` clears the memory first. ferry_scope_wait()
+ * waits for the clearing, which could otherwise run after the consumer's write. */
 static void
 test_wait_waits_for_the_scrub(void **state)
 {
@@ -463,7 +466,7 @@ test_wait_waits_for_the_scrub(void **state)
     consumer_free(&c);
 }
 
-/* A call that would have to wait for a stream that is being captured fails. The capture stays
+/* A call fails if it would have to wait for a stream that is being captured. The capture stays
  * valid. */
 static void
 test_capturing_streams_are_refused(void **state)

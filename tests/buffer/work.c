@@ -157,8 +157,8 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* The kernels as host functions for fakecuda. The third parameter is the number of elements. The
- * fourth parameter, the control block, is not used. */
+/* Host functions that fakecuda runs in place of the kernels. The third parameter is the number of
+ * elements. The fourth parameter, the control block, is not used. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -182,9 +182,9 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 
 /*
  * The kernels as PTX for a GPU. Each kernel runs in one block. Its first thread waits until the
- * gate is open, for at most ten seconds, so that a failing test does not hang the device. It then
- * waits for the delay, and the other threads wait for it. %i is the index of an element, and starts
- * at the thread's index.
+ * test has opened the gate, for at most ten seconds, so that a failing test does not hang the
+ * device. It then waits for the delay, and the other threads wait for it. %i is the index of an
+ * element, and starts at the thread's index.
  */
 #define PTX_BEGIN(name, second)                                                                    \
     ".visible .entry " name "(.param .u64 a, .param ." second                                      \

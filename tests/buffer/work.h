@@ -3,22 +3,23 @@
 #define FERRY_TEST_BUFFER_WORK_H
 
 /*
- * Asynchronous work for the tests of ordering. Fills and copies are queued on a stream of the
- * device while a scope is open, and the library does not count them. The kernels of this file run
- * on every device.
+ * Asynchronous work for the tests of ordering: fills, copies and kernels that run on every device.
+ * Fills and copies are queued on a stream of the device while a scope is open. Ferry does not count
+ * them.
  */
 
 #include "tests/buffer/support.h"
 
-/* queue_fill() queues a fill of memory that a scope returned. queue_copy() queues a copy between
- * such memory. */
+/* queue_fill() queues a fill of memory that a scope returned. queue_copy() queues a copy from the
+ * memory of one scope to the memory of another. */
 void queue_fill(fixture *f, ferry_stream *stream, void *target, int value, size_t count);
 void queue_copy(fixture *f, ferry_stream *stream, void *target, const void *source, size_t count);
 
 void *open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
 
-/* fill_on() queues a fill inside one scope. copy_on() queues a copy inside two scopes. */
+/* fill_on() opens a scope, queues a fill in it, and closes the scope. copy_on() opens two scopes,
+ * queues a copy between them, and closes both. */
 void fill_on(fixture *f, ferry_buffer *buffer, ferry_stream *stream, size_t offset, size_t count,
              int value);
 void copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to,

@@ -194,8 +194,8 @@ def check_round_trip(tap, ferry, trace):
     keys = ("allocations", "frees", "peak_live_bytes", "peak_live_blocks", "streams")
     tap.case("our own log tells the same again", expect(
         *((second[key] == first[key], f"{key}: {first[key]} and {second[key]}") for key in keys),
-        # A run without a log uses caches of threads, and cuts up slabs in a different order. So the numbers of both
-        # runs may differ slightly.
+        # The first run wrote a log, the second did not. A run without a log uses caches of threads, so it cuts up slabs
+        # in a different order. So the numbers of both runs may differ slightly.
         (abs(second["pool"]["misses"] - first["pool"]["misses"]) <= first["pool"]["misses"] / 10, "misses"),
         (second["left_out"] == 0 and second["lost_frees"] == 0 and second["left_blocks"] == 0, "something is not whole")))
 

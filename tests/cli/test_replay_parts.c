@@ -195,8 +195,8 @@ test_changed_bytes_do_no_harm(void **state)
     (void)state;
     random_state = 7;
     for (size_t round = 0; round < 20000; round++) {
-        /* The input is a heap block of exactly its size, so that a sanitizer detects reads behind
-         * the end. */
+        /* The input is a heap block of exactly its size, so that a sanitizer detects reads past its
+         * end. */
         size_t count = 1 + random_below(COUNT);
         char *bytes = malloc(count);
         struct log log = {0};
@@ -278,8 +278,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Allocates and frees addresses again and again, with a limited number alive. Each free must find
- * the slot of its allocation. */
+/* Allocates and frees addresses again and again, with a limited number alive. In the script, each
+ * free must have the slot number of its allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {
@@ -585,8 +585,8 @@ test_the_smallest_limit_is_found(void **state)
 {
     struct allocator_options options = {.streams = 1};
     (void)state;
-    /* Two blocks of 64 KiB have a small live block between them. After the first block is freed, 72
-     * KiB do not fit into its gap. They must be placed behind the second block. */
+    /* Two blocks of 64 KiB have a small live block between them. After the first block is freed, a
+     * block of 72 KiB does not fit into its gap. It must be placed after the second block. */
     struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,"
                                      "1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
     uint64_t limit = replay_smallest_limit(&script, best_fit_open, &options, 1024 * KIB);

@@ -331,8 +331,8 @@ run_fork(const char *path)
             ferry_float_destroy(&buffer);
             ferry_context_destroy(&context);
             ferry_context *own;
-            /* The child uses the host device, which starts no threads, because a sanitizer does not
-             * allow threads in a forked child. */
+            /* The child uses the host device, because that device starts no threads. A sanitizer
+             * does not allow threads in a forked child. */
             CHECK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &own));
             ping_pong(own);
             ferry_context_destroy(&own);
@@ -417,7 +417,8 @@ wait_in_log(ferry_log_level level, const char *message, void *user)
 }
 
 /* Writes the trace to a pipe whose reader has closed it, but only when the program ends. The log
- * callback waits for a different trace, so it must be called without a lock of the traces. */
+ * callback waits for a thread that opens a different trace. So the callback must be called while no
+ * lock of the traces is held. */
 static int
 run_pipe_exit(const char *path)
 {

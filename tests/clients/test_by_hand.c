@@ -51,8 +51,8 @@ calls_of(const struct fakecuda *fake, const char *first, const char *second)
     return fake->fakecuda_calls_of(first) + fake->fakecuda_calls_of(second);
 }
 
-/* Adds `sign` times the number of all calls so far to the counts. `sign` is 1 or -1, so two calls
- * yield a difference. */
+/* Adds the numbers of all calls made so far, multiplied by `sign`, to the counts. Calls with -1 at
+ * the beginning and 1 at the end yield the difference. */
 static void
 count_calls(const struct fakecuda *fake, struct result *out, uint64_t sign)
 {

@@ -30,7 +30,7 @@ struct fixture {
     SUNContext sunctx;
 };
 
-/* Vectors of Ferry, and serial vectors with the same values as Ferry's. */
+/* An array of Ferry's vectors, and an array of serial vectors with the same values. */
 struct pair {
     sunindextype length;
     N_Vector ours[VECTORS], theirs[VECTORS];
@@ -145,8 +145,8 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
         assert_equal_vectors(f, pair, #__VA_ARGS__);                                               \
     } while (0)
 
-/* Evaluates an expression with `v` for both kinds of vectors, and checks that both values are
- * equal. */
+/* Evaluates an expression twice, with `v` as Ferry's vectors and with `v` as serial vectors. Checks
+ * that both values are equal. */
 #define RESULT(pair, expression)                                                                   \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -216,8 +216,8 @@ check_reductions(struct fixture *f, sunindextype length)
     BOTH(f, &pair, N_VConst(0.0, v[6]));
     RESULT(&pair, N_VMinQuotient(v[0], v[6]));
     assert_true(N_VMinQuotient(pair.ours[0], pair.ours[6]) == 1.7976931348623157e308);
-    /* The constraints in this vector are of every kind. The other vector satisfies some and
-     * violates some. */
+    /* Vector 7 gets every kind of constraint of N_VConstrMask(), the numbers -2 to 2. Vector 0
+     * satisfies some of these constraints and violates some. */
     for (sunindextype i = 0; i < length; i++)
         N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] =
             (double)(i % 5) - 2.0;
@@ -399,7 +399,7 @@ test_pointers_end_with_the_next_operation(void **state)
     N_VScale(3.0, v, v);
     assert_true(N_VGetArrayPointer(v)[999] == 6.0);
     assert_true(N_VMaxNorm(v) == 6.0);
-    /* Destroying a vector while its host pointer is in use reports nothing and leaves no scope
+    /* Destroying a vector while its host pointer is in use reports no error and leaves no scope
      * open. */
     ferry_double_buffer kept = ferry_double_retain(N_VGetBuffer_Ferry(v));
     N_VGetArrayPointer(v)[0] = 7.0;
@@ -429,8 +429,8 @@ test_vectors_over_buffers(void **state)
     assert_true(memory[99] == 198.0);
 }
 
-/* Checks that the first failure is kept and that all later results are NaN, so that an integrator
- * fails too. */
+/* Checks that the vectors keep their first failure and that all later results are NaN, so that an
+ * integrator fails, too. */
 static void
 test_failures_are_kept(void **state)
 {
