@@ -34,8 +34,8 @@ void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buf
     %s
 }
 """
-# Pairs of code: the first compiles, the similar second does not. The third entry is a part of the error message if
-# Ferry writes the message.
+# Pairs of similar statements: the first compiles, the second must not. The third entry is a part of the error message
+# if Ferry's header writes the message.
 PAIRS = [
     ("auto v = f.update_host(); v[0] = 1.0f;", "auto v = f.read_host(); v[0] = 1.0f;", ""),
     ("auto v = f.update_host(); for (float &x : v) x = 1.0f;", "auto v = f.read_host(); for (float &x : v) x = 1.0f;", ""),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Compares src/device/cuda_abi.h with the real <cuda.h>. This file is compiled but never run. The
- * compiler compares each prototype of cuda_abi.h with the header's declaration of the same symbol.
- * So a wrong type, a wrong suffix or a missing parameter fails to compile.
+ * compiler compares each prototype of cuda_abi.h with the declaration of the same symbol in
+ * <cuda.h>. So a wrong type, a wrong suffix or a missing parameter fails to compile.
  */
 
 /* With this macro <cuda.h> declares every version of every function under its exported name. */
@@ -99,8 +99,8 @@ SAME_FIELD(struct ferryi_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
 
 _Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_CU_DEVICE_CPU, "the host has another ordinal");
 
-/* Replaces the header's pointer types by integers in the macros below. A constant expression must
- * not contain a cast to a pointer. */
+/* Replaces the stream types of both headers by integers, because the comparisons below must be
+ * constant expressions. A constant expression must not contain a cast to a pointer. */
 #define CUstream         size_t
 #define ferryi_cu_stream size_t
 _Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY,
@@ -110,8 +110,8 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #undef CUstream
 #undef ferryi_cu_stream
 
-/* From here on, the prototypes of cuda_abi.h use the header's types, so that whole function types
- * can be compared. */
+/* From here on, the prototypes of cuda_abi.h use the types of <cuda.h>, so that whole function
+ * types can be compared. */
 #define ferryi_cu_result             CUresult
 #define ferryi_cu_device_attribute   CUdevice_attribute
 #define ferryi_cu_function_attribute CUfunction_attribute
@@ -125,8 +125,8 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
 #define ferryi_cu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
 
-/* Declares the prototype of cuda_abi.h, and asserts that the header's declaration of the same name
- * is compatible. */
+/* Declares the prototype of cuda_abi.h, and asserts that the declaration of the same name in
+ * <cuda.h> is compatible. */
 #define SAME_PROTOTYPE(name, parameters)                                                           \
     typedef CUresult check_##name parameters;                                                      \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), check_##name),                   \

@@ -152,7 +152,7 @@ note_caller(void *opaque)
 }
 
 /* Determines whether the device performs work immediately. On such a device, a host function runs
- * on this thread before host_call returns. */
+ * on the calling thread before host_call returns. */
 static void
 find_out_immediate(void)
 {

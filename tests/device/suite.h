@@ -43,14 +43,16 @@ suite_can(uint64_t capability)
 
 /* Calls a slot and asserts that it succeeds. */
 #define OK(device, slot, ...) assert_ok(FERRYI_CALL(device, slot, __VA_ARGS__), #slot)
-/* Calls a slot of the device, and asserts that the call fails with this status and a message. */
+/* Calls function `slot` of the device, and asserts that the call fails with status `expected` and a
+ * message. */
 #define FAILS(expected, device, slot, ...)                                                         \
     do {                                                                                           \
         ferryi_fail(FERRY_OK, "%s", "");                                                           \
         assert_int_equal(FERRYI_CALL(device, slot, __VA_ARGS__), expected);                        \
         assert_string_not_equal(ferry_last_error(), "");                                           \
     } while (0)
-/* Calls a slot that this device does not implement, and asserts that the message names the slot. */
+/* Calls function `slot`, which this device lacks, and asserts that the message names the function.
+ */
 #define LACKS(device, slot, ...)                                                                   \
     do {                                                                                           \
         FAILS(FERRY_ERROR_UNSUPPORTED, device, slot, __VA_ARGS__);                                 \
@@ -59,7 +61,7 @@ suite_can(uint64_t capability)
 
 void assert_ok(ferry_status status, const char *slot);
 
-/* These functions allocate and free memory and handles. If one of them fails, the test fails. */
+/* The next functions allocate and free memory and handles. If one of them fails, the test fails. */
 void *take(ferryi_device *device, ferry_memory_kind kind, size_t bytes);
 void give(ferryi_device *device, ferry_memory_kind kind, void *memory);
 void *new_stream(ferryi_device *device);

@@ -66,7 +66,7 @@ test_work_on_one_stream_runs_in_order(void **state)
     void *stream = new_stream(device);
     char *memory = take(device, FERRY_MEMORY_DEVICE, 2 * MEBIBYTE);
     OK(device, host_call, stream, take_a_while, NULL);
-    /* Each copy reads what the previous call wrote, so work that runs out of order leaves wrong
+    /* Each copy reads what the call before it wrote, so work that runs out of order leaves wrong
      * bytes. */
     OK(device, fill, memory, 1, 1, MEBIBYTE, stream);
     for (int i = 0; i < 20; i++) {

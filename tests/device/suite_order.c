@@ -152,7 +152,7 @@ test_new_streams_are_ordered_with_no_other(void **state)
     write_pattern(scene.in, MEBIBYTE, 2);
     OK(scene.device, copy_upload, scene.memory, scene.in, MEBIBYTE, scene.first);
     OK(scene.device, copy_download, scene.out, scene.memory, MEBIBYTE, scene.first);
-    /* Waiting for this stream returns although the default stream is blocked. */
+    /* Waiting for the first stream returns although the default stream is blocked. */
     OK(scene.device, stream_synchronize, scene.first);
     assert_pattern(scene.out, MEBIBYTE, 2);
     assert_false(atomic_load(&gate.passed));
@@ -339,8 +339,8 @@ test_a_wait_means_the_record_of_its_moment(void **state)
     OK(scene.device, host_call, scene.first, pass_gate, &after);
     OK(scene.device, event_record, scene.event, scene.first);
     atomic_store(&before.open, true);
-    /* The second record of the event replaced the first one. A stream that was waiting for the
-     * event before still waits for the first record. */
+    /* The second record of the event replaced the first one. A stream that began to wait for the
+     * event before the second record still waits for the first record. */
     OK(scene.device, event_synchronize, end);
     assert_pattern(scene.out, MEBIBYTE, 6);
     assert_false(atomic_load(&after.passed));

@@ -10,7 +10,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
-/* Tests the fault injection itself. Other tests use it to make device calls fail. */
+/* Tests the fault injection by which other tests make device calls fail. */
 
 static ferryi_device *devices[FERRYI_DEVICES_MAX];
 static int count;

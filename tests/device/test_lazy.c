@@ -69,7 +69,7 @@ test_nothing_is_performed_unasked(void **state)
     OK(event_record, scene->event, scene->first);
     ferryi_sleep_ns(5000000);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
-    /* Waiting for a different stream does not perform this stream's work. */
+    /* Waiting for the second stream does not perform the work of the first stream. */
     OK(stream_synchronize, scene->second);
     assert_int_equal((unsigned char)scene->memory[0], 0xCD);
     OK(event_synchronize, scene->event);

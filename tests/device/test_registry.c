@@ -115,8 +115,8 @@ test_absent_devices_are_no_device(void **state)
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
 }
 
-/* Checks that a list of two kinds is refused before the driver is loaded, and that the host can be
- * combined with every kind. */
+/* Checks that a list with two kinds of devices is refused before the driver is loaded. The host can
+ * be combined with every kind. */
 static void
 test_lists_of_two_kinds_are_unsupported(void **state)
 {
@@ -174,7 +174,8 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* Opening a device of this test's kind succeeds for the first `healthy` calls, and then fails. */
+/* Opening a device of the kind that this test registers succeeds `healthy` times, and then fails.
+ */
 static int opened, present = 8, healthy = 2;
 
 static int
@@ -274,8 +275,8 @@ test_slots_of_the_unsupported_table_name_themselves(void **state)
                      FERRY_ERROR_UNSUPPORTED);
     assert_non_null(strstr(ferry_last_error(), "copy_peer"));
     assert_null(ferryi_unsupported_ops.close);
-    /* Checks that no slot of a device is NULL, and that only close is NULL in the table of
-     * unsupported slots. */
+    /* Checks that no entry in a device's table of functions is NULL. In the table of unsupported
+     * functions, only `close` is NULL. */
     void (*slots[sizeof(struct ferryi_device_ops) / sizeof(void (*)(void))])(void);
     memcpy(slots, devices[0]->ops, sizeof(slots));
     for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++)

@@ -9,9 +9,9 @@
 #include "src/stream/timeline.h"
 
 /*
- * Tests timelines that are retired while other threads take sync points on them. The test replaces
- * functions of the device. Each replacement makes the calls of the other thread in the middle of a
- * driver call.
+ * Tests timelines that are retired, so that their numbers can be reused, while other threads take
+ * sync points on them. The test replaces functions of the device. Each replacement makes the calls
+ * of the other thread in the middle of a driver call.
  */
 
 struct scene {
@@ -118,7 +118,7 @@ test_a_use_stamped_while_its_stream_goes_can_be_asked_for(void **state)
 }
 
 /* A timeline may reuse the number of a retired timeline that was ordered with other timelines.
- * Checks that the new timeline is not ordered with any of them. */
+ * Checks that the new timeline is not ordered with any of those timelines. */
 static void
 test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
 {

@@ -14,8 +14,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-# Each entry is a benchmark, a case, a metric, a peer or None, how README prints the value, and how README prints the
-# peer's value.
+# Each entry has a benchmark, a case, a metric, and the name of a peer or None. Two texts follow: how README prints the
+# value, and how README prints the peer's value.
 FIGURES = [
     ("access", "host/whole/1thread", "open_close", None, "{:.1f} ns** on the host", None),
     ("access", "device/whole/1thread", "open_close", None, "{:.1f} ns on a device", None),

@@ -29,8 +29,8 @@ def check_record(record, bench):
         relation, limit = record["goal"].split()
         judged = record["value"] if record["peer"] is None else record["ratio"]
         expected = {"==": judged == float(limit), "<=": judged <= float(limit), ">=": judged >= float(limit)}[relation]
-        # The ratio is rounded when it is written. If the ratio is at the limit, both results of the comparison are
-        # right.
+        # A record's ratio is rounded. So if the ratio is at the limit of the goal, the record may count as met or not
+        # met.
         assert record["met"] == expected or abs(judged - float(limit)) < 1e-3 * float(limit), record
 
 

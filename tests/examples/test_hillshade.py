@@ -75,8 +75,8 @@ def every_type(folder, order, memory):
         height = np.asarray(hills(70, 83, np.float64) / (16 if code[1] == "1" else 1), dtype=dtype, order=memory)
         if code[0] == "i":
             height -= dtype.type(60)
-        # shade() must write the array in its own byte order. A copy by NumPy would have the machine's byte order, so
-        # the array is saved without a copy.
+        # shade() must save the array in the byte order of the array. A copy by NumPy would have the machine's byte
+        # order, so shade() saves the array without a copy.
         grey, text = shade(folder, height, cell=9)
         assert f"grid       70 x 83 {dtype.newbyteorder('=')}\n" in text, text
         worst = np.abs(grey - reference(height, cell=(9.0, 9.0))).max()

@@ -39,8 +39,8 @@ def expect(found, bins, values):
     wide = values.astype("f8")
     assert int(found["count"]) == values.size
     assert np.float32(found["least"]) == values.min() and np.float32(found["most"]) == values.max()
-    # The error is at most n * eps times the sum of absolute differences to the pivot, as docs/kernels.md states for
-    # sums.
+    # The error is at most n * eps times the sum of absolute differences to the pivot, which is the first value.
+    # docs/kernels.md states this for sums.
     scale = np.abs(wide - wide[0]).sum() / values.size
     assert abs(float(found["mean"]) - wide.mean()) <= 1e-12 * max(scale, abs(wide.mean())), found
     assert abs(float(found["variance"]) - wide.var()) <= 1e-9 * max(wide.var(), 1e-300), (found, wide.var())

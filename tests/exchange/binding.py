@@ -115,7 +115,7 @@ LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 USED = {LEGACY: b"used_dltensor", VERSIONED: b"used_dltensor_versioned"}
 
 
-# Offset of the deleter in each struct. The deleter's argument is the address of the struct.
+# Offset of the deleter in each kind of exported struct. The deleter's argument is the address of the struct.
 RELEASE_OFFSETS = {LEGACY: 56, VERSIONED: 16, b"arrow_array": RELEASE_OFFSET, b"arrow_schema": 56}
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))

@@ -390,8 +390,8 @@ test_exports_outlive_everything(void **state)
     }
 }
 
-/* The deleter of an export runs as on_release of a wrap in a second context. The deleter destroys
- * the last owner of the first context. */
+/* The on_release callback of a wrap in a second context calls the deleter of an export. The deleter
+ * destroys the last reference to the first context. */
 static void
 test_a_deleter_ends_a_context_inside_another(void **state)
 {
@@ -448,8 +448,8 @@ test_a_closed_lease_keeps_its_memory(void **state)
     tensor->deleter(tensor);
 }
 
-/* Checks that the tensors of one lease share its memory. An import of such a tensor, in the same
- * context or in a different one, keeps the memory. */
+/* Checks that the tensors exported from one lease share its memory. An import of such a tensor,
+ * into the same context or a different one, keeps the memory. */
 static void
 test_an_import_of_an_export(void **state)
 {
@@ -652,9 +652,9 @@ static void
 test_a_lease_goes_while_it_is_exported(void **state)
 {
     fixture *f = *state;
-    /* Sizes in bytes of the allocations that the test intercepts. Both kinds of tensors allocate a
-     * tensor of one dimension with its shape and strides. Arrow exports allocate an array with its
-     * two buffers. */
+    /* Sizes in bytes of the allocations that the test intercepts. An export as either kind of
+     * DLPack tensor allocates a tensor of one dimension with its shape and strides. An Arrow export
+     * allocates an array with its two buffers. */
     static const size_t allocations[EXPORT_KINDS] = {88 + 16, 88 + 16, 24};
     for (enum export_kind kind = DLPACK; kind < EXPORT_KINDS; kind++) {
         for (int closes = 0; closes < 2; closes++) {

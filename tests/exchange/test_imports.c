@@ -142,8 +142,8 @@ test_the_last_handle_may_go_on_any_thread(void **state)
     }
 }
 
-/* Numbers of log messages of a context: errors, and reports that the context ends on a separate
- * thread. */
+/* Numbers of log messages of a context: errors, and reports that the context has ended on a
+ * separate thread. */
 struct notes {
     atomic_int errors, ends;
 };
@@ -156,8 +156,8 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* A context imports its own export, and then the import is the context's only owner. The import is
- * destroyed in each possible way. */
+/* A context imports its own export, so in the end the import is the context's only owner. The test
+ * destroys the import in each possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {
@@ -209,8 +209,8 @@ destroy_other(void *other)
     ferry_buffer_destroy(other);
 }
 
-/* Checks that the deleter of an import may destroy a different import. A deleter may make all calls
- * that restricted working callbacks may make. */
+/* Checks that the deleter of an import may call the library, for example to destroy a different
+ * import. */
 static void
 test_a_deleter_may_use_the_library(void **state)
 {
@@ -770,8 +770,8 @@ test_memory_of_devices_is_ordered_after_its_stream(void **state)
     }
 }
 
-/* Checks that every use of the imported memory is complete when the deleter runs, because the
- * deleter frees the memory. */
+/* The imported memory. Its deleter frees it, so every use of the memory must be complete when the
+ * deleter runs. */
 struct memory_of {
     fixture *f;
     int place;
@@ -808,8 +808,8 @@ test_deleters_run_after_queued_work(void **state)
     }
 }
 
-/* The stream, not the host, waits for every use of the memory, so the deleter is called at once.
- * The allocator of this test then reuses the memory on that stream. */
+/* A stream, not the host, waits for every use of the imported memory, so the deleter is called at
+ * once. The allocator of this test then reuses the memory on that stream. */
 struct reuse {
     fixture *f;
     ferry_stream *stream;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A main program for builds without libFuzzer. It plays every file of a corpus, first the whole
- * file, then the file truncated to CUTS shorter lengths. */
+/* A main program for builds without libFuzzer. It runs the fuzz target on every file of a corpus:
+ * first on the whole file, then on the file truncated to CUTS shorter lengths. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ play_file(const char *folder, const char *name)
     size_t count = fread(bytes, 1, sizeof(bytes), file);
     fclose(file);
     for (size_t cut = 0; cut <= CUTS; cut++) {
-        /* The input is a heap block of exactly its size, so that a sanitizer detects reads behind
-         * its end. */
+        /* The input is a heap block of exactly its size, so that a sanitizer detects reads past its
+         * end. */
         size_t length = count - count * cut / CUTS;
         unsigned char *copy = malloc(length + 1);
         if (!copy)

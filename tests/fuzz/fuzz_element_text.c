@@ -8,8 +8,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Maximum number of elements that one process creates. Elements stay allocated until the process
- * ends. */
+/* Maximum number of elements that one process creates, because elements stay allocated until the
+ * process ends. */
 #define KEPT_MAX 200000
 
 static void

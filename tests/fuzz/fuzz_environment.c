@@ -24,8 +24,8 @@ set_line(int which, const char *text)
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s",
              which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
-    /* The memory sanitizer does not see the writes of a real NVRTC library, so that library must
-     * not be loaded. */
+    /* The memory sanitizer does not see the writes of a real NVRTC library. So its builds always
+     * name a library that does not exist. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))
         setenv(names[which], value, 1);
     else
@@ -40,7 +40,8 @@ use_context(ferry_context *context)
     if (ferry_buffer_create(context, ferry_int_element(), 10, NULL, &buffer) != FERRY_OK)
         abort();
     ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10, NULL);
-    /* The first pool fails with FERRY_ERROR_IO if the log cannot be written. */
+    /* Creating the first pool fails with FERRY_ERROR_IO if the log of allocations cannot be
+     * written. */
     if (status != FERRY_OK && status != FERRY_ERROR_IO)
         abort();
     ferry_buffer_destroy(&buffer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The first byte of the input selects the devices and the number of players. The other bytes are
- * the steps of a history. */
+/* The first byte of the input selects the devices and the number of threads of a random history.
+ * The other bytes are the steps of these threads. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/histories/history.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports DLPack tensors and Arrow arrays in which every number comes from the input. Arrays have
- * exactly the length that their producer declares. An accepted tensor must be packed, which is
- * checked element by element. A refused tensor must still belong to its producer. The import must
- * not touch the data.
+ * Imports DLPack tensors and Arrow arrays in which every number comes from the fuzz input. Arrays
+ * of shapes and strides have exactly the length that the producer declares. An accepted tensor must
+ * be packed, which is checked element by element. A refused tensor must still belong to its
+ * producer. The import must not touch the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 static ferry_context *contexts[2];
 static unsigned deleted;
 
-/* The input. Reads behind the end of the input return zeros. */
+/* The fuzz input. Reads past its end return zeros. */
 struct input {
     const uint8_t *bytes;
     size_t left;
@@ -124,8 +124,7 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
     return true;
 }
 
-/* Allocates an array of exactly the needed size, so that a sanitizer detects reads behind its
- * end. */
+/* Allocates an array of exactly the needed size, so that a sanitizer detects reads past its end. */
 static int64_t *
 take_array(struct input *in, int32_t rank)
 {
@@ -165,8 +164,8 @@ check_taken(const struct ferryi_dl_tensor *t, ferry_buffer *buffer)
         abort();
 }
 
-/* Checks that a refused import has a message, and that a tensor refused as "not packed" really is
- * not packed. */
+/* Checks that a refused import has an error message, and that a tensor refused as "not packed"
+ * really is not packed. */
 static void
 check_refused(const struct ferryi_dl_tensor *t, ferry_status status)
 {

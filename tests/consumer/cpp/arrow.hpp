@@ -2,7 +2,7 @@
 #ifndef ARROW_HPP
 #define ARROW_HPP
 
-/* A struct with the same content as mylib_vec3, but with names of this program. */
+/* A struct with the same fields as mylib_vec3 of the C library mylib, but with different names. */
 namespace arrows
 {
 
