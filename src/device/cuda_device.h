@@ -86,8 +86,8 @@ ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps after their devices were closed. Tests call
- * this function before they replace the driver. */
+/* Releases the primary contexts that the process keeps after their devices were closed. Only tests
+ * that replace the driver call this function. */
 void ferryi_cuda_release_kept(void);
 
 /* Converts the result of a driver call to a status. The call must have been made between

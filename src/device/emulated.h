@@ -171,8 +171,7 @@ struct ferryi_emulated_stream {
          */
         ferryi_emulated_queue *queue;
         bool alive;
-        struct ferryi_emulated_stream
-            *next; /* next destroyed stream; the list begins with the last one destroyed */
+        struct ferryi_emulated_stream *next; /* next destroyed stream; last destroyed comes first */
     };
 };
 

@@ -7,10 +7,10 @@
 #include "src/exchange/exchange.h"
 
 /*
- * Parses texts that describe an element in other languages. A format of the buffer protocol is
- * parsed by the rules of NumPy's parser. The last mark ('@', '=', '<' ...) sets byte order and
- * sizes. Only items of native size are aligned. A struct whose last mark selects native sizes is
- * padded to its alignment.
+ * Parses texts with which other languages describe an element. A format of Python's buffer protocol
+ * is parsed by the rules of NumPy's parser. A mark ('@', '=', '<' ...) sets byte order and sizes
+ * until the next mark. Only after '@' are items aligned. A struct whose last mark is '@' is padded
+ * to its alignment.
  */
 
 #define FIELDS_MAX      4096
@@ -65,7 +65,8 @@ make_opaque(size_t bytes, const ferry_element **out)
 
 struct parser {
     const char *text, *at;
-    char order;     /* the last mark that was read, which sets byte order and sizes */
+    char order; /* the last mark ('@', '=', '<' ...) that was read, which sets byte order and sizes
+                 */
     unsigned depth; /* number of enclosing structs */
     ferry_field *fields;
     size_t count, capacity;
@@ -128,7 +129,8 @@ has_foreign_order(const struct parser *p)
     return is_little_endian ? p->order == '>' || p->order == '!' : p->order == '<';
 }
 
-/* Skips white space and marks, and stores the last mark. */
+/* Skips white space and the marks of byte order ('@', '=', '<' ...), and stores the last such mark.
+ */
 static void
 skip_marks(struct parser *p)
 {
@@ -261,8 +263,8 @@ name_too_long(const struct parser *p)
     return unsupported(p, "the name of a field has more than 255 bytes");
 }
 
-/* Copies the name of a field from ":name:". Sets the name to NULL if the text contains none here.
- */
+/* Reads the name of a field, written as ":name:", and copies it. Sets the copy to NULL if no name
+ * follows. */
 static ferry_status
 read_name(struct parser *p, char **out)
 {
@@ -347,8 +349,8 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* Returns whether the item is a struct that is the whole format. The names of its fields then have
- * no prefix. */
+/* Returns whether a parsed item is a struct that makes up the whole format. The names of its fields
+ * then have no prefix. */
 static bool
 is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset,
          const char *name)
@@ -357,8 +359,8 @@ is_whole(const struct parser *p, const struct item *item, size_t number, size_t 
            item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
-/* Reads one item, which starts at offset extent->bytes of its struct, and adds the item's size to
- * `extent`. */
+/* Reads one item of a format. Adds the item's size to `extent`, and the padding in front of the
+ * item if it is aligned. */
 static ferry_status
 read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_field)
 {

@@ -21,7 +21,7 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* Writes the descriptions of elements that other languages use. */
+/* Writes texts that describe an element in the notations of other languages. */
 
 size_t
 ferryi_scalar_align(ferry_kind kind, uint32_t bits)
@@ -147,7 +147,8 @@ struct_text(const ferry_element *element, char *text, size_t bytes)
         append_padding(field->offset - end, text, bytes, &length);
         if (field->count > 1)
             ferryi_text_append(text, bytes, &length, "(%zu)", field->count);
-        /* The mark of a field follows its shape, because NumPy accepts the mark nowhere else. */
+        /* The mark for a field's byte order follows the field's shape, because NumPy accepts the
+         * mark nowhere else. */
         ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "",
                            buffer_letter(field->kind, field->bits, native));
         if (field->name && field->name[0])

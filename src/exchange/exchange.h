@@ -3,9 +3,9 @@
 #define FERRYI_EXCHANGE_H
 
 /*
- * Exchange of arrays with other libraries. This layer is on top of buffers and only calls their
- * functions. An import is a wrapped buffer whose owner is the producer's struct. The layer has no
- * state and takes no lock.
+ * The exchange of arrays with other libraries. This layer is on top of buffers and only calls their
+ * functions. An imported array becomes a wrapped buffer whose owner is the producer's struct. The
+ * layer has no state and takes no lock.
  */
 
 #include <ferry/exchange.h>
@@ -41,8 +41,8 @@ ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_impo
                                 ferry_buffer **out);
 
 /*
- * Adds an owner to an open lease. The export takes over this owner. Fails if the lease is not open,
- * if `out` is NULL, or inside a callback that allows only queries.
+ * Adds an owner to an open lease that is being exported. The exported struct takes over this owner.
+ * Fails if the lease is not open, if `out` is NULL, or inside a callback that allows only queries.
  */
 ferry_status ferryi_export_begin(ferry_lease *lease, const void *out, const char *what);
 /* Handles an export that failed with `status` and this thread's message. Puts `what` in front of

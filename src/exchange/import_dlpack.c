@@ -57,7 +57,7 @@ count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
     return FERRY_OK;
 }
 
-/* Returns a dimension in the set `left` that has this stride, or -1 if there is none. `left`
+/* Returns a dimension in the set `left` that has the given stride, or -1 if there is none. `left`
  * contains no dimension of extent 1, because the stride of such a dimension is irrelevant. */
 static int32_t
 find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stride)

@@ -4,7 +4,8 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* The part that all imports share: wraps the memory that a checked struct describes. */
+/* The part that all imports share: wraps the memory of another library as a buffer. The struct that
+ * describes this memory has already been checked. */
 
 /*
  * Finds the place of the imported memory. `ready_on` is a stream of the context or NULL. Managed
@@ -52,8 +53,9 @@ check_emulated(ferry_context *context, const struct ferryi_import *import, int p
                        (int)import->device_type, (int)import->device_id, import->memory);
 }
 
-/* Orders the first use of the buffer after the producer's work. For host memory, the host waits for
- * `ready_on`. For memory of a device, `ready_on` waits for the producer's event. */
+/* Makes the first use of an imported buffer wait for the work of the library that produced it. For
+ * host memory, this thread waits for the stream `ready_on`. For memory of a device, `ready_on`
+ * waits for the producer's event. */
 static ferry_status
 order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on, int place)
 {

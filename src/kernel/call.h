@@ -2,8 +2,8 @@
 #ifndef FERRYI_CALL_H
 #define FERRYI_CALL_H
 
-/* A launch as its host function sees it. The launch creates and owns this struct, which is valid
- * until the host function returns. */
+/* A kernel launch, as the kernel's host function sees it. The launch creates and owns this struct,
+ * which is valid until the host function returns. */
 
 #include <ferry/kernel.h>
 

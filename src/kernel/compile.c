@@ -118,8 +118,8 @@ ferry_status
 ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                         size_t parameter_count, char **out)
 {
-    /* A #line directive, with which the compiler counts lines from the beginning of the author's
-     * source. */
+    /* A #line directive in front of the author's source. The compiler's line numbers then start at
+     * the beginning of that source. */
     static const char first_line[] = "#line 1\n";
     size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + strlen(source);
     for (size_t i = 0; i < parameter_count; i++) {

@@ -9,14 +9,15 @@
 #include "src/kernel/launch.h"
 
 /*
- * A queued launch of a host function. It owns copies of everything that the function sees, so that
- * the kernel, the arguments and the handles may be destroyed before the function runs. Two parties
- * hold the launch. The launching thread holds it until the writes are committed to the valid map;
- * the device holds it until the function has run. The party that releases it last ends its uses of
- * buffers (pending_calls.h). So the handling of a failure is complete only after the commit.
+ * A queued call of a kernel's host function. The call owns copies of everything that the function
+ * sees, so that the kernel, the arguments and the handles may be destroyed before the function
+ * runs. The launching thread holds the call until the writes are committed to the valid map. The
+ * device holds the call until the function has run. Whichever of them releases the call last also
+ * ends the call's uses of buffers (pending_calls.h). So the handling of a failure is complete only
+ * after the commit.
  *
- * The launch holds no reference to buffers, streams or other launches. The last release of a buffer
- * or stream may need the driver, which a host function's thread must not call. Buffers are accessed
+ * The call holds no reference to buffers, streams or other calls. The last release of a buffer or
+ * stream may need the driver, which a host function's thread must not call. Buffers are accessed
  * through their links (pending_calls.h), and the stream is looked up in the context's list.
  */
 
@@ -26,15 +27,17 @@
 
 struct ferryi_host_call {
     atomic_int parties;
-    /* the context outlives the call, because it waits for all its work before it ends */
+    /* the context outlives the call, because the end of a context waits for all its work */
     ferry_context *context;
     ferry_host_function *body;
     void *user;
-    ferry_stream *stream; /* only compared with live streams; `stream` and `timeline` are
-                             dereferenced only if a live stream matches */
+    ferry_stream
+        *stream; /* only compared with the context's live streams, because it may have been
+                    destroyed; dereferenced only if a live stream and its `timeline` match */
     ferryi_timeline *timeline;
     uint32_t generation;
-    /* whether the function runs on a thread for which the end of the context waits */
+    /* whether the function runs on a thread of the device or its driver; the end of the context
+     * waits for this thread */
     bool is_apart;
     struct ferryi_body_use *uses;
     size_t use_count;
@@ -47,7 +50,7 @@ struct ferryi_host_call {
 /* Offsets of the parts of a queued call. All parts are in one block of memory. */
 struct layout {
     size_t arguments, uses, name, values; /* offsets in the block; `values` is the offset of the
-                                             first value, and the other values follow it */
+                                             first argument value, and the other values follow it */
     size_t align, bytes;
 };
 

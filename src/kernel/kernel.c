@@ -105,8 +105,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* Sets `*out` to the source's code for a device. Compiles the source if this code does not exist
- * yet. struct ferryi_nvrtc_source explains `refused`. */
+/* Sets `*out` to the compiled code of the kernel's source for a device. Compiles the source if
+ * there is no such code yet. `refused` is explained in struct ferryi_nvrtc_source. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
@@ -263,7 +263,7 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         return;
     }
     /* The sync point is stored with release order. So a thread that reads the sync point also sees
-     * the timeline that has this number. */
+     * the timeline in the context's table. */
     atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
                           memory_order_release);
 }
@@ -334,8 +334,8 @@ is_all_idle(ferry_kernel *kernel)
     return true;
 }
 
-/* Removes the dead kernels of a context from the list and returns them, linked by `next`. If
- * `work_is_over` is false, removes only kernels whose launches have all finished. */
+/* Removes destroyed kernels of a context from the list of kernels, and returns them linked by
+ * `next`. If `work_is_over` is false, removes only kernels whose launches have all finished. */
 static ferry_kernel *
 take_dead(ferry_context *context, bool work_is_over)
 {
@@ -436,8 +436,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
                    gone->name);
         return;
     }
-    /* The context's shell is retained here, because free_dead() may free the kernel and, with it,
-     * the kernel's reference to the shell. */
+    /* A reference to the context's shell is taken here. free_dead() may free the kernel and, with
+     * it, the kernel's reference to the shell. */
     ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;

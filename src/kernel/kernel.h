@@ -7,10 +7,10 @@
  * runs.
  *
  * A handle has no reference count: its owner launches and destroys it. Queued launches may still
- * run the code of a destroyed kernel, so such a kernel stays in the list, marked dead. Its code is
- * unloaded when a kernel is created or destroyed after all its launches have finished. The end of
- * the context unloads the code in any case. Launches of host functions own copies of all that they
- * need.
+ * run the code of a destroyed kernel. So a destroyed kernel stays in the list of kernels, marked
+ * dead. When a kernel is created or destroyed, Ferry unloads the code of those dead kernels whose
+ * launches have all finished. The end of the context unloads the code in any case. Launches of host
+ * functions own copies of all that they need.
  *
  * Locks: a kernel's mutex is held while the kernel compiles and loads at a place. While the mutex
  * of the list of kernels is held, only device functions are called.
@@ -25,17 +25,17 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without sync points.
-                                    It is then unloaded only when the context ends */
-    /* by number of the timeline: sync point of the last launch */
+    atomic_bool used_unnumbered; /* whether the code was launched on a timeline that has no sync
+                                    points. Such code is unloaded only when the context ends */
+    /* sync point of the last launch on each timeline, by the timeline's number */
     _Atomic uint64_t uses[FERRYI_TIMELINES];
 };
 
 /* A source compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: compiled by the second choice of NVRTC, because the driver refused the
-                         code of the first choice */
+    unsigned refused; /* 1: the driver refused the code of the NVRTC that Ferry tried first, so a
+                         second NVRTC compiled this code */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;
@@ -47,7 +47,7 @@ FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
 struct ferry_kernel {
     ferry_context *context; /* the kernel holds a reference */
     char *name;
-    char *text;  /* the source, preceded by the declarations; NULL: no source */
+    char *text;  /* the source, preceded by the declarations of elements; NULL: no source */
     void *image; /* NULL: none */
     size_t image_bytes;
     char **options;
@@ -60,7 +60,8 @@ struct ferry_kernel {
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     /* by place; NULL: not loaded */
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
-    atomic_bool dead; /* whether the kernel was destroyed; set while the list's mutex is held */
+    atomic_bool
+        dead; /* whether the kernel was destroyed; set under the mutex of the list of kernels */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
     struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */
 };
@@ -84,14 +85,15 @@ void ferryi_kernels_close(ferry_context *context);
 
 /* -- compile.c --------------------------------------------------------------------------------- */
 
-/* Checks a kernel's description for the public functions. Error messages begin with `what`. */
+/* Checks the kernel description that the program passed to a public function. Error messages begin
+ * with `what`. */
 ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what);
-/* Copies the parameters and interns their elements; the caller frees the copies. Sets *out to NULL
- * if there are no parameters. */
+/* Copies the parameters of a kernel description and interns their elements. The caller frees the
+ * copies. Sets *out to NULL if there are no parameters. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
                                            ferry_parameter **out);
-/* Makes a text from the declarations of all structs in the signature, without duplicates, followed
- * by the source. The caller frees the text. */
+/* Makes the text that NVRTC compiles: the declarations of all structs among the parameters, without
+ * duplicates, and then the source. The caller frees the text. */
 ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                                      size_t parameter_count, char **out);
 

@@ -32,8 +32,9 @@ wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
-/* In checked runs, fails if an argument's value is a pointer from a host scope and the device of
- * the launch cannot access the host's memory. */
+/* For runs with debug checks: fails if the value of a kernel argument is a pointer that the program
+ * got from a host scope. Called only if the device of the launch cannot access the host's memory.
+ */
 static ferry_status
 refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
@@ -187,9 +188,8 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
     return status;
 }
 
-/* Closes the accesses of a launch that was accepted. If a commit fails, the failure is only logged,
- * because the driver has already accepted the launch. The launch's work has then already been
- * waited for. */
+/* Closes the accesses of a launch. If a commit fails, the failure is only logged, because the
+ * driver has already accepted the launch. Ferry has then already waited for the launch's work. */
 static void
 close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 {

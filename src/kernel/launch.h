@@ -18,15 +18,17 @@ struct ferryi_launch_request {
     ferry_grid grid;           /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
     size_t count; /* number of arguments, which equals the number of the kernel's parameters */
-    /* Arrays of `count` elements each. index[i] is the position in `wanted` of the access of
-     * argument i. It is SIZE_MAX if argument i is a value or an empty array. */
+    /* Arrays of `count` elements each. `wanted` contains one access for each argument that is an
+     * array with elements. index[i] is the position in `wanted` of the access of argument i, or
+     * SIZE_MAX if there is none. group[j] is the position in `merged` of the access that includes
+     * wanted[j]. */
     struct ferryi_access *wanted, *merged;
     size_t *index, *group;
     size_t wanted_count, merged_count;
 };
 
-/* Returns the address of the array of argument i, or NULL if the array is empty. The accesses must
- * be open. */
+/* Returns the address of the first element of argument i, which is an array. Returns NULL if the
+ * array is empty. The launch's accesses must be open. */
 void *ferryi_launch_array(const struct ferryi_launch_request *plan, size_t i);
 /* Returns the address of the value of argument i, which is in the caller's memory. */
 const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i);
@@ -35,7 +37,8 @@ const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t
 
 struct ferryi_host_call;
 
-/* Makes a call with copies of everything that the host function of the launch needs. */
+/* Creates the call of a launch's host function, with copies of everything that the function needs.
+ */
 ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
                                    struct ferryi_host_call **out);
 /* Queues the host function's call on the launch's timeline. On failure, frees the call. */

@@ -39,8 +39,8 @@ struct nvrtc {
                  */
     void *library;
     int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* identifies the library's file, because an update of the file may keep the
-                         version */
+    uint64_t mark[3]; /* identifies the library's file, because an update may replace the file
+                         without a new version number */
     int *architectures, architecture_count; /* sorted in ascending order */
     const char *(*nvrtcGetErrorString)(nvrtc_result result);
 #define MEMBER(name, parameters) nvrtc_result(*name) parameters;
@@ -215,14 +215,14 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 
 /* -- which library ----------------------------------------------------------------------------- */
 
-/* The range of NVRTC's major releases that are searched. All minor releases of one major release
+/* The range of NVRTC's major releases that Ferry tries. All minor releases of one major release
  * share a library name. */
 #define OLDEST_MAJOR 11
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
 
-/* Writes the library name number `index`, in the order in which Ferry tries NVRTC's names for a
- * driver. Returns false if there are no more names. */
+/* Writes the library name number `index` of those under which Ferry looks for NVRTC. The order of
+ * the names depends on the driver. Returns false if there are no more names. */
 static bool
 usual_name(int driver_version, int index, char name[NAME_BYTES])
 {
@@ -429,10 +429,11 @@ has_word(const char *text, const char *word)
 }
 
 /*
- * Returns whether the description alone determines the code, so that the code may be cached. Finds
- * directives that read files by searching the whole text for their names; a name in a comment only
- * prevents caching. Options that read or write files are those for headers, precompiled headers and
- * time traces. Options for debuggers and profilers put the working folder into the code.
+ * Returns whether a source and its options alone determine the compiled code, so that the code may
+ * be cached. Finds directives that read files by searching the whole text for their names; a name
+ * in a comment only prevents caching. Options that read or write files are those for headers,
+ * precompiled headers and time traces. Options for debuggers and profilers put the working folder
+ * into the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
@@ -467,8 +468,8 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
-    /* The name is part of the key, because the code contains the name as the file name in messages.
-     */
+    /* The kernel's name is part of the key of the cache entry, because the code contains the name
+     * as the file name in messages. */
     add_text(&state, source->name);
     add_text(&state, source->text);
     ferryi_sha256_end(&state, key.bytes);

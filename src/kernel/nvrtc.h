@@ -3,9 +3,9 @@
 #define FERRYI_NVRTC_H
 
 /*
- * NVRTC, NVIDIA's run-time compiler. It is loaded when it is first used, by the file names of its
- * releases or from FERRY_NVRTC_LIBRARY. It needs no driver and no GPU. If no kernel of a program
- * has a source, NVRTC is never loaded.
+ * NVRTC, NVIDIA's run-time compiler. Ferry loads NVRTC when it is first used, by the file names of
+ * its releases or from FERRY_NVRTC_LIBRARY. NVRTC needs no driver and no GPU. If no kernel of a
+ * program has CUDA source, NVRTC is never loaded.
  *
  * Several releases may be installed. A driver loads code of its release and of older releases, but
  * new releases of NVRTC do not support old devices. So the NVRTC of the driver's release is tried
@@ -22,8 +22,8 @@ struct ferryi_nvrtc_source {
     size_t option_count;
     int architecture;   /* 10 * major + minor */
     int driver_version; /* 1000 * major + 10 * minor; 0 if no driver will load the code */
-    unsigned refused; /* 1: the driver refused the code of the first choice of NVRTC, so the second
-                         is used */
+    unsigned refused; /* 1: the driver refused the code of the NVRTC that Ferry tried first, so the
+                         second choice is used */
     bool portable;    /* whether to make PTX even if NVRTC can make a cubin for the architecture */
     bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored
                   there after a compilation */

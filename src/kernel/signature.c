@@ -6,8 +6,8 @@
 /* Maximum number of parameters for which checking a kernel's code allocates no memory. */
 #define FEW_PARAMETERS 32
 
-/* Returns the number of bytes that the code must expect for the parameter. Returns 0 if any number
- * is right. */
+/* Returns the size in bytes that compiled code must declare for a kernel parameter. Returns 0 if
+ * any size is right. */
 static size_t
 bytes_of(const ferry_parameter *parameter)
 {
