@@ -3,9 +3,10 @@
 #define FERRYI_RUN_H
 
 /*
- * The internals of the engine: its struct, and one running transfer with its progress. The bytes of
- * a run are the bytes that cross the link. If the host converts elements, these are the bytes on
- * the device's side.
+ * The internals of the transfer engine: the engine's struct, and `struct ferryi_run`, which is one
+ * running transfer with its progress. The bytes of a run are the bytes that cross the link between
+ * host and device. If the host converts elements, these are the bytes of the elements on the
+ * device's side.
  */
 
 #include "src/transfer/engine.h"
@@ -16,8 +17,8 @@
 
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
-/* Minimum size of a transfer that uses helpers and starts the helper threads. Such a transfer uses
- * large chunks if each chunk costs driver calls. */
+/* Minimum size of a transfer that uses helper threads and starts them if necessary. Such a transfer
+ * uses large chunks on devices where each chunk costs driver calls. */
 #define FERRYI_HELP_FROM ((size_t)4 << 20)
 
 /* The engine's state for one device. */
@@ -94,16 +95,16 @@ ferryi_run_source_timeline(const struct ferryi_run *run)
 /* Returns whether the place is the host, or a device whose memory is host memory. */
 bool ferryi_engine_is_host(const ferryi_engine *engine, int place);
 
-/* Returns whether each submission for the place costs a driver call and the device itself makes the
- * copies. On other devices, a host processor makes the copies. */
+/* Returns whether the device at the place makes its copies itself, so that submitting one costs a
+ * driver call. On other devices, a processor of the host makes the copies. */
 bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 
-/* Returns the host's NUMA node that is nearest to all of the `count` devices, which begin at place
- * 1. Returns -1 if their nearest nodes differ or a node is unknown. */
+/* Returns the host's NUMA node that is nearest to each of the devices at places 1 to `count`.
+ * Returns -1 if their nearest nodes differ or a node is unknown. */
 int ferryi_engine_common_node(ferryi_device *const devices[], int count);
 
-/* Returns whether two devices are of the same kind. Such devices may be peers and can wait for each
- * other's events. */
+/* Returns whether two devices are of the same kind, for example both are CUDA devices. Such devices
+ * can wait for each other's events and may be able to copy from each other. */
 bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
 /* Returns a run for a transfer between two places, and sets its direction. The caller must then
@@ -115,17 +116,18 @@ struct ferryi_run ferryi_run_make(ferryi_engine *engine, int target_place, int s
 ferry_status ferryi_run_begin(struct ferryi_run *run);
 /* Records that `bytes` more bytes of the run were submitted or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
-/* Reports progress, and returns CANCELLED if the job must stop. For this, reads the job's flag and
- * calls keep_going. Must be called between parts, right after the chunk of a part was returned. */
+/* Reports the run's progress to keep_going. Returns CANCELLED if keep_going or the job's cancel
+ * flag stops the transfer. Must be called between two parts, right after the chunk of the finished
+ * part was returned to its ring. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
 /* Adds `bytes` to the number of bytes that the host copied into and out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
-/* Ends the run: after a failure waits for queued work, then counts the transfer and calls the trace
- * callback. Returns `status`. After a failure, the message contains the number of bytes that
- * arrived. */
+/* Ends the run. After a failure, first waits for the work that is still queued. Then counts the
+ * transfer and calls the trace callback. Returns `status`. If that is a failure, the error message
+ * contains the number of bytes that arrived. */
 ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 
-/* Waits for queued work of a failed transfer that was not waited for yet. Keeps this thread's error
+/* After a failed transfer, waits for its work that is still queued. Keeps this thread's error
  * message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
@@ -144,8 +146,9 @@ ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const
 /* Waits for the work on the run's timeline. Must be called before the host accesses the memory. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Maximum size of a piece of pageable memory that is always staged. Staging is better for small
- * pieces, because an upload through the ring does not wait for the device. */
+/* Maximum size of a piece of pageable memory that is always copied through the staging ring. For
+ * small pieces this is better than a direct copy, because an upload through the ring does not wait
+ * for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
 /* Returns whether the run's device copies pageable memory in pieces of `bytes` bytes without
  * staging. Such a copy is asynchronous, so the caller must wait for it. */
@@ -154,10 +157,10 @@ bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 /* Queues one copy on the timeline. The direction of the copy determines the device call. */
 ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
 /*
- * Records the queued work on the run's timeline as the last use of a chunk that is being sent. Must
- * be called before the chunk's bytes are counted as arrived. Records one event for each half of the
- * ring, so that one half is in flight while a thread waits for the other half. Records no event
- * after the last chunk: the first work that is ordered after the whole transfer causes that record.
+ * Marks a chunk as used until the work that is now queued on the run's timeline has ended. Must be
+ * called before the chunk's bytes are counted as arrived. Records one event for each half of the
+ * ring. So one half is in flight while a thread waits for the other half. Records no event after
+ * the last chunk. Later work that must wait for the whole transfer records that event.
  */
 ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
                                   struct ferryi_chunk *chunk);
@@ -169,8 +172,8 @@ ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_st
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
                                     void *target, const void *source);
-/* Copies from the source device's memory through the target device's ring. `run->second` must be a
- * timeline of the source device. */
+/* Copies from the memory of one device to another device, through the target device's ring.
+ * `run->second` must be a timeline of the source device. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
@@ -190,24 +193,24 @@ enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine,
  * the loop and the number of helpers (staging.c). */
 ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
 
-/* Makes later work on `later` wait for all work after which the run's timeline is ordered. `later`
- * is a timeline of a different device. */
+/* Makes later work on the timeline `later` wait for all work that is queued on the run's timeline
+ * now. `later` belongs to a different device. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
 /* ferryi_engine_reaches() returns whether the target device can copy directly from the source
- * place. ferryi_engine_forget_peer() records that it cannot. */
+ * place. ferryi_engine_forget_peer() records that the target device cannot do so. */
 bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
 void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
 /* Returns the small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
-/* Returns the ring of the place that a transfer of `bytes` bytes uses. */
+/* Returns the ring that a transfer of `bytes` bytes at the place uses. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
 /* Returns how many bytes of each chunk a transfer of `bytes` bytes uses. The number is chosen so
  * that even a short transfer has several chunks in flight. */
 size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            size_t bytes);
-/* Returns the `in` timeline of a place, or the `out` timeline if `out_of` is true. The first call
- * opens the timeline. */
+/* Returns the place's timeline for copies into its memory, or for copies out of it if `out_of` is
+ * true. The first call for each of them opens the timeline. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,
                                          ferryi_timeline **out);
 

@@ -3,10 +3,10 @@
 #define FERRYI_SCATTER_H
 
 /*
- * Copies many small pieces between pinned host memory, such as a staging chunk, and device memory.
- * One kernel makes all copies and accesses the host memory directly. The device must be able to run
- * code. The kernel is faster than a driver's batched copy and than a separate call for each piece:
- * both take about a microsecond for each piece.
+ * Copies many small pieces of memory between pinned host memory, such as a staging chunk, and
+ * device memory. One kernel makes all copies and accesses the host memory directly. The device must
+ * be able to run code. A batched copy of the driver, or one driver call for each piece, takes about
+ * a microsecond for each piece. The kernel is faster.
  */
 
 #include "src/transfer/run.h"
@@ -14,8 +14,8 @@
 /* Maximum size of a piece for the scatter kernel. The copy engine is faster for larger pieces. */
 #define FERRYI_SCATTER_PIECE_MAX ((size_t)8 << 10)
 
-/* One piece, in the layout that the scatter kernel reads. The device's addresses equal those of the
- * host. */
+/* An entry of the scatter kernel's table: addresses and size of one piece of memory. Pinned host
+ * memory has the same address on the device as on the host. */
 struct ferryi_scatter_entry {
     uint64_t target, source, bytes;
 };

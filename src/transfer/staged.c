@@ -47,8 +47,8 @@ host_offset(const struct staged *staged, size_t device_bytes)
     return device_bytes / staged->device_unit * staged->host_unit;
 }
 
-/* Begins to copy between host memory and the chunk. A transform is run at once on the caller's
- * thread, because it may be a function of the program and may fail. */
+/* Begins to copy between host memory and the chunk. Converts elements at once, on the caller's
+ * thread, because the conversion may be a function of the program and may fail. */
 static ferry_status
 convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, const void *source)
 {

@@ -9,42 +9,44 @@
  * Number of bytes in the first chunk of an upload with helpers. It is small, so that the device
  * starts early.
  *
- * In two cases all chunks have the same size, because small chunks would only cost driver calls. If
- * each thread fills only one chunk, all chunks are ready at the same time. If there are no helpers,
- * the caller fills chunks more slowly than most devices copy them.
+ * In two cases all chunks have the same size, because a small first chunk would only cost driver
+ * calls:
+ * - Each thread fills only one chunk. All chunks are then ready at the same time.
+ * - There are no helpers. The caller then fills chunks more slowly than most devices copy them.
  */
 #define RAMP_BYTES ((size_t)64 << 10)
-/* HELPERS_PLAIN is the number of helpers for a device whose link is unknown or slow. HELPERS_MOST
- * is the maximum number for any device. */
+/* HELPERS_PLAIN is the number of helper threads for a device whose link is slow or has an unknown
+ * speed. HELPERS_MOST is the maximum number for any device. */
 #define HELPERS_PLAIN 3
 #define HELPERS_MOST  7
 /* Number of bytes per second that one thread is assumed to copy through a ring. tests/gpu/staging.c
  * measures this number. */
 #define THREAD_BYTES 8000000000u
 
-/* Minimum size of a transfer whose copy loop depends on the processor family. Shorter downloads
- * leave their bytes in the caches. A longer download passes as many bytes through the ring as the
- * caches hold. Writing these bytes into the caches costs more than reading them from memory later,
- * even if they are read at once. */
+/* Minimum size of a transfer whose copy loop is chosen by processor family. A shorter transfer uses
+ * memcpy(), so a download leaves its bytes in the caches. A longer download carries about as many
+ * bytes as the caches hold. Writing these bytes into the caches costs more than reading them from
+ * memory later, even if they are read at once. */
 #define BRIEF_BYTES ((size_t)1 << 20)
 
 /*
  * The copy loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and
- * `download` are for a ring that stays in the caches. `large` is for both directions through a ring
- * of large chunks.
+ * `download` apply to a ring that fits into the caches. `large` applies to uploads and downloads
+ * through a ring of large chunks.
  */
 static const struct {
     enum ferryi_copy_loop upload, download, large;
 } choices[] = {
     /* Not measured. */
     [FERRYI_PROCESSOR_OTHER] = {FERRYI_COPY_LIBC, FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
-    /* Speed of filling a ring from 512 MiB, relative to memcpy() of the same bytes (Xeon). 4 chunks
-     * of 256 KiB: prefetch 1.27, libc 0.96. 4 chunks of 2 MiB: stream 1.10, libc 0.85, prefetch
-     * 1.00. */
+    /* Measured on a Xeon: speed of copying 512 MiB into a ring with each loop, relative to memcpy()
+     * of the same bytes. 4 chunks of 256 KiB: prefetch 1.27, libc 0.96. 4 chunks of 2 MiB: stream
+     * 1.10, libc 0.85, prefetch 1.00. */
     [FERRYI_PROCESSOR_INTEL] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
-    /* Speed of transfers of 4 to 64 MiB in `bench transfer`, relative to memcpy() (EPYC 7003).
-     * Uploads: prefetch 1.39, libc 0.93, stream 1.09. Downloads: stream 1.55, libc 0.77, prefetch
-     * 1.19. Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch 1.05. */
+    /* Measured on an EPYC 7003: speed of transfers of 4 to 64 MiB in `bench transfer` with each
+     * loop, relative to memcpy(). Uploads: prefetch 1.39, libc 0.93, stream 1.09. Downloads: stream
+     * 1.55, libc 0.77, prefetch 1.19. Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch
+     * 1.05. */
     [FERRYI_PROCESSOR_AMD_19H] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
 };
 
@@ -89,8 +91,9 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
-/* The helpers and the caller together are enough threads to saturate the link. More helpers than
- * HELPERS_PLAIN are used only if the helpers and the caller take at most half of the processors. */
+/* Returns a number of helpers that saturates the link together with the caller, from HELPERS_PLAIN
+ * to HELPERS_MOST. It exceeds HELPERS_PLAIN only if the helpers and the caller take at most half of
+ * the processors. */
 unsigned
 ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 {

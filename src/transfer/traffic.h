@@ -3,9 +3,9 @@
 #define FERRYI_TRAFFIC_H
 
 /*
- * The transfer counters of one buffer. The engine adds each transfer to the counters of the context
- * and to the buffer's counters that the transfer's job names. Any thread may change any member. A
- * zeroed struct is a valid initial state.
+ * The transfer counters of one buffer. The engine adds each transfer to the counters of the
+ * context, and to the counters of the buffer that the transfer is for. Any thread may change any
+ * member. A zeroed struct is a valid initial state.
  */
 
 #include <ferry/buffer.h>

@@ -31,17 +31,17 @@ SUITES = ("ferry:unit", "ferry:device", "ferry:buffer")
 OPTIONS = ["-Ddebug_checks=true", "-Dexamples=disabled", "-Dbench=disabled", "-Dcuda=disabled", "-Dcli=disabled"]
 BUDGET = 90.0  # seconds of processor time for one change, so other load of the machine does not matter
 SLOW = 30.0  # tests that take more seconds than this on the unchanged project are skipped
-# Maps a noun to the name of its tests, for each noun whose tests have a different name.
+# Maps a word in the name of a source file to the word that its tests have in their names instead.
 CALLED = {"access": "scopes", "after": "memory", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create", "place": "places", "plan": "batch", "resize": "map", "scope": "scopes",
           "store": "map", "stream": "async", "worker": "async", "event": "async", "call": "launch", "cache": "pool"}
 
 MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*'
                     r'|\b(?:_Static_assert|static_assert|assert)\([^;]*;', re.S | re.M)
-# Statements that are not mutated because they decide nothing: messages, compile-time checks and frees. Asserts are not
-# mutated either, because they are themselves tests.
+# Statements that the mutation test leaves unchanged, because they decide nothing: messages, compile-time checks and
+# frees. Asserts are left unchanged because they are themselves tests.
 SKIPPED = re.compile(r"\b(assert|static_assert|_Static_assert|ferryi_log|ferryi_fail|snprintf|free)\s*\(")
-# Comparisons that are not mutated because both results are right if the two sides are equal. They choose the larger or
-# smaller of two values, or compare a time with the clock.
+# Comparisons in which `<` and `<=` are not exchanged, because both are right if the two sides are equal. They choose
+# the larger or smaller of two values, or compare a time with the clock.
 EITHER = re.compile(r"([\w.>\[\]-]+) [<>]=? ([\w.>\[\]-]+) \? (\1 : \2|\2 : \1)|deadline|_ns\b")
 CHECKERS = ("src/pool/check.c",)  # these files are tests
 FLIPS = (

@@ -21,8 +21,8 @@ void write_counting_file(const char *path, size_t count);
 
 /* Checks that the file has exactly these bytes. */
 void expect_file(const char *path, const void *bytes, size_t count);
-/* Checks that the file holds the integers `first`, `first` + 1, ... (`count` of them) from byte
- * `offset` to its end. */
+/* Checks that the file holds, from byte `offset` to its end, the `count` integers `first`, `first`
+ * + 1, and so on. */
 void expect_integers(const char *path, size_t offset, size_t count, int first);
 void expect_counting_file(const char *path, size_t count);
 size_t file_bytes(const char *path);

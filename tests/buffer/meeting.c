@@ -75,8 +75,7 @@ meet_in(const char *slot, void (*run)(void *user), void *user)
 }
 
 #ifdef FERRYI_INTERLEAVES
-static _Thread_local bool meets_here; /* whether this thread called meet_at_point(), because other
-                                         threads reach interleaving points too */
+static _Thread_local bool meets_here; /* whether this thread called meet_at_point() */
 
 static void
 come_to_point(const void *site)

@@ -13,15 +13,16 @@
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
 
-/* Sizes for tests of a tight device, whose memory limit is eight blocks of 256 KiB. Each block ends
- * in a red zone. */
+/* Sizes for tests with little device memory, whose limit is eight blocks of 256 KiB. Each block
+ * ends in a red zone of 4 KiB. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
-/* Number of segments at which a valid map soon needs another chunk of memory. */
+/* Number of segments in a valid map that must soon allocate memory, when a few more segments are
+ * added. */
 enum { CROWDED = 31 };
 
-/* Each setup function opens a fixture over an emulated device. tight_setup() limits the device to
- * LIMIT bytes, and roomy_setup() sets no limit. The kernels of lazy_setup() run only when the host
- * waits for them. */
+/* Each setup function opens a fixture over an emulated device. tight_setup() limits the device's
+ * memory to LIMIT bytes, and roomy_setup() sets no limit. On the device of lazy_setup(), kernels
+ * run only when the host waits for them. */
 int tight_setup(void **state);
 int roomy_setup(void **state);
 int lazy_setup(void **state);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests two features of wraps. ferry_buffer_abandon() ends a wrap whose memory is gone.
- * ferry_wrap_options.release_on is for owners that reuse the memory in stream order. Memory that
- * Ferry must not touch is protected, so an access to it crashes the test.
+ * Tests two features of wraps, which are buffers over memory of the program. ferry_buffer_abandon()
+ * ends a wrap whose memory is gone. ferry_wrap_options.release_on is for owners that reuse the
+ * memory in stream order. Memory that Ferry must not touch is protected, so an access to it crashes
+ * the test.
  */
 #include "tests/buffer/work.h"
 
@@ -285,8 +286,8 @@ test_abandon_is_refused(void **state)
     assert_non_null(strstr(ferry_last_error(), "the test"));
     ferry_lease_destroy(&lease);
     assert_int_equal(release.calls, 0);
-    /* After each refused abandon, the buffer is still a wrap. Unwrapping it still copies newer
-     * bytes back. */
+    /* After each refused ferry_buffer_abandon(), the buffer is still a wrap. Unwrapping it still
+     * copies newer bytes back. */
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     OK(ferry_buffer_unwrap((ferry_buffer_destroy(&view), &b), NULL));
     assert_int_equal(release.calls, 1);
@@ -430,8 +431,8 @@ end_wrap(ferry_buffer **b, enum end end, ferry_stream *stream)
     assert_null(*b);
 }
 
-/* If release_on is set, on_release is called although the kernel has not run yet. Work that the
- * owner queues on the release_on stream afterwards runs after the kernel. */
+/* If release_on is set, on_release is called even while a kernel that uses the memory is still
+ * queued. Work that the owner then queues on the release_on stream runs after that kernel. */
 static void
 test_a_stream_waits_instead_of_the_host(void **state)
 {

@@ -398,8 +398,8 @@ struct pause {
     size_t bytes;
 };
 
-/* Blocks the thread that makes the first transfer after `held` was armed. The thread stays blocked
- * right after that transfer. */
+/* A trace callback: blocks the thread that makes the first transfer after `armed` was set. The
+ * thread stays blocked, right after that transfer, until `open` is set. */
 static void
 hold_first(const ferry_trace *trace, void *user)
 {
@@ -412,7 +412,7 @@ hold_first(const ferry_trace *trace, void *user)
 }
 
 /* Progress is reported while a call still runs. Half of the range is current on the host and half
- * on the device. So half of the bytes have arrived after the first transfer. */
+ * on the device. So the first transfer of the call moves half of the bytes. */
 static void
 test_progress_is_that_of_the_moment(void **state)
 {

@@ -239,7 +239,8 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     OK(copy_list_from(batch, b, INT, 1000, second, 5)); /* level 0, disjoint */
     OK(copy_list_from(batch, b, INT, 5, second, 10));   /* level 1: writes what the first wrote */
     OK(copy_list_to(batch, b, INT, 0, between, 10));    /* level 2: reads both */
-    /* Belongs to level 3, because it reads the caller's memory that level 2 wrote. */
+    /* This copy belongs to level 3 of the batch, because it reads memory that a copy of level 2
+     * wrote. */
     OK(copy_list_from(batch, b, INT, 2000, between, 10));
     ferry_transfer_stats before = moved(f), after;
     OK(copy_list_submit(batch, NULL));
@@ -337,8 +338,8 @@ struct crossing_threads {
     int which;
 };
 
-/* Repeatedly submits a batch that copies the even ranges of one buffer to the odd ranges of the
- * other, or the reverse. */
+/* Repeatedly submits a batch that copies the even ranges of one buffer to the odd ranges of a
+ * second buffer, or the reverse. */
 static void
 cross(void *argument)
 {
@@ -511,8 +512,8 @@ test_a_batch_of_more_bytes_than_a_size(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Checks that a batch with one invalid region is refused, with and without an event, and that it
- * copies nothing. */
+/* Checks that a batch with one invalid region is refused and copies nothing, whether it is
+ * submitted with or without an event. */
 static void
 refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
 {
@@ -711,7 +712,7 @@ struct scatter_entry {
     uint64_t bytes;
 };
 
-/* Makes the copies of the library's scatter kernel on the host. */
+/* Runs on the host in place of the library's scatter kernel, and makes the same copies. */
 static void
 scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -769,8 +770,8 @@ test_the_driver_is_asked_once(void **state)
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        /* Until this round the driver refuses to launch the kernel; from now on it accepts
-         * launches. */
+        /* Before this round, the fake driver refuses to launch the scatter kernel. From this round
+         * on, it accepts launches. */
         if (round == 1)
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks the section "Callbacks" of <ferry/status.h>. From every callback, the test calls every
- * public function, on the buffer that the outer call uses and on a different one. Each call must
- * have the result that the section documents for its class. No call may hang, crash or leak, and
- * the outer call must continue.
+ * Checks the section "Callbacks" of <ferry/status.h>. From inside every callback, the test calls
+ * every public function. It uses the buffer of the outer call, which invoked the callback, and a
+ * different buffer. Each call must have the result that the section documents for the function's
+ * class. No call may hang, crash or leak, and the outer call must continue.
  */
 #include "tests/buffer/files.h"
 #include "tests/buffer/support.h"
@@ -30,13 +30,13 @@ enum level { NOTHING_HELD, NO_WAIT, ONLY_ASKS, CLOSING };
 enum class {
     ASKS,  /* works in every callback */
     HITS,  /* succeeds if it does not have to wait; otherwise it may be refused */
-    WORKS, /* refused in callbacks that only ask */
-    /* Refused in callbacks that only ask; may be refused in callbacks that must not wait. */
+    WORKS, /* refused in callbacks that may only query */
+    /* Refused in callbacks that may only query; may be refused in callbacks that must not wait. */
     WAITS,
-    /* Refused in callbacks that only ask; returns no status, so a refused call leaves the handle
-     * unchanged. */
+    /* Refused in callbacks that may only query. The function returns no status, so a refused call
+     * is recognized by the unchanged handle. */
     ENDS,
-    /* Refused in callbacks that only ask or must not wait; a refused call leaves the handle
+    /* Refused in callbacks that may only query or must not wait; a refused call leaves the handle
      * unchanged. */
     ENDS_FREELY,
     NEVER /* refused in every callback */
@@ -48,7 +48,8 @@ struct world {
     ferry_stream *stream;
     ferry_buffer *same, *other; /* the outer call works on `same` */
     ferry_buffer **target;      /* `same` or `other` */
-    /* `wrap` is for calls that unwrap, `spare` for calls that destroy. */
+    /* `wrap` is a buffer for functions that unwrap, and `spare` a buffer for functions that
+     * destroy. */
     ferry_buffer *wrap, *spare;
     ferry_buffer *made;                               /* created by the call */
     ferry_scope host_scope, device_scope, made_scope; /* open on `spare` */
@@ -105,8 +106,8 @@ static ferry_conversion from_float, from_int;
 #define IMPORT(name, tensor, ...)                                                                  \
     DO(name, __typeof__(tensor) made = (tensor); ferry_status status = name(__VA_ARGS__);          \
        if (status != FERRY_OK) exchange_free(made); return status;)
-/* Defines a case that destroys a handle. A refused call must leave the handle unchanged, so the
- * handle shows whether the call was refused. */
+/* Defines the case of a function that destroys a handle. A refused call must leave the handle
+ * unchanged, so the handle shows whether the call was refused. */
 #define END(name, handle)                                                                          \
     DO(name, name(&(handle)); return (handle) ? FERRY_ERROR_INVALID_STATE : FERRY_OK;)
 
@@ -981,7 +982,8 @@ on_shortage(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* Replaces `same` by a buffer that is too large for the device's memory. */
+/* Replaces `same`, the buffer of the outer call, by a buffer that is too large for the device's
+ * memory. */
 static void
 run_short(struct world *w)
 {
@@ -998,7 +1000,8 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    /* Checks that the message belongs to the outer call, not to the call inside the callback. */
+    /* Checks that the message is that of the outer call, not that of the call inside the callback.
+     */
     assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
@@ -1010,7 +1013,8 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    /* Checks that the message belongs to the outer call, not to the call inside the callback. */
+    /* Checks that the message is that of the outer call, not that of the call inside the callback.
+     */
     assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
@@ -1127,8 +1131,9 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* Returns whether the call under test would destroy the buffer of the outer call, or the chunk that
- * was passed to `work`. Neither can be destroyed while the outer call runs. */
+/* Returns whether the call under test would destroy the buffer of the outer call, or the chunk of a
+ * file that the callback `work` is processing. Neither can be destroyed while the outer call runs.
+ */
 static bool
 is_in_use(const struct world *w)
 {

@@ -20,8 +20,8 @@ test_no_path_makes_more_calls(void **state)
     for (size_t i = 0; i < call_case_count; i++) {
         struct call_counts counts;
         assert_true(call_case_count_calls(world, i, &counts));
-        /* Without an image of the conversion kernels, the host converts. It converts in smaller
-         * parts, which takes more driver calls. */
+        /* In builds without conversion kernels for the device, the host converts. It converts in
+         * smaller parts, which takes more driver calls. */
         if (strncmp(call_cases[i].name, "convert/", 8) == 0 && ferryi_convert_image_bytes == 0)
             continue;
         if (counts.calls > call_cases[i].most)
@@ -31,8 +31,8 @@ test_no_path_makes_more_calls(void **state)
     call_world_close(world);
 }
 
-/* If the CUDA context is not current, each Ferry call pushes it and pops it at most once. This
- * holds for every Ferry call. */
+/* If the CUDA context is not current in the calling thread, each Ferry call pushes and pops it at
+ * most once. */
 static void
 test_the_context_is_pushed_once(void **state)
 {
@@ -46,8 +46,9 @@ test_the_context_is_pushed_once(void **state)
         assert_true(call_case_count_calls(without, i, &counts));
         if (strncmp(call_cases[i].name, "convert/", 8) == 0 && ferryi_convert_image_bytes == 0)
             continue;
-        /* A case makes at most four Ferry calls that need the driver. Each Ferry call adds at most
-         * one push and one pop. So a case makes at most eight additional driver calls. */
+        /* Each case of the benchmark makes at most four Ferry calls that need the driver. Each of
+         * these Ferry calls adds at most one push and one pop. So a case makes at most eight
+         * additional driver calls. */
         if (counts.calls > call_cases[i].most + 8)
             fail_msg("%s: %.1f driver calls without a current context", call_cases[i].name,
                      counts.calls);

@@ -45,8 +45,8 @@ test_wrapping_twice_is_one_stream(void **state)
     ferry_stream_destroy(&a);
     assert_ptr_equal(ferry_stream_native(b), native);
     ferry_stream_destroy(&b);
-    /* A wrap of NULL and a wrap of 1 both mean the default stream. Destroying such a wrap does not
-     * destroy the default stream. */
+    /* A wrap of the stream handle NULL or 1 means the default stream. Destroying such a wrap does
+     * not destroy the default stream. */
     a = wrap_stream(f, NULL);
     b = wrap_stream(f, (void *)1);
     assert_ptr_equal(a, f->stream);
@@ -165,8 +165,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT), .value = 5};
     in_thread(open_and_fill_in_thread, &hop);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(hop.x, FERRY_READ, 0));
-    /* The scopes conflict, because the handle means a different stream in this thread than in the
-     * other one. */
+    /* The scopes of the two threads conflict, because the same handle means a different stream in
+     * each thread. */
     ferry_scope scope;
     void *memory;
     FAILS(FERRY_ERROR_BUSY,
@@ -295,7 +295,7 @@ test_capture_refuses_and_stays_valid(void **state)
     check_capture(f, RELAXED);
 }
 
-/* Makes imports of every kind while the stream `captured` is being captured. */
+/* Tries Arrow and DLPack imports while the stream `captured` is being captured. */
 static void
 try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *event, void *memory)
 {
@@ -311,13 +311,13 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
           ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     assert_non_null(array->array.release);
-    /* The import succeeds, because a stream that is not being captured may wait for the
-     * producer. */
+    /* This import succeeds, because its stream is not being captured and may wait for the producer.
+     */
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema,
                                  &(ferry_import_options){.ready_on = other}, &out));
     ferry_buffer_destroy(&out);
-    /* An import of host memory is refused, because it would block until the captured stream has
-     * run. */
+    /* An import of host memory on the captured stream is refused, because it would block until that
+     * stream has run. */
     struct DLManagedTensorVersioned *tensor = exchange_versioned(values, COUNT);
     assert_non_null(tensor);
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_import_dlpack(f->context, tensor, &options, &out));

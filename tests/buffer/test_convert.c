@@ -14,9 +14,9 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* Copies into a buffer at any place convert double to float, rounding to nearest even. Conversions
- * of floats to bytes round, and clamp to 0..255. NaN becomes 0 in integers. Conversions to integers
- * and of infinities saturate. */
+/* Copies into a buffer at any place convert double to float and round to nearest even. Conversions
+ * of floats to bytes round, and clamp to 0..255. NaN becomes 0 in integers. Integers and infinities
+ * that are out of range saturate, too. */
 static void
 test_values_saturate_on_the_way_in(void **state)
 {
@@ -152,7 +152,7 @@ enum { CROSSING = 1001 };
 static double wide[CROSSING];
 static unsigned char narrow[CROSSING], got[CROSSING * sizeof(double)];
 
-/* Number of bytes per element that each copy should transfer. Uploads and downloads convert to a
+/* Number of bytes per element that uploads and downloads should transfer if they convert to a
  * narrower or to a wider type. */
 struct crossings {
     size_t up_to_narrow, up_to_wide, down_to_narrow, down_to_wide;
@@ -201,8 +201,8 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
     ferry_byte_destroy(&bytes);
 }
 
-/* Skips the test on a device that cannot convert. A CUDA device needs the toolkit's image of the
- * conversion kernels, or NVRTC. */
+/* Skips the test on a device that cannot convert. A CUDA device needs conversion kernels that were
+ * compiled with the CUDA toolkit, or NVRTC. */
 static void
 need_conversions(fixture *f)
 {
@@ -285,8 +285,8 @@ test_buffers_on_a_device_convert_there(void **state)
     }
 }
 
-/* Arrays too large for one part of scratch memory are converted in several parts, even from
- * addresses that are not aligned for vectors. */
+/* Arrays that are too large for the scratch memory are converted in several parts. This works even
+ * from addresses that are not aligned for vectors. */
 static void
 test_large_arrays_cross_in_parts(void **state)
 {
@@ -334,8 +334,8 @@ byte_of_double(void *target, const void *source, size_t count, ferry_convert_pol
     return FERRY_OK;
 }
 
-/* If the program supplies the conversion function, the host checks the values of a device. The
- * values are transferred once. If one value is bad, none is stored. */
+/* If the program supplies the conversion function, values on a device are transferred once and
+ * checked on the host. If one value is bad, none is stored. */
 static void
 test_own_functions_check_what_comes_from_a_device(void **state)
 {
@@ -388,7 +388,7 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
-/* Number of calls after which the conversion function below fails. */
+/* Number of calls of refuse_at_last() that succeed before all later calls fail. */
 static int calls_until_refusal;
 
 static ferry_status

@@ -277,7 +277,7 @@ model_copy(struct world *w, const ferry_copy_region *r, enum mode mode, bool kee
         size_t end = r->target.file_offset + (r->target.offset + span_of(&r->target, r)) * 4;
         size_t old = w->file_bytes;
         w->file_bytes = keep_rest && old > end ? old : end;
-        /* Bytes that were cut off read as zero if the file grows again. */
+        /* Bytes that were cut off from a file read as zero if the file grows again. */
         memset(w->file_model + w->file_bytes, 0, sizeof(w->file_model) - w->file_bytes);
     }
 }
@@ -355,8 +355,8 @@ test_every_combination(void **state)
     support_seed = 0;
 }
 
-/* Regions of any kind in one list take effect in the order of the array. The result is the same as
- * if a separate call had copied each region. */
+/* The regions of one ferry_copy() call take effect in the order of the array, whatever their
+ * sources and targets are. The result is the same as if a separate call had copied each region. */
 static void
 test_lists_of_everything(void **state)
 {
@@ -387,8 +387,8 @@ test_lists_of_everything(void **state)
     support_seed = 0;
 }
 
-/* Asynchronous lists take effect in the order of the calls. The buffers of a list may be destroyed
- * right after its call. */
+/* Asynchronous calls of ferry_copy() take effect in the order of the calls. The buffers of the
+ * regions may be destroyed right after the call. */
 static void
 test_lists_in_a_row(void **state)
 {
@@ -517,8 +517,8 @@ expect_text(const char *part)
         fail_msg("\"%s\" does not say \"%s\"", ferry_last_error(), part);
 }
 
-/* Checks that the region is refused when it is copied alone, and when it is the last of three
- * regions. In the second case, the first two regions must not be copied either. */
+/* Checks that an invalid region is refused when it is copied alone, and when it is the last of
+ * three regions. In the second case, the first two regions must not be copied either. */
 static void
 refuses(struct world *w, ferry_status status, ferry_copy_region bad,
         const ferry_copy_options *options, const char *part)
@@ -670,7 +670,7 @@ test_files_that_fail(void **state)
         ferry_event_destroy(&event);
     }
     /* If a source file is too short for its region, the region's target is unchanged. The earlier
-     * regions of the list are copied. */
+     * regions of the same ferry_copy() call are copied. */
     ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, w->source_ints, 10),
                                 {.target = {.buffer = w->target},
                                  .source = {.path = w->ints_path, .row_pitch = COUNT},
@@ -690,7 +690,8 @@ test_files_that_fail(void **state)
     free_world(w);
 }
 
-/* A region may read the file that an earlier region of the same list wrote. */
+/* A region of a ferry_copy() call may read the file that an earlier region of the same call wrote.
+ */
 static void
 test_files_go_in_order(void **state)
 {
@@ -731,7 +732,7 @@ test_files_go_in_order(void **state)
 /* -- CHECK ------------------------------------------------------------------------------------- */
 
 /* If an element of a region fails the check, that region's target is unchanged. The earlier regions
- * of the list are copied. */
+ * of the same ferry_copy() call are copied. */
 static void
 test_check_holds_per_region(void **state)
 {
@@ -809,8 +810,8 @@ watch(size_t done, size_t total, void *user)
     return done < p->stop_at;
 }
 
-/* Progress counts the bytes written to the targets of all regions. The progress callback can cancel
- * a list. */
+/* The progress of a ferry_copy() call counts the bytes written to the targets of all regions. The
+ * progress callback can cancel the call. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -878,8 +879,8 @@ convert_late(void *target, const void *source, size_t count, ferry_convert_polic
     return convert_own(target, source, count, policy);
 }
 
-/* ferry_event_cancel() stops an asynchronous list between its steps. Targets of regions that were
- * not copied yet keep their values. */
+/* ferry_event_cancel() stops an asynchronous ferry_copy() call before its next step. Targets of
+ * regions that were not copied yet keep their values. */
 static void
 test_an_event_cancels_a_list(void **state)
 {
@@ -914,8 +915,8 @@ test_an_event_cancels_a_list(void **state)
     free_world(w);
 }
 
-/* An asynchronous list does not wait for calls that were made after it. Conflicting later calls
- * wait for the whole list. */
+/* A call made after an asynchronous ferry_copy() waits for all of its regions if it conflicts with
+ * one of them. The ferry_copy() does not wait for later calls. */
 static void
 test_later_calls_wait_for_a_list(void **state)
 {
@@ -934,12 +935,13 @@ test_later_calls_wait_for_a_list(void **state)
         atomic_store(&may_go, false);
         OK(ferry_copy(regions, 2,
                       &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
-        /* The prefetch need not wait for the list, because both only read the doubles. */
+        /* The prefetch need not wait for the ferry_copy() call, because both only read `doubles`.
+         */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
                                .count = 10};
-        /* The second call waits for the list, because both use the same ranges. */
+        /* The second ferry_copy() waits for the first one, because both use the same ranges. */
         atomic_store(&may_go, true);
         OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
         for (int i = 0; i < 10; i++) {
@@ -958,7 +960,8 @@ test_later_calls_wait_for_a_list(void **state)
 
 /* -- places, counts and shortcuts -------------------------------------------------------------- */
 
-/* A list whose options name a stream writes its buffers at the place of that stream. */
+/* A ferry_copy() call whose options name a stream writes its buffers at the place of that stream.
+ */
 static void
 test_the_stream_says_where(void **state)
 {
@@ -1074,7 +1077,8 @@ test_shortcuts(void **state)
     }
 }
 
-/* Independent regions of a list without conversions are copied in one submission. */
+/* Regions of one ferry_copy() call that are independent and need no conversion are copied in one
+ * submission. */
 static void
 test_plain_lists_are_one_submission(void **state)
 {

@@ -52,8 +52,8 @@ test_counts_are_checked_against_the_limit(void **state)
     fixture_close(&f);
 }
 
-/* Without a limit of the context, the range of size_t limits a count. An element may have at most 4
- * GiB. */
+/* If the context has no limit, the number of elements in a buffer is limited only by the range of
+ * size_t. An element may have at most 4 GiB. */
 static void
 test_counts_are_checked_against_sizes(void **state)
 {

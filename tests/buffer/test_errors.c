@@ -13,8 +13,8 @@
 
 #define SENTINEL ((void *)(uintptr_t)0xabcdef)
 
-/* Checks that a call fails and leaves `buffer` unchanged. The output `out` contains the sentinel
- * before the call and must still contain it afterwards. */
+/* Checks that a call fails and leaves `buffer` unchanged. The output `out` contains SENTINEL before
+ * the call and must still contain it afterwards. */
 #define REFUSES(status, buffer, out, call)                                                         \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -642,8 +642,8 @@ static void
 test_conversions_check_their_arguments(void **state)
 {
     fixture *f = *state;
-    /* `no_function` lacks the function that it needs, because the library itself converts only
-     * between two different number types. */
+    /* The conversion `no_function` has no function. It needs one, because the library itself
+     * converts only between two different number types. */
     ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int},
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},

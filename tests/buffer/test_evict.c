@@ -350,8 +350,8 @@ test_scopes_and_pins_survive(void **state)
         OK(ferry_buffer_release(kept[2 + i], 1));
         OK(ferry_buffer_release(kept[2 + i], 1));
     }
-    /* After their release the replicas can be evicted, because the scan for victims passes every
-     * replica within two rounds. */
+    /* The replicas that were pinned or in open scopes can now be evicted. The scan for victims
+     * passes every replica within two rounds. */
     for (int i = 0; i < 2 * SET; i++)
         add_to(f, set[i % SET], 1, 0, COUNT, 5);
     for (int i = 0; i < 4; i++) {
@@ -404,7 +404,7 @@ fail_late(const ferry_call *call, void *user)
 }
 
 /* An eviction waits for a kernel that still writes the replica. If the kernel fails, the bytes are
- * lost. Neither the kernel's output nor the host's old bytes become the value. */
+ * lost. The buffer then has neither the kernel's output nor the host's old bytes. */
 static void
 test_kernels_that_fail_late(void **state)
 {
@@ -617,8 +617,8 @@ test_wrapped_memory_takes_what_is_evicted(void **state)
 
 /* -- the host's memory ------------------------------------------------------------------------- */
 
-/* Clean replicas on the host can be evicted. Dirty replicas on the host stay, so requests fail as
- * out of memory. */
+/* Clean replicas on the host can be evicted, but dirty ones cannot. If only dirty replicas are
+ * left, a request for host memory fails as out of memory. */
 static void
 test_host_memory_runs_short(void **state)
 {
@@ -737,8 +737,8 @@ test_both_run_short(void **state)
     ferry_buffer_destroy(&at_host[0]);
     write_counting(&f, at_device[FIT], 1, 0, COUNT, FIT);
     STATE(at_device[0], HOST_ONLY);
-    /* The read makes at_device[0] current at both places, so its host replica can be evicted by the
-     * next write-back. */
+    /* This read makes at_device[0] current at both places. Its host replica can then be evicted to
+     * make room for the next write-back. */
     ferry_buffer_destroy(&at_device[1]);
     touch(&f, at_device[0], 1, FERRY_READ, 0, COUNT);
     write_counting(&f, at_host[1], 1, 0, COUNT, 77);
@@ -860,8 +860,8 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction does not wait for copies out of a slab that cannot be freed. Later uses of the moved
- * replicas wait for those copies. */
+/* If compaction moves replicas out of a slab but cannot free the slab, it does not wait for these
+ * copies. Later uses of the moved replicas wait for them. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {
@@ -1046,8 +1046,8 @@ test_four_threads_on_a_small_device(void **state)
     fixture_close(&c.f);
 }
 
-/* Checks evictions in which one device call fails, for each device call. The request must return
- * the right status, no byte may be lost, and a second try must succeed. */
+/* Makes each device call of an eviction fail once. The request for memory must return the right
+ * status, no byte may be lost, and a second try must succeed. */
 static void
 test_failing_evictions_lose_nothing(void **state)
 {

@@ -56,12 +56,12 @@ struct scenario {
 
 /* -- what fails -------------------------------------------------------------------------------- */
 
-/* `memory_fails`: whether the N-th allocation of the C library fails, instead of the N-th device
- * call. `memory_ends`: whether every allocation after the failing call fails, too. */
+/* `memory_fails`: whether an allocation of the C library fails, and not a device call.
+ * `memory_ends`: whether every allocation after the failing call fails, too. */
 static bool memory_fails, memory_ends;
 
-/* Makes every allocation fail from the failing device call on. The library then has no memory even
- * for the reason of the failure. */
+/* A hook that makes every allocation fail, beginning in the failing device call. The library then
+ * has no memory to store why the call failed. */
 static ferry_status
 end_memory(const char *slot, void *user)
 {
@@ -128,7 +128,8 @@ world_open(struct world *world, enum start start, enum memory memory)
 {
     ferry_context_options options = {
         .devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
-    /* Two of the four starts use helper threads for the staging ring. */
+    /* Helper threads fill and drain the staging ring in two of the four states in which a scenario
+     * can start. */
     if (start == AT_DEVICE || start == IN_PARTS)
         options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
     ferry_buffer_options buffer = {.name = "subject",
@@ -154,8 +155,8 @@ world_open(struct world *world, enum start start, enum memory memory)
     put_at_start(world, world->b, world->old_b);
 }
 
-/* Waits for the device. Unlike a real device, the emulated device still works if an injected fault
- * makes a wait fail. */
+/* Waits until the emulated device has done its work. If an injected fault made an earlier wait
+ * fail, this device still works, unlike a real device. */
 static void
 settle(struct world *world)
 {
@@ -676,7 +677,7 @@ expect_copy_within(struct world *world)
     memcpy(&world->new_a[300], &world->old_a[100], 2000 * sizeof(int));
 }
 
-/* Runs a conversion on the host. It checks all values before it writes any. */
+/* Runs a conversion on the host that checks all values before it writes any. */
 static ferry_status
 negate(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -1122,8 +1123,9 @@ clears_before_launch(const struct scenario *scenario, enum memory memory)
     return memory == SCRUBBED && scenario->run == run_launch;
 }
 
-/* Returns whether the scenario is skipped for this start. File pipelines use separate buffers, so
- * one start is enough. If every later allocation fails as well, only IN_PARTS is tried. */
+/* Returns whether the scenario is skipped for this starting state. File pipelines use separate
+ * buffers, so they run with one starting state. If every later allocation fails as well, only
+ * IN_PARTS is tried. */
 static bool
 is_left_out(const struct scenario *scenario, int start)
 {
@@ -1167,7 +1169,7 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_failure(&world, status, injected);
     check_content(&world, scenario, status);
     if (status != FERRY_OK) {
-        /* After the failure, the contents may be partly new, and may be current at a different
+        /* The failed call may have written some of the bytes, or made them current at a different
          * place. */
         if (reads_what_it_writes(scenario)) {
             put_at_start(&world, world.a, world.old_a);
@@ -1179,9 +1181,10 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_content(&world, scenario, status);
     }
     world_close(&world);
-    /* Whether this is the second run of a scenario. Only memory that the second run leaves behind
-     * is a leak. In the first run, the library may allocate memory that it keeps for the whole
-     * process. A thread also keeps caches of destroyed pools until it needs a new cache. */
+    /* Whether this is the second run of a scenario. Memory that remains after the first run is no
+     * leak, because the library may keep it for the whole process. A thread also keeps caches of
+     * destroyed pools until it needs a new cache. Memory that remains after the second run is a
+     * leak. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;
@@ -1248,7 +1251,7 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    /* Checked runs free memory later than other runs, which looks like a leak. */
+    /* Checked runs (FERRY_DEBUG is 1) free memory later, which would look like a leak. */
     setenv("FERRY_DEBUG", "0", 1);
     fault_wrap(&lazy_kind);
     /* First runs all scenarios without a failure, so that all allocations that happen once per
@@ -1260,8 +1263,8 @@ test_every_allocation_fails(void **state)
             fail_once(&scenarios[i], (enum start)start, PINNED, FERRY_ERROR_OUT_OF_MEMORY,
                       UINT64_MAX);
         }
-    /* This test makes thousands of contexts. It uses lazy devices, which have no threads, and
-     * therefore takes a quarter of the time. */
+    /* This test makes thousands of contexts. It uses lazy devices, which have no threads and run
+     * work when the host waits for it. So the test takes a quarter of the time. */
     fail_every_call(FERRY_ERROR_OUT_OF_MEMORY, &lazy_kind, PAGEABLE, PINNED);
 }
 

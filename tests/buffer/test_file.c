@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that load ranges of buffers from files and store them to files. The functions below replace
- * the system calls on files. Tests can make these functions fail. */
+/* Tests that load ranges of buffers from files and store them to files. This file replaces the
+ * system calls on files by functions that tests can make fail. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -24,8 +24,8 @@
 static struct {
     bool interrupted; /* every other call ends with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    /* File offset at which calls fail with EIO; a call that begins before it stops there; 0: no
-     * call fails. */
+    /* File offset from which on calls fail with EIO. A call that begins before it stops there. 0:
+     * no call fails. */
     off_t broken_at;
     /* Whether open() accepts O_DIRECT although later direct reads and writes fail. */
     bool refuses_direct;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the guard pages of host replicas in checked runs: many guarded replicas, too little memory
- * for guards, and a system that refuses to change the protection of pages. */
+/* Tests the guard pages that host replicas have in checked runs: many guarded replicas, too little
+ * memory for guards, and a system that refuses to change the protection of pages. */
 #include "tests/buffer/support.h"
 
 #include <errno.h>
@@ -84,8 +84,8 @@ fill_ints(int *memory, int value)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* The hash table of guards has fewer lists than this test has guards. Each buffer still has
- * separate guard pages and a separate red zone. */
+/* This test has more guards than the hash table of guards has lists. Each buffer still has separate
+ * guard pages and a separate red zone. */
 static void
 test_many_guards(void **state)
 {
@@ -176,7 +176,8 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    /* Allocation of the guard fails once, and allocation of its list of pages once. */
+    /* Two replicas have no guard: one because the guard could not be allocated, one because its
+     * list of pages could not. */
     assert_int_equal(unguarded, 2);
 }
 
@@ -204,8 +205,8 @@ note_warning(ferry_log_level level, const char *message, void *user)
 }
 
 /* If the system refuses to make guard pages accessible, a warning is logged before an access to
- * these pages faults. No lock is held during the log callback, so other threads can use guarded
- * buffers meanwhile. */
+ * these pages faults. Other threads can use guarded buffers during the log callback, because no
+ * lock is held. */
 static void
 test_refused_pages_are_reported(void **state)
 {
@@ -238,10 +239,11 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-/* The signal action from before cmocka installed an action that survives faults. */
+/* The action for SIGSEGV that the process had before cmocka installed one that survives faults. */
 static struct sigaction uncaught;
 
-/* Opens a scope, which holds the lock of the guards while it changes the protection of pages. */
+/* Opens a scope. While this changes the protection of pages, the thread holds the lock of the table
+ * of guards. */
 static void *
 keep_busy(void *user)
 {
@@ -250,7 +252,7 @@ keep_busy(void *user)
     return NULL;
 }
 
-/* Releases the lock of the guards after the fault has happened. */
+/* Lets the other thread release the lock of the table of guards, a little after the fault. */
 static void *
 let_go(void *user)
 {
@@ -263,8 +265,8 @@ let_go(void *user)
     return NULL;
 }
 
-/* Runs in the child process. The function uses an invalid pointer while a second thread changes the
- * protection of pages. */
+/* Runs in the child process. Writes through the pointer of a closed scope while a second thread
+ * changes the protection of pages. */
 static void
 fault_beside(bool goes_on)
 {
@@ -312,8 +314,8 @@ hear_fault(bool goes_on, char *text, size_t text_bytes)
     assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-/* The fault handler waits a short time for the lock of the guards, and then continues without the
- * lock. The program dies whether the handler gets the lock or not. */
+/* The handler of SIGSEGV waits a short time for the lock of the table of guards, and then continues
+ * without the lock. The program dies whether the handler gets the lock or not. */
 static void
 test_faults_while_pages_change(void **state)
 {
@@ -334,8 +336,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* Must be the first test, because the fault handler is installed with the first guard of a
-         * process. */
+        /* Must be the first test. The fault handler is installed with the first guard of a process,
+         * and the children of this test must still install it. */
         cmocka_unit_test(test_faults_while_pages_change), GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),           GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),

@@ -66,8 +66,8 @@ test_write_after_read(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Tests that an overwrite on one stream waits for a read on a different stream if the read is a
- * hit. A hit takes the fast path when it is opened and closed. */
+/* Tests that an overwrite on one stream waits for a read on a different stream, even if the read
+ * made no driver call. Such a read takes the fast path when its scope is opened and closed. */
 static void
 test_write_after_a_read_that_was_a_hit(void **state)
 {
@@ -347,9 +347,9 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* The first use on a different stream costs one record and one wait when it is opened, and one
-     * record when it is closed. Later uses make no driver call, because the order is already
-     * known. */
+    /* The first use on a different stream costs one event record and one stream wait when its scope
+     * is opened. Closing the scope costs one more event record. Later uses make no driver call,
+     * because the order is already known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);
@@ -422,8 +422,8 @@ test_destroy_with_work_in_flight(void **state)
         fill_on(f, x, a, 0, COUNT, i);
         copy_on(f, b, kept[i], 0, x, 0, COUNT);
         ferry_buffer_destroy(&x);
-        /* The new buffer reuses the memory of the destroyed buffer. The test first waits for the
-         * stream that writes the new buffer. */
+        /* The new buffer reuses the memory of the destroyed buffer, which queued work still uses.
+         * The test first waits for the stream that writes the new buffer. */
         x = make_ints(f, COUNT);
         fill_on(f, x, c, 0, COUNT, -1);
         OK(ferry_stream_synchronize(c));
@@ -560,7 +560,7 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
-    /* The unwrap makes the caller's stream wait for the write on the other stream. */
+    /* ferry_buffer_unwrap() makes the caller's stream wait for this write on the other stream. */
     fill_on(f, x, user, 0, COUNT, 8);
     OK(ferry_buffer_unwrap(&x, ready));
     assert_null(x);
@@ -625,8 +625,8 @@ test_marks_are_ordered_on_their_stream(void **state)
 
 /* -- who need not wait ------------------------------------------------------------------------- */
 
-/* A thread that opens the gate after a while. A test that waits wrongly then fails and does not
- * hang. */
+/* A thread that lets the blocked kernels run after a while. A test that wrongly waits for these
+ * kernels then fails and does not hang. */
 struct watchdog {
     pthread_t thread;
     atomic_bool finished, late;
@@ -764,8 +764,8 @@ test_host_read_beside_a_reading_kernel(void **state)
 
 /*
  * The host fills one of two buffers while the device works on the other. Each round swaps the
- * buffers. Before the host fills a buffer, it waits for an event that an earlier round recorded
- * when it closed its scope. So the wait does not include the kernels of later rounds.
+ * buffers. Before the host fills a buffer, it waits for the kernel that read this buffer two rounds
+ * earlier. It must not wait for kernels of the round in between.
  */
 static void
 test_double_buffered_loop(void **state)
@@ -783,8 +783,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* When the host has written this buffer for round r, it has waited for the kernels of round
-         * r - 2. It has not waited for later kernels. */
+        /* Before it wrote this buffer in round r, the host has waited only for kernels of the
+         * rounds up to r - 2. */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }

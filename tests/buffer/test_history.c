@@ -8,10 +8,10 @@
 #include "tests/support/copies.h"
 
 /*
- * Random histories of calls are compared with a model. For each element, the model has a value and
- * the set of places that hold it. The model has no segments, ranges or asynchrony. After every
- * operation, states, replicas and current places must equal those of the model. Ferry must not have
- * copied more bytes to and from devices than the model.
+ * Random histories, which are sequences of calls, are run on Ferry and on a model. For each
+ * element, the model has a value and the set of places that hold it. The model has no segments,
+ * ranges or asynchrony. After every operation, states, replicas and current places must equal those
+ * of the model. Ferry must not have copied more bytes to and from devices than the model.
  *
  * A second history runs with less device memory than its buffers need. After an operation, a
  * replica may be missing if it was not pinned and the pool has counted an eviction. The model then
@@ -24,10 +24,11 @@
 #define BUFFERS      3
 #define MANY_BUFFERS 16 /* number of buffers in the history with little device memory */
 #define PINNABLE     3
-/* Device memory limit of the second history. All pinned buffers fit, and besides them two buffers
- * of a call and the new memory of a resize. */
+/* Device memory limit of the history with little memory. All pinned buffers fit, and besides them
+ * the two buffers of one call and the new memory of one resize. */
 #define SHORT_BYTES (100 << 10)
-/* Largest count of a buffer, which takes several chunks of the small staging ring. */
+/* Largest number of elements in a buffer. A buffer of this size takes several chunks of the small
+ * staging ring. */
 #define ROOM       4096
 #define VIEWS      3
 #define PENDING    4
@@ -308,8 +309,8 @@ expect_model(struct history *h)
     if (crossing(&stats) > most)
         fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
                  (unsigned long long)crossing(&stats), (unsigned long long)most);
-    /* Sets the expected number of bytes to the real number. Otherwise a later operation could copy
-     * too much after an operation that copied less than the model. */
+    /* Continues with the real number of copied bytes. Otherwise an operation that copied less than
+     * the model would let a later one copy too much. */
     h->crossed = crossing(&stats);
 }
 
@@ -433,8 +434,8 @@ do_abandon(struct history *h)
         t.model->exists |= BIT(place);
     void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE,
                            t.offset, t.count, &scope);
-    /* All places of a coherent device share the memory. There an abandoned write would be visible
-     * at other places, so the test does not write. */
+    /* On a coherent device, all places share the memory. An abandoned write would be visible at
+     * other places, so the test does not write there. */
     bool scribbles = !h->f.coherent && count > 0 && below(h, 2);
     memset(h->scratch, 0xEE, count * sizeof(int32_t));
     if (scribbles)
@@ -485,8 +486,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* While an asynchronous call is queued, Ferry may copy zeros between host and device. These zeros
- * belong to elements that were never written. */
+/* Adds to the model the bytes that a copy_to moves to the host. For an asynchronous call, these
+ * include elements that were never written, because Ferry may copy their zeros. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -863,8 +864,8 @@ counted_evictions(struct history *h)
     return count;
 }
 
-/* Removes the replicas that Ferry has evicted from the model. Checks that these replicas were not
- * pinned, and that no byte was lost. */
+/* Removes from the model the replicas that Ferry has evicted. Checks that none of them was pinned,
+ * and that no byte was lost. */
 static void
 take_over_evictions(struct history *h)
 {
@@ -964,8 +965,8 @@ close_buffers(struct history *h)
     }
 }
 
-/* No write is ever lost, and no stale byte is ever read. After any history, states, valid maps and
- * requested moves are the same on the host, an emulated device and a CUDA device. Coherent places
+/* No write is ever lost, and no stale byte is ever read. After any random sequence of calls,
+ * states, valid maps and requested moves are the same on every kind of device. Coherent places
  * never really copy bytes. */
 static void
 test_random_histories_agree_with_the_model(void **state)
@@ -991,8 +992,8 @@ test_random_histories_agree_with_the_model(void **state)
     h->done = true;
 }
 
-/* Runs the history with less device memory than its buffers need, so replicas are evicted. The
- * results must be the same as with enough memory. */
+/* Runs the random calls with less device memory than their buffers need, so replicas are evicted.
+ * The results must be the same as with enough memory. */
 static void
 test_random_histories_in_little_memory(void **state)
 {

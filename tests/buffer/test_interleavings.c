@@ -16,7 +16,7 @@ enum { COUNT = 1000 };
 
 /* -- the end of a wrap ------------------------------------------------------------------------- */
 
-/* A second thread that evicts the wrap's replica by an allocation. The thread is delayed while the
+/* A second thread whose allocation evicts the wrap's replica. The thread is delayed while the
  * replica is written back to the wrapped memory. */
 struct evictor {
     ferry_context *context;
@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* gives a destroy that wrongly does not wait the time to return */
+    ferryi_sleep_ns(20000000); /* lets a destroy return early if it wrongly does not wait */
 }
 
 static void *
@@ -65,8 +65,8 @@ evict_beside(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* When the destroy of the last handle returns, the wrapped memory holds the newest bytes and is no
- * longer used. */
+/* When the last handle of a wrap has been destroyed, the wrapped memory holds the newest bytes and
+ * is no longer used. */
 static void
 test_a_wrap_ends_beside_its_eviction(void **state)
 {
@@ -260,8 +260,8 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call that a second thread makes when the countdown of interleaving points reaches zero. The
- * call may have to wait for locks that the interrupted call holds. */
+/* A call that a second thread makes in the middle of a first call, after `countdown` interleaving
+ * points. The second call may have to wait for locks that the first call holds. */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* called for place 1; may fail */
@@ -293,7 +293,7 @@ visit(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* Waits until the visitor's thread has ended, then returns whether it made its call. */
+/* Returns whether the second thread was started. If it was, waits until it has ended. */
 static bool
 came(struct visitor *visitor)
 {
@@ -403,7 +403,8 @@ test_a_buffer_goes_while_its_context_ends(void **state)
     }
 }
 
-/* A resize of the buffer to `count`, made just after the next call has read the buffer's count. */
+/* Makes a buffer and arms a resize to `count`. The resize runs just after the next call has read
+ * the buffer's old count. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
 {

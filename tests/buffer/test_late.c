@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs random histories in which host functions fail late, while other calls may read or write the
- * same bytes. The test checks exactly which bytes are lost. Lost are bytes that a failed launch
- * wrote and that were not replaced since. Bytes that other launches computed from lost bytes are
- * lost, too.
+ * Runs random sequences of calls in which host functions fail late, while other calls may read or
+ * write the same bytes. The test checks exactly which bytes are lost. Lost are bytes that a failed
+ * launch wrote and that were not replaced since. Bytes that other launches computed from lost bytes
+ * are lost, too.
  */
 #include <unistd.h>
 
@@ -101,8 +101,8 @@ set(struct range r, int value, bool lost)
     }
 }
 
-/* Returns whether the launch was refused. A launch that reads lost bytes is refused if the loss is
- * already known. Otherwise the bytes that it writes are lost, too. */
+/* Returns whether a launch was refused. A launch that reads lost bytes is refused if the loss is
+ * already known. If it is not refused, the bytes that it writes are lost, too. */
 static bool
 was_refused(struct world *world, ferry_status status, bool input_lost)
 {

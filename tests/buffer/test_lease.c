@@ -139,8 +139,8 @@ read_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that a host READ is a hit. Before that, one READ fetches the bytes that an abandoned write
- * may have left current only at a different place. */
+/* Checks that a READ scope at the host opens without a transfer. A first READ scope fetches the
+ * bytes that an abandoned write may have left current only at a different place. */
 static void
 expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
@@ -176,7 +176,8 @@ test_reads_are_hits_after_it(void **state)
             end_by(lease_host(x, access, &memory), end);
             expect_read_hit(f, x, other);
 
-            /* A second lease of the same buffer stays open during this test. */
+            /* A second lease of the same buffer stays open while the next lease is opened and
+             * ended. */
             ferry_lease *beside = lease_with(
                 x, (ferry_lease_options){.access = FERRY_READ, .offset = COUNT / 2}, &memory);
             end_by(
@@ -501,8 +502,8 @@ test_device_without_a_stream(void **state)
         ferry_lease_destroy(&lease);
         expect_constant(f, x, 0, 0, COUNT, 50 + i);
 
-        /* The bytes are current when the lease opens. Later writes wait for reads that the holder
-         * queued late. */
+        /* The bytes are current when this READ lease is opened. Later writes still wait for the
+         * reads that the lease's holder queues. */
         lease = lease_with(x, (ferry_lease_options){.access = FERRY_READ, .place = 1}, &memory);
         memset(pinned + COUNT, 0, BYTES);
         OK(device->ops->copy_download(device, pinned + COUNT, memory, BYTES, native));

@@ -26,8 +26,8 @@ takes_hints(fixture *f)
     return info.capabilities & FERRY_CAN_MANAGE_CONCURRENTLY;
 }
 
-/* Counts the prefetches and advices that the emulated device received for the buffer's memory.
- * Returns false if the device is of a different kind. */
+/* Counts the calls for prefetch and advice that the emulated device received for the buffer's
+ * memory. Returns false if the device is of a different kind. */
 static bool
 count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t *out_advices)
 {
