@@ -3,11 +3,12 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * Declarations that the files of fakecuda share. One lock protects all state. It is released only
- * while a piece of work runs and while a thread waits. Every change of the state wakes all waiters.
+ * Declarations that the files of fakecuda share. fakecuda is a library that imitates the CUDA
+ * driver. One lock protects all state. It is released only while a piece of work runs and while a
+ * thread waits. Every change of the state wakes all waiting threads.
  *
- * A queue holds the work of a stream. The queue outlives the stream's handle, whose slot is reused
- * at once. A piece of work waits for points, which are positions in queues.
+ * A queue holds the work of a stream. The queue outlives the stream's handle, whose memory the next
+ * new stream can reuse. A piece of work can wait for points, which are positions in queues.
  */
 
 #include <pthread.h>
@@ -30,7 +31,7 @@
 typedef ferryi_cu_result fake_result;
 typedef struct CUctx_st fake_context;
 
-/* Declares every entry point with the types of the library's interface to the driver. */
+/* Declares every entry point of the driver with the types that the library uses to call it. */
 #define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
@@ -70,8 +71,8 @@ struct fake_queue {
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted; /* in lazy mode, the number of the latest work that a call has requested */
-    uint64_t thread; /* the thread of a per-thread queue; else 0 */
+    uint64_t wanted;              /* in lazy mode, number of the last piece of work that must run */
+    uint64_t thread;              /* the thread of a per-thread queue; else 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
     pthread_cond_t changed; /* work was added or done, or `quit` was set */
@@ -83,8 +84,8 @@ struct CUstream_st {
     struct CUstream_st *next_free;
 };
 
-/* The time at which a queue reached the record of an event. The event and the work that writes the
- * time share ownership, and the last of them frees it. */
+/* The time of an event's last record. The event and the queued work that writes the time share
+ * ownership of this struct. The last owner frees it. */
 struct fake_reached {
     int holders;
     uint64_t ns;
@@ -122,7 +123,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending; /* whether the last release of the context is running and has unlocked the lock */
+    bool ending; /* whether a call is destroying the context and has unlocked the lock meanwhile */
     fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -157,8 +158,7 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view; /* the device's mapping of memory that the host cannot always access; otherwise NULL
-                 */
+    char *view;  /* device address of memory that the host cannot always access; otherwise NULL */
     void *whole; /* start of the allocation if `memory` is not its start; otherwise NULL */
 };
 
@@ -209,8 +209,8 @@ bool fake_is_fatal(fake_result code);
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
-/* Returns the queue of a stream for a query. In contrast to fake_queue_of(), accepts streams of
- * other contexts. */
+/* Returns the queue of a stream that a call only queries. In contrast to fake_queue_of(), accepts
+ * streams of other contexts. */
 fake_result fake_any_queue_of(fake_context *context, ferryi_cu_stream stream,
                               struct fake_queue **out);
 /* Queues work and takes ownership of `payload`, even on failure. `payload` must be NULL or
@@ -228,13 +228,12 @@ void fake_reap(fake_context *context);
 /* Functions of fakecuda_capture.c. The caller of each function must hold the lock. */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
-/* Adds the work to the graph of the capture. The work was queued on a stream that is being
- * captured. */
+/* Adds work that was queued on a captured stream to the graph of the capture. */
 void fake_capture_keep(struct fake_capture *capture, struct fake_work *work);
 bool fake_capture_of_context(fake_context *context, bool invalidate);
 
-/* Functions of fakecuda_stream.c, fakecuda_memory.c and fakecuda_code.c that destroy the handles of
- * a context that ends. */
+/* Functions of fakecuda_stream.c, fakecuda_memory.c and fakecuda_code.c. Those whose names end in
+ * "_end" destroy the objects of a context that ends. */
 void fake_handles_end(fake_context *context);
 bool fake_stream_is_live(ferryi_cu_stream stream);
 void fake_blocks_end(fake_context *context);

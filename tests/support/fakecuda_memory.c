@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: all kinds of memory, and advice about memory. */
+/* fakecuda, which imitates the CUDA driver: calls that allocate memory of all kinds, and calls that
+ * give advice about memory. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -327,8 +328,8 @@ overlaps(const char *memory, size_t bytes)
     return false;
 }
 
-/* Returns whether the process cannot write the memory. A system call writes the present value of
- * the first byte back to it, so the byte does not change. */
+/* Returns whether the process cannot write the memory. A read() from a pipe writes the first byte's
+ * present value back, so the byte does not change. */
 static bool
 is_constant(void *memory)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A driver that lacks every entry point except cuInit(). */
+/* A library that imitates a driver without any entry point except cuInit(). */
 __attribute__((visibility("default"))) unsigned int cuInit(unsigned int flags);
 
 unsigned int

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: queues of work. A thread of the queue runs the work. In lazy mode, the call that waits
- * for the work runs it. */
+/* fakecuda, which imitates the CUDA driver: queues of work. Each queue has a thread that runs its
+ * work. In lazy mode, the call that waits for work runs that work. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -93,8 +93,8 @@ add_point(struct fake_work *work, struct fake_queue *queue, uint64_t number)
     fake_hold(&work->points[work->point_count++], queue, number);
 }
 
-/* Orders the legacy stream with blocking streams. Work of the legacy stream waits for all blocking
- * streams, and work of a blocking stream waits for the legacy stream. */
+/* Makes a piece of work wait as CUDA's legacy stream requires. Work of the legacy stream waits for
+ * all blocking streams, and work of a blocking stream waits for the legacy stream. */
 static void
 add_legacy_points(struct fake_work *work, struct fake_queue *queue)
 {
@@ -167,9 +167,8 @@ start_worker(struct fake_queue *queue)
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Runs all work of the queue that can run now. In lazy mode, stops after the last work that was
- * requested. Returns the queue that must progress before more work can run. Returns NULL if more
- * work may be ready. */
+/* Runs the first piece of work of the queue if it can run now, and then returns NULL. Otherwise
+ * returns the queue that must progress first. In lazy mode, runs only work that was requested. */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -253,8 +252,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* Requests the work that a query asks about, in lazy mode. A thread then runs this work, so the
- * query need not block, and a loop of queries ends. */
+/* Requests, in lazy mode, the work whose completion a call queries. A thread then runs this work.
+ * So the query need not block, and a loop of queries ends. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: streams and events. A slot that was freed is reused at once. The slot that was freed
- * last is reused first. */
+/* fakecuda, which imitates the CUDA driver: streams and events. A new handle reuses the memory of a
+ * destroyed handle at once. The handle that was destroyed last is reused first. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -251,7 +251,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
 }
 
 /* Checks that a call may wait for the event or query it. An event that was recorded in a capture
- * occurs only when the graph runs. A wait for such an event therefore invalidates the capture. */
+ * occurs only when the captured graph runs. A wait for such an event therefore invalidates the
+ * capture. */
 static fake_result
 check_event(ferryi_cu_event event)
 {

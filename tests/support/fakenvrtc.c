@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakenvrtc: a shared library with the entry points of NVRTC. A program loads it if
- * FERRY_NVRTC_LIBRARY names it. Its code consists of a line with the options, an entry point that
- * fakecuda finds, and the source text. A source that contains "#error" does not compile. A source
- * that contains "#warning" produces a log. FAKENVRTC_VERSION sets the reported version, such as
- * 130.
+ * fakenvrtc: a shared library that imitates NVRTC. A program loads it if FERRY_NVRTC_LIBRARY names
+ * it. The code that it produces consists of a line with the options, an entry point that fakecuda
+ * finds, and the source text. A source that contains "#error" does not compile. A source that
+ * contains "#warning" produces a log. FAKENVRTC_VERSION sets the reported version, such as 130.
  *
- * A build with -DFAKENVRTC_MAJOR=12 imitates NVRTC 12.8. It accepts the architectures of that
- * release. Its code declares PTX version 8.7, or the version in FAKENVRTC_PTX_12. The values 13 and
- * 11 imitate releases 13 and 11.2.
+ * A build with -DFAKENVRTC_MAJOR=12 imitates NVRTC 12.8 and accepts the architectures of that
+ * release. The code that this build produces declares PTX version 8.7, or the version in
+ * FAKENVRTC_PTX_12. The values 13 and 11 imitate releases 13 and 11.2.
  *
  * Tests look up fakenvrtc_compilations() with dlsym(). It returns the number of compilations.
  */
@@ -133,7 +132,7 @@ nvrtcDestroyProgram(struct program **program)
     return SUCCESS;
 }
 
-/* Writes the lines of the code that state the PTX version and the architecture. */
+/* Writes the lines of the compiled code that state the PTX version and the architecture. */
 static int
 write_target(char *end, int option_count, const char *const *options)
 {

@@ -25,7 +25,8 @@ inner(ferryi_device *device)
     return ((struct fault_device *)device)->inner;
 }
 
-/* Counts a call. Returns the failure to inject, or FERRY_OK if the call must not fail. */
+/* Counts a call of a fault device. Returns the failure to inject, or FERRY_OK if the call must not
+ * fail. */
 static ferry_status
 count_call(const char *slot)
 {
@@ -59,8 +60,7 @@ count_live(ferry_status status, int change)
     return status;
 }
 
-/* Defines a slot of the fault device that counts its calls and passes them to the wrapped device.
- */
+/* Defines a call of the fault device that is counted and passed to the wrapped device. */
 #define PASS(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -68,7 +68,7 @@ count_live(ferry_status status, int change)
         return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status; \
     }
 
-/* Defines a slot that creates an object, and counts the object as live. */
+/* Defines a call of the fault device that creates an object and counts it as live. */
 #define GIVE(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -78,7 +78,7 @@ count_live(ferry_status status, int change)
                    : status;                                                                       \
     }
 
-/* Defines a slot that releases an object, which is then not counted as live any more. */
+/* Defines a call of the fault device that releases an object and no longer counts it as live. */
 #define TAKE(slot, parameters, thing, ...)                                                         \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -132,7 +132,7 @@ fault_synchronize(ferryi_device *device)
 }
 
 /* Returns the device that a fault device wraps. Returns NULL (the host) and devices of other kinds
- * unchanged. The wrapped device then refuses a device of a different kind. */
+ * unchanged. The wrapped device itself then refuses a device of a different kind. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {

@@ -46,15 +46,15 @@ void fault_disarm(void);
 uint64_t fault_calls(void);
 /* Whether a call has failed since fault_arm(). */
 bool fault_tripped(void);
-/* Returns the name of the slot that failed last, such as "memory_alloc". Returns NULL before the
- * first failure. */
+/* Returns the name of the device call that failed last, such as "memory_alloc". Returns NULL before
+ * the first failure. */
 const char *fault_tripped_slot(void);
 
 /*
- * Sets a hook, which is called before each counted call with the name of the slot. It runs on the
- * thread of the call. If the hook returns a status other than FERRY_OK, the call returns that
- * status. The hook may call the library, and so acts as a second thread that interferes. NULL
- * removes the hook.
+ * Sets a hook, a function that is called before each counted call with the name of that call. The
+ * hook runs on the thread of the call. If the hook returns a status other than FERRY_OK, the call
+ * returns that status. The hook may call the library, and so acts as a second thread that
+ * interferes. NULL removes the hook.
  */
 void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);
 

@@ -2,7 +2,8 @@
 #ifndef FERRY_TESTS_HEAP_H
 #define FERRY_TESTS_HEAP_H
 
-/* Number of bytes on the heap, if the C library reports it. glibc does and musl does not. */
+/* Functions that report the number of bytes on the heap, if the C library counts them. glibc does
+ * and musl does not. */
 
 #include <malloc.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of the interleaver that is linked into programs. It finds the preloaded library and
- * connects the interleaving points of Ferry to that library. */
+/* The part of the interleaver that is linked into test programs. The interleaver delays threads to
+ * provoke races. This part finds the preloaded libinterleave.so and connects the interleaving
+ * points of Ferry to it. */
 #include "tests/support/interleave.h"
 
 #include <dlfcn.h>
@@ -14,8 +15,8 @@
 
 typedef void start_function(uint64_t seed, const void *base);
 
-/* A site is identified by its distance from this function, because the address of the program
- * differs between runs. */
+/* An interleaving point is identified by its distance from this function, because the address of
+ * the program differs between runs. */
 #define FERRY_TEST_CODE ((const void *)(uintptr_t)&interleave)
 
 static start_function *
@@ -49,7 +50,7 @@ interleave(uint64_t seed)
     return true;
 }
 
-/* Returns whether the library can be preloaded. Preloading fails if a sanitizer replaces the
+/* Returns whether libinterleave.so can be preloaded. Preloading fails if a sanitizer replaces the
  * mutexes or valgrind replaces the loader. */
 static bool
 may_preload(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The library of the interleaver that is preloaded. interleave.h describes it. */
+/* The preloaded library of the interleaver, which delays threads to provoke races. See
+ * interleave.h. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,12 +16,12 @@ void interleave_point(const void *site);
 
 /* -- the choice -------------------------------------------------------------------------------- */
 
-/* Settings by which a seed delays threads. Longer sleeps are less frequent. */
+/* Settings for the delays of threads. The seed selects one of several settings. */
 struct manner {
-    /* N - 1 if one of N points yields or sleeps, where N is a power of two */
+    /* N - 1 if a thread yields or sleeps at one of N points that it passes; N is a power of two */
     uint64_t yields, sleeps;
     uint32_t longest_ns;
-    uint32_t hot; /* N - 1 if one of N sites is hot, where N is a power of two */
+    uint32_t hot; /* N - 1 if one of N points is hot, where N is a power of two */
 };
 
 static const struct manner manners[] = {
@@ -51,8 +52,8 @@ pause_for(uint64_t ns)
     real_nanosleep(&time, NULL);
 }
 
-/* Returns whether the site is hot for this seed. A thread sleeps in one of 32 visits to a hot site,
- * for 20 to 320 microseconds. */
+/* Returns whether the seed makes this point hot. A thread sleeps in one of 32 visits to a hot
+ * point, for 20 to 320 microseconds. */
 static bool
 is_hot(const struct manner *manner, uint64_t seed, const void *site)
 {

@@ -36,8 +36,8 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* Adds an entry for a range of addresses. Ends the process if the range overlaps that of an
- * existing entry. */
+/* Adds a range of addresses to the live ranges. Ends the process if the range overlaps a live
+ * range. */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {

@@ -6,8 +6,8 @@
  * Makes the N-th allocation from the C library fail. The program must be linked with
  * short_memory_dep. Its --wrap options redirect malloc(), calloc(), realloc(), aligned_alloc(),
  * strdup() and vasprintf() in all statically linked code to this file. Shared libraries still call
- * the original functions. A test arms, calls the library, queries and disarms. All threads share
- * one counter.
+ * the original functions. A test arms a failure, calls the library, queries whether the failure
+ * occurred, and disarms. All threads share one counter.
  */
 
 #include <stdbool.h>

@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-/* Returns whether checked runs can name the callers of the library. They need a library that walks
- * the stack. */
+/* Returns whether a checked run (FERRY_DEBUG) can name the callers of the library. Naming them
+ * needs a library that walks the stack. */
 static inline bool
 has_unwinder(void)
 {

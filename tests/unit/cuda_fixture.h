@@ -2,7 +2,8 @@
 #ifndef FERRY_TEST_CUDA_FIXTURE_H
 #define FERRY_TEST_CUDA_FIXTURE_H
 
-/* Fixture with CUDA devices over fakecuda, for tests of the loader and of the CUDA device. */
+/* Fixture for tests of the CUDA loader and of the CUDA device. Its devices run on fakecuda, which
+ * imitates the driver. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +76,8 @@ clear_faults(void **state)
     return builds[NEW].fake.fakecuda_context_depth() == 0 ? 0 : -1;
 }
 
-/* Makes the newest build the driver of the process, and gives each build two devices. */
+/* Makes the newest build of fakecuda the driver of the process, and gives each build two devices.
+ */
 static inline void
 name_fakecuda(void)
 {

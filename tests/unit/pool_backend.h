@@ -3,8 +3,9 @@
 #define TEST_POOL_BACKEND_H
 
 /*
- * A backend of a pool, for tests. It records live allocations, counts calls, and checks the address
- * and size of freed memory. A test can limit its memory or make the N-th call fail.
+ * A memory backend for pools in tests. The backend records live allocations, counts calls, and
+ * checks the address and size of freed memory. A test can limit the backend's memory or make the
+ * N-th call fail.
  *
  * Tests that count bytes use device memory, because checked builds add no red zones to it.
  */
@@ -50,8 +51,8 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
-/* Returns whether the backend allocates with mmap(). It does under sanitizers, which write shadow
- * memory for malloc(). This is slow for gigabytes. */
+/* Returns whether the backend allocates with mmap(). It does under sanitizers. There malloc()
+ * writes shadow memory, which is slow for gigabytes. */
 static inline bool
 backend_maps(size_t bytes)
 {

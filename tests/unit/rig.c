@@ -16,7 +16,8 @@ self(ferryi_device *device)
     return (rig *)device;
 }
 
-/* Locks the mutex. If a test has selected this call to fail, returns an error without locking. */
+/* Locks the mutex of the test device. If a test has selected this call to fail, returns an error
+ * without locking. */
 static ferry_status
 enter(ferryi_device *device, const char *slot)
 {
@@ -57,7 +58,8 @@ lies_in(const rig *owner, const void *pointer, size_t bytes, bool host)
     return false;
 }
 
-/* Returns whether the device accepts this host memory in a copy. The caller must hold the lock. */
+/* Returns whether a copy on the test device accepts this host memory. The caller must hold the
+ * device's lock. */
 static bool
 takes(const rig *r, const void *pointer, size_t bytes)
 {

@@ -3,10 +3,10 @@
 #define FERRY_TESTS_RIG_H
 
 /*
- * A device for tests of the layer above the table of device calls. It performs work only when a
- * caller waits, so that a missing wait leads to stale bytes. It refuses pointers of other devices.
- * It refuses unpinned host pointers unless it accepts pageable memory. It counts live objects and
- * fails the call that a test selects. All rigs are peers of each other unless `no_peers` is set.
+ * A rig: a device for tests of the code that calls devices. A rig performs work only when a caller
+ * waits, so a missing wait leads to stale bytes. It refuses pointers of other devices. It refuses
+ * unpinned host pointers unless it accepts pageable memory. It counts live objects and fails the
+ * call that a test selects. All rigs are peers of each other unless `no_peers` is set.
  */
 
 #include "src/device/device.h"
@@ -15,8 +15,8 @@ struct rig_allocation {
     char *memory;
     size_t bytes;
     struct rig *owner;
-    ferry_memory_kind kind; /* kind of the memory; PAGEABLE: memory of the test that the test has
-                               declared as pinned */
+    ferry_memory_kind
+        kind; /* kind of the memory; PAGEABLE: the test's memory, declared as pinned by rig_pin() */
     struct rig_allocation *next;
 };
 

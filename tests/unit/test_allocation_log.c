@@ -236,8 +236,8 @@ test_statistics_are_as_without_a_log(void **state)
 
 /* -- threads ----------------------------------------------------------------------------------- */
 
-/* A thread holds at most HELD blocks. All blocks have one size class, so that blocks move between
- * threads. */
+/* Each thread of the test holds at most HELD blocks. All blocks have one size class, so that blocks
+ * move between threads. */
 enum { THREADS = 4, ROUNDS = 15000, HELD = 2 };
 
 static void *
@@ -274,8 +274,8 @@ count_of(struct count *counts, size_t room, uint64_t key)
     return &counts[i];
 }
 
-/* Checks that the file alternates between allocations and frees of each address, even if different
- * threads make them. */
+/* Checks that the log alternates between an allocation and a free of each address, even if
+ * different threads make the calls. */
 static void
 test_threads_write_whole_lines_in_an_order_that_happened(void **state)
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares coherence with a byte-by-byte oracle, over all possible histories of a small buffer.
+ * Compares coherence with a byte-by-byte oracle, over all possible sequences of operations on a
+ * small buffer.
  *
  * The oracle stores the newest value of each byte, and the value that each place has in memory. It
  * moves and writes values just as the owner of a valid map does, and checks the values that a
  * reader gets. A place that does not have a byte holds garbage that differs from place to place, so
- * a read from a wrong place is detected. The state of a buffer consists only of the sets of all
- * bytes. The test explores each state once, breadth first, until no new state appears. This covers
- * histories of any length.
+ * a read from a wrong place is detected.
+ *
+ * The state of a buffer consists only of the set of valid places of each byte. The test explores
+ * each state once, breadth first, until no new state appears. This covers sequences of any length.
  */
 
 #include <setjmp.h>
@@ -53,8 +55,8 @@ count_valid(const struct oracle *o, int b)
     return count;
 }
 
-/* Returns the number of states of a byte. A byte is lost, or has a set of places with written
- * bytes, or has a set of places with zeros. An empty set of places means that the byte was never
+/* Returns the number of possible states of one byte. A byte is lost, or a set of places has its
+ * written value, or a set of places has it as zero. If the set is empty, the byte was never
  * written. The state of a buffer is a number whose digits are the states of its bytes. */
 static int
 digits_of(int places)
@@ -195,8 +197,8 @@ segments_of(const struct oracle *o, struct ferryi_segment *segments)
     return count;
 }
 
-/* Builds the smallest window that a caller may pass. The window contains the segments that overlap
- * or touch the range. */
+/* Builds the smallest array of segments that a caller may pass for an operation. The array contains
+ * the segments that overlap or touch the operation's range. */
 static size_t
 window_of(const struct ferryi_segment *all, size_t count, struct operation op,
           struct ferryi_segment *window)
@@ -300,7 +302,7 @@ check_commit(const struct oracle *after, const struct ferryi_segment *window, si
     }
 }
 
-/* Checks that, after the operation, each place in the set of a byte has the newest value of the
+/* Checks that, after the operation, each place that is valid for a byte has the newest value of the
  * byte. */
 static void
 check_values(const struct oracle *before, const struct oracle *after, struct operation op)
@@ -348,8 +350,8 @@ step(const struct oracle *before, struct operation op)
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char *depth; /* for each state: 1 + the length of the shortest history that leads to
-                             the state; 0: not visited */
+    unsigned char *depth; /* for each state: 1 + the smallest number of operations that lead to it;
+                             0: not visited */
     size_t seen;
 };
 
@@ -394,8 +396,8 @@ explore(int bytes, int places)
     assert_non_null(all.queue);
     assert_non_null(all.depth);
 
-    /* The first state is a buffer that was never written. The state of a buffer that wraps memory
-     * is that after an overwrite. */
+    /* The first state is a buffer that was never written. A buffer that wraps memory starts in the
+     * state after an overwrite, so its states are visited, too. */
     visit(&all, 0, 1);
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);

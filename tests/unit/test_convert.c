@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the loops of conversions for every pair of types, policy and instruction set. The oracle
- * computes in long double. Types of 8 and 16 bits are tested with all values. Other types are
- * tested with edge cases and random bits.
+ * Tests the conversion loops for every pair of number types, every policy and every instruction
+ * set. The oracle computes in long double. Types of 8 and 16 bits are tested with all values. Other
+ * types are tested with edge cases and random bits.
  */
 #include <assert.h>
 #include <math.h>
@@ -336,8 +336,8 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
     }
 }
 
-/* Checks all instruction sets with one policy. If `compared` is false, the oracle checks only
- * blocks for which the instruction sets have different results. */
+/* Converts with the loops of all instruction sets for one policy. If all results are equal, the
+ * oracle checks them only if `compared` is true. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
@@ -384,8 +384,8 @@ test_values(void **state)
 
 /*
  * Converts every 257th binary32 value to the most common targets, or every 4099th under a
- * sanitizer. If FERRY_LONG is set, converts all values. The results of all instruction sets are
- * then compared for each block, and the oracle checks one block in 64.
+ * sanitizer. If FERRY_LONG is set, converts all values. The oracle then checks only one block of
+ * values in 64, and blocks for which the instruction sets have different results.
  */
 static void
 test_floats(void **state)
@@ -457,8 +457,9 @@ test_counts(void **state)
 }
 
 /*
- * Checks every short length with both policies against the oracle. The length alone determines
- * which elements are converted after the last full vector. Each length reads different values.
+ * Checks arrays of every short length against the oracle, with both policies. The length alone
+ * determines which elements are converted after the last full vector. Each length reads different
+ * values.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -487,8 +488,8 @@ test_short_counts(void **state)
     }
 }
 
-/* Checks that the search returns the first element that does not fit. The element may have any
- * position, and any elements may follow. */
+/* Checks that the search of the policy CHECK returns the first element that does not fit. The
+ * element may have any position, and any elements may follow. */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {

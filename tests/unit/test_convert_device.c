@@ -78,15 +78,15 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
     fakecuda_kernel *kernel = find(from, to, "first_unfit");
     const size_t bytes = convert_numbers[from].element()->bytes;
     assert_non_null(kernel);
-    /* Each search starts after the previous bad element. The loop ends after 200 bad elements or at
-     * the end of the array. */
+    /* Each search starts after the element that the previous search found not to fit. The loop ends
+     * after 200 searches or at the end of the array. */
     for (size_t begin = 0, seen = 0; begin < count && seen < 200; seen++) {
         size_t left = count - begin, expected = search(m->source + begin * bytes, left);
         unsigned long long first = UINT64_MAX, *first_at = &first;
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            /* Elements that are far behind the first bad element need not be checked. */
+            /* To save time, the search covers at most 4096 elements from the expected result on. */
             left = expected + 4096;
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
@@ -94,7 +94,7 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
     }
 }
 
-/* Checks that every kernel yields the same bits as the host's loop, for every pair. */
+/* Checks that every kernel yields the same bits as the host's loop, for every pair of types. */
 static void
 test_same_as_host(void **state)
 {
@@ -185,8 +185,8 @@ compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_i
     return compile_and_log(text, architecture, portable, NULL, out);
 }
 
-/* Returns the library's CUDA text with the lines of every pair appended. The caller must free the
- * text. */
+/* Returns the library's CUDA source with the lines that define the kernels of every pair of types.
+ * The caller must free the text. */
 static char *
 whole_text(void)
 {
@@ -203,7 +203,7 @@ whole_text(void)
     return text;
 }
 
-/* Checks that NVRTC compiles the text, and that the result contains every kernel. */
+/* Checks that NVRTC compiles the conversion source, and that the result contains every kernel. */
 static void
 test_text_compiles(void **state)
 {
@@ -222,7 +222,8 @@ test_text_compiles(void **state)
         if (!strstr(image.bytes, entry))
             fail_msg("the PTX has no kernel %s", convert_kernels[i].name);
     }
-    /* The code must not contract operations, flush subnormals, or use approximate operations. */
+    /* The compiled code must not contract operations to fma, flush subnormals, or use approximate
+     * operations. */
     assert_null(strstr(image.bytes, "fma."));
     assert_null(strstr(image.bytes, ".ftz"));
     assert_null(strstr(image.bytes, ".approx"));
@@ -235,8 +236,8 @@ holds(const struct ferryi_nvrtc_image *image, const char *words)
     return memmem(image->bytes, image->size, words, strlen(words)) != NULL;
 }
 
-/* Checks that NVRTC compiles the text for each architecture for which the library was built, and
- * that the result contains the same kernels. */
+/* Checks that NVRTC compiles the conversion source for each architecture for which the library was
+ * built, and that the result contains the same kernels. */
 static void
 test_text_compiles_for_every_architecture(void **state)
 {
@@ -275,8 +276,8 @@ count_message(ferry_log_level level, const char *message, void *user)
     *(int *)user += 1;
 }
 
-/* Checks that the text of a single pair compiles without a warning. The library compiles the text
- * of a pair at the first use of the pair. */
+/* Checks that the conversion source of a single pair of types compiles without a warning. The
+ * library compiles that source at the first use of the pair. */
 static void
 test_pair_compiles(void **state)
 {
@@ -300,8 +301,8 @@ test_pair_compiles(void **state)
     free(image.bytes);
 }
 
-/* Checks the library's image, if it has one. The image must have the format that the driver loads.
- */
+/* Checks the compiled conversion kernels that the library may contain. They must have the format
+ * that the driver loads. */
 static void
 test_image(void **state)
 {

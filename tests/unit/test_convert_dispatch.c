@@ -15,8 +15,8 @@
 
 #include "src/convert/kernels.h"
 
-/* Returns whether the library uses some AVX2 loops on a processor with AVX-512. On early AVX-512
- * processors it uses the AVX2 loops that are fast enough. */
+/* Returns whether the library prefers some AVX2 loops to its AVX-512 loops on this processor. It
+ * does on early processors with AVX-512, where those AVX2 loops are fast enough. */
 static bool
 keeps_avx2(const struct ferryi_convert_set *set)
 {
@@ -71,7 +71,8 @@ test_environment(void **state)
     check("avx512");
 }
 
-/* Checks that a value that names no instruction set has no effect, so the best set is chosen. */
+/* Checks that a value of the variable that names no instruction set has no effect, so the best set
+ * is chosen. */
 static void
 test_best(void **state)
 {
@@ -97,7 +98,8 @@ test_whole(void **state)
 int
 main(void)
 {
-    /* The last test chooses in this process. After that test no other choice is possible. */
+    /* The last test chooses the loops in this process itself. A process chooses only once, so that
+     * test must be the last. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_best),

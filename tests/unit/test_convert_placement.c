@@ -11,9 +11,9 @@
 
 static const size_t sizes[] = {1, 2, 4, 8, 16};
 
-/* Returns the choice that the documentation states. The side with the wider elements converts, so
- * that fewer bytes are transferred. If both arrays are on one device, that device converts. If the
- * device cannot convert, the host converts. */
+/* Returns the side that converts according to the documentation. The side with the wider elements
+ * converts, so that fewer bytes are transferred. If both arrays are on one device, that device
+ * converts. If the device cannot convert, the host converts. */
 static enum ferryi_convert_side
 expected(const struct ferryi_convert_path *path)
 {
@@ -58,7 +58,7 @@ test_side(void **state)
     for_every_path(check_side);
 }
 
-/* Checks that no other possible choice transfers fewer bytes. */
+/* Checks that no other possible choice of the side that converts would transfer fewer bytes. */
 static void
 check_fewest(const struct ferryi_convert_path *path)
 {

@@ -101,8 +101,8 @@ is_floating(enum number number)
     return number == FLOAT || number == DOUBLE;
 }
 
-/* Stores a value as an element of the source type. An integer type stores the value only if it
- * fits. */
+/* Stores a value as an element of the source type. If the value does not fit an integer type,
+ * stores a small number instead. */
 static void
 put(enum number number, void *array, size_t index, double value)
 {
@@ -307,7 +307,7 @@ test_check_names_first(void **state)
     assert_int_equal(target[3], 9);
 }
 
-/* Checks that a later failure with a different reason has no error index. */
+/* Checks that a failure with a different reason has no error index, even after a failed CHECK. */
 static void
 test_arguments(void **state)
 {
@@ -380,8 +380,8 @@ test_own_numbers(void **state)
                      FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-/* Conversion function of a program. It stores its arguments through `target` and refuses three
- * elements. */
+/* Conversion function of a program. It stores its arguments through `target` and refuses to convert
+ * exactly three elements. */
 static ferry_status
 refuse_three(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -427,7 +427,7 @@ test_layouts(void **state)
     assert_true(wide.real == 3 && wide.imaginary == 4);
 }
 
-/* Checks that ferry-gen and the library compute the same identities. */
+/* Checks that ferry-gen and the library compute the same identities of types. */
 static void
 test_identities(void **state)
 {

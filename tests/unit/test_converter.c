@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the converter of a CUDA device over fakecuda: where it gets its code, and how it behaves
- * without code. */
+/* Tests how a CUDA device gets the code of its conversions, and how its converter behaves without
+ * code. The device runs on fakecuda, which imitates the driver. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <ferry/bool.h>
@@ -30,8 +30,8 @@ note(ferry_log_level level, const char *text, void *user)
 static const struct ferryi_log notes = {note, NULL};
 static unsigned last_refused;
 
-/* A function that replaces the compiler. Its images contain the entry points that the last line of
- * the source requests. */
+/* Replaces the compiler. The image that it returns contains the three entry points whose names
+ * begin with `name`. */
 static ferry_status
 compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
         unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
@@ -123,8 +123,8 @@ finish(ferryi_device *device, ferryi_converter *converter)
     close_device(device);
 }
 
-/* Checks that the image that nvcc built is loaded once for all pairs, and that nothing is compiled.
- */
+/* Checks that the image that nvcc built into the library is loaded once for all pairs of types, and
+ * that nothing is compiled. */
 static void
 test_image_is_used(void **state)
 {
@@ -145,8 +145,8 @@ test_image_is_used(void **state)
     finish(device, converter);
 }
 
-/* Checks that each pair is compiled at its first use if the device cannot run the library's image.
- */
+/* Checks that each pair of types is compiled at its first use if the device cannot run the
+ * library's image. */
 static void
 test_pairs_are_compiled(void **state)
 {
@@ -219,7 +219,7 @@ test_captures_go_on(void **state)
 }
 
 /* Checks that a device without an image and without a compiler cannot convert. The reason must be
- * logged once for each pair. */
+ * logged once for each pair of types. */
 static void
 test_without_code(void **state)
 {
@@ -248,8 +248,8 @@ test_without_code(void **state)
     }
 }
 
-/* Checks that an image without the entry point counts as missing code. A load that failed for lack
- * of memory must be retried. */
+/* Checks that an image that lacks the requested entry point counts as missing code. A load that
+ * failed for lack of memory must be retried. */
 static void
 test_failures(void **state)
 {

@@ -56,7 +56,7 @@ test_groups(void **state)
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
-/* main() sets FERRY_CUDA_LIBRARY before the registered kind is used for the first time. */
+/* main() makes FERRY_CUDA_LIBRARY name fakecuda before any device of the kind "cuda" is opened. */
 static void
 test_environment_names_the_library(void **state)
 {
@@ -118,8 +118,8 @@ test_capabilities(void **state)
     close_device(device);
 }
 
-/* Checks that a device is coherent only if it shares the host's physical memory. A coherent link
- * must not suffice. */
+/* Checks that a device is coherent only if it is integrated and also uses the host's page tables.
+ */
 static void
 test_coherent_needs_both(void **state)
 {
@@ -138,8 +138,8 @@ test_coherent_needs_both(void **state)
     fake->fakecuda_set_attribute(host_tables, 0);
 }
 
-/* Checks that the nearest NUMA node is the one that the driver reports. If the driver reports none,
- * the node that the system reports must be used. */
+/* Checks that a device's nearest NUMA node is the one that the driver reports. If the driver
+ * reports none, the node that the system reports must be used. */
 static void
 test_the_nearest_node(void **state)
 {
@@ -186,8 +186,8 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }
 
-/* Makes the n-th driver call of an open fail, for every n. Checks that the open then releases all
- * that it acquired. */
+/* Makes the n-th driver call fail while a device is opened, for every n. Checks that the failed
+ * open releases all that it acquired. */
 static void
 test_open_unwinds(void **state)
 {
@@ -321,7 +321,7 @@ test_current_context_stays(void **state)
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
-    /* Makes the context of the other device current in the calling thread. */
+    /* Makes the context of device 1 current in the calling thread. */
     assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), FERRYI_CUDA_SUCCESS);
     assert_int_equal(driver->cuCtxPushCurrent_v2(other), FERRYI_CUDA_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
@@ -386,7 +386,7 @@ test_statuses(void **state)
                  cases[i].name);
         assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
-        /* The device must still work after all of these errors. */
+        /* The device must still work after all errors of this test. */
         OK(device->ops->synchronize(device));
     }
     close_device(device);
@@ -427,7 +427,7 @@ test_lost_is_final(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Checks that the next wait reports a fault on the device. */
+/* Checks that a fault on the device is reported by the next wait. */
 static void
 test_fault_shows_when_waited_for(void **state)
 {

@@ -45,7 +45,7 @@ on_fault(int number)
     siglongjmp(faulted, 1);
 }
 
-/* Returns whether a write by the host to this memory faults. */
+/* Returns whether a write by the host to this memory causes a segmentation fault. */
 static bool
 faults(volatile int *memory)
 {
@@ -532,7 +532,8 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
-/* Checks that a whole array is staged if a different library has registered a part of the array. */
+/* Checks that an array is staged as a whole if a different library has registered a part of it as
+ * page-locked. */
 static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
@@ -598,7 +599,7 @@ test_streams_of_other_contexts_are_refused(void **state)
     bool capturing;
     (void)state;
     OK(other->ops->stream_create(other, &native));
-    /* The driver can query whether a stream of any context is being captured. */
+    /* Any device can query whether a stream is being captured, even a stream of another context. */
     ferryi_device *device = open_build(NEW, 0);
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
@@ -711,7 +712,8 @@ test_free_memory_of_integrated_devices(void **state)
         OK(device->ops->memory_info(device, &before, &total_bytes));
         OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, total_bytes - 4096, &memory));
         OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
-        /* fakecuda's device has less memory than the machine that runs this test. */
+        /* fakecuda's device has less memory than this machine has available. An integrated device
+         * therefore reports all of its memory as free. */
         assert_int_equal(free_bytes, integrated ? total_bytes : before - (total_bytes - 4096));
         OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
         close_device(device);
@@ -808,7 +810,8 @@ test_children_have_no_staging_memory(void **state)
 
 /* -- memory that cannot be registered -- */
 
-/* Transfers a pageable buffer to the device and back until the library pins the memory. */
+/* Transfers a pageable buffer to the device and back so often that the library tries to pin its
+ * memory. */
 static void
 cross_often(ferry_int_buffer buffer)
 {
@@ -862,13 +865,13 @@ test_devices_that_cannot_register_are_not_asked(void **state)
     }
 }
 
-/* Checks that the driver is called only once to register memory that a different library has
- * already registered. For other memory the driver must be called again. */
+/* Checks that Ferry tries only once to register memory that a different library has already
+ * registered. For other memory it must call the driver again. */
 static void
 test_refusals_are_remembered(void **state)
 {
     /* In a checked run, a scope's pointer is an address in a second mapping. Ferry does not
-     * register the pages of that mapping. */
+     * register the pages of that mapping, so the test turns checks off. */
     const char *checked = getenv("FERRY_DEBUG");
     char *before_debug = checked ? strdup(checked) : NULL;
     setenv("FERRY_DEBUG", "0", 1);
@@ -944,8 +947,8 @@ id_of_context(void)
     return id;
 }
 
-/* Checks that the process keeps a primary context after its last use, because creating one is slow.
- * A lost context must be replaced. */
+/* Checks that Ferry keeps a device's primary context after its last use, because creating one is
+ * slow. A lost context must be replaced. */
 static void
 test_the_process_keeps_a_primary_context(void **state)
 {
@@ -984,9 +987,9 @@ test_pools_free_when_the_device_is_short(void **state)
     (void)state;
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
-    /* Each block is too large for the memory of the previous block. A pool with cheap frees would
-     * free memory at the fourth block. This pool must free only when the device is short of memory.
-     */
+    /* Each block is too large to reuse the memory of the previous block. A pool whose frees are
+     * cheap would free memory at the fourth block. This pool must free only when the device is
+     * short of memory. */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
@@ -1111,7 +1114,7 @@ test_a_batch_ends_no_capture(void **state)
     free(memory);
 }
 
-/* Checks that a lost device is lost even for contexts that are created later in the process. */
+/* Checks that a lost device is still lost if the process opens it again. */
 static void
 test_a_new_context_does_not_heal(void **state)
 {

@@ -393,8 +393,8 @@ test_results_that_end_a_context(void **state)
     }
 }
 
-/* Checks that a disconnected device is lost. The results that single calls return can have other
- * reasons, too. */
+/* Checks that a disconnected device, on which all calls fail, is lost. A single call that returns
+ * the same error must not mark the device as lost. */
 static void
 test_a_device_that_is_gone_is_lost(void **state)
 {
@@ -504,8 +504,8 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
         assert_says("cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE");
         assert_int_equal(copy_rows(device, memory, host, FERRY_DIRECTION_UPLOAD), expected);
         assert_says("cuMemcpy2DAsync_v2: CUDA_ERROR_INVALID_VALUE");
-        /* Copies within device memory return the driver's error, because registration of host
-         * memory cannot be its reason. */
+        /* A copy within device memory returns the driver's error unchanged, because unregistered
+         * host memory cannot be its cause. */
         fake->fakecuda_fail_next("cuMemcpy2DAsync_v2", FERRYI_CUDA_ERROR_INVALID_VALUE, 1);
         assert_int_equal(copy_rows(device, memory, (char *)memory + 128, FERRY_DIRECTION_DEVICE),
                          FERRY_ERROR_DEVICE);
@@ -549,8 +549,8 @@ test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Checks that the device counts copies of memory that is not page-locked. The driver reads such a
- * source during the call, so the source may change afterwards. */
+/* Checks that the device counts copies of host memory that is not page-locked. The driver reads the
+ * source of such an upload during the call, so the source may change afterwards. */
 static void
 test_pageable_copies_are_counted(void **state)
 {
