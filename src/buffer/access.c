@@ -14,19 +14,20 @@
 #include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
-/* Two steps of an access. The prepare step copies stale bytes to the place that needs them. The
- * close step records the use and commits a write. */
+/* The two main steps of an access. "Prepare" copies stale bytes to the place that needs them.
+ * "Close" records the use and commits a write. */
 
-/* Maximum number of moves that are planned during one hold of the store's lock. A list of
- * MOVES_PER_STEP moves is tried first. If that is too short, a list of MOVES_PER_LONG_STEP moves is
- * allocated. */
+/* Maximum number of moves (copies of stale bytes) that are planned while the store's lock is held
+ * once. A list of MOVES_PER_STEP moves is tried first. If it is too short, a list of
+ * MOVES_PER_LONG_STEP moves is allocated. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
 /* Consecutive moves of up to this many bytes each are merged into one transfer. Longer moves are
  * not merged, because helper threads stage each long move separately. */
 #define GATHERED_BYTES ((size_t)256 << 10)
 
-/* Maximum size of an upload that may be queued directly on the program's stream. */
+/* Maximum size of an upload that may be queued directly on the program's stream, instead of on an
+ * internal stream. */
 #define STRAIGHT_BYTES ((size_t)64 << 10)
 
 /* -- moving ------------------------------------------------------------------------------------ */
@@ -72,8 +73,8 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
     return lost;
 }
 
-/* Handles a move that failed with DEVICE_LOST. If a device at one of the two places is lost, marks
- * all bytes of the store as lost at that place. `source` may be FERRYI_ZERO. Returns `status`. */
+/* Handles a move that failed. If a device at the target or at the source was lost, marks all bytes
+ * of the store as lost at that device. `source` may be FERRYI_ZERO. Returns `status`. */
 static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
@@ -94,7 +95,7 @@ job_of(const struct ferryi_access *access)
     return job;
 }
 
-/* Writes zeros to the bytes [begin, end) of the replica at the access's place. */
+/* Zeroes the bytes [begin, end) of the replica at the access's place. */
 static ferry_status
 fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_transfer_job *job)
 {
@@ -159,9 +160,9 @@ goes_straight(const struct ferryi_access *access, const struct ferryi_move *move
            ferryi_timeline_of_uploads(timeline, out_uploads);
 }
 
-/* Records that a directly queued upload reads the host replica and writes the device replica. The
- * next write to the host replica then waits for the upload, but not for later work on the stream.
- */
+/* Records that an upload on the program's own stream reads the host replica and writes the device
+ * replica. The next write to the host replica then waits for the upload, but not for later work on
+ * that stream. */
 static void
 note_straight(const struct ferryi_access *access, ferryi_timeline *uploads)
 {
@@ -179,8 +180,8 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     if (move->source == FERRYI_ZERO)
         return fill_zero(access, move->begin, move->end, job);
 
-    /* Both places use the same memory, so no bytes are copied. prepare_one() later orders the
-     * access after the last write. */
+    /* Both places use the same memory, so no bytes are copied. The function prepare_one() later
+     * orders the access after the last write of this memory. */
     if (ferryi_store_same_memory(store, access->place, move->source))
         return FERRY_OK;
 
@@ -200,9 +201,9 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
                                 ferryi_access_memory(store, move->source, move->begin),
                                 move->end - move->begin, timeline, job);
-    /* The use is recorded even after a failure, because parts of the transfer may already be
-     * queued. A transfer from or to pageable memory needs no record, because it is already
-     * complete. */
+    /* The use of both replicas is recorded even after a failure, because parts of the transfer may
+     * already be queued. A transfer from or to pageable memory needs no record, because it is
+     * complete when its call returns. */
     if (straight)
         note_straight(access, uploads);
     else
@@ -218,7 +219,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* Returns how many of the next moves are merged into one transfer. */
+/* Returns how many of the next planned moves are merged into one transfer. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {
@@ -268,7 +269,7 @@ move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, siz
     return status;
 }
 
-/* Runs several moves from the same source place as one transfer. */
+/* Runs several moves that have the same source place as one transfer. */
 static ferry_status
 move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t count,
           struct ferryi_transfer_job *job)
@@ -276,7 +277,7 @@ move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t 
     ferryi_claim_is_held();
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
-    /* If the list of pieces cannot be allocated, the moves run one by one. */
+    /* If the list for the merged transfer cannot be allocated, the moves run one by one. */
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         if (pieces)
             pieces[i] = piece_of(access, &moves[i]);
@@ -311,8 +312,9 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks [begin, end) as current at the access's place. This uses one reservation: room in the map
- * for one change. If the range is empty, only releases the reservation. */
+/* Marks the bytes [begin, end) as current at the access's place. This uses up one of the access's
+ * reservations; each is space in the valid map for one change. If the range is empty, the function
+ * only releases the reservation. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -325,21 +327,22 @@ join(const struct ferryi_access *access, size_t begin, size_t end)
     ferryi_store_unlock(store);
 }
 
-/* Result of bring(): the number of bytes transferred between the host replica and a device, and
- * whether any bytes were copied or zeroed at all. */
+/* Result of the function bring(): the number of bytes that were transferred between the host
+ * replica and a device, and whether any bytes were copied or zeroed at all. */
 struct brought {
     size_t transferred;
     bool any;
 };
 
-/* List of moves that were planned during one hold of the store's lock. */
+/* List of moves (copies of stale bytes) that were planned while the store's lock was held once. */
 struct step {
     struct ferryi_move few[MOVES_PER_STEP], *moves;
     size_t room, count, next;
 };
 
-/* Plans the moves that make [at, end) current at the access's place. Plans only as many as fit into
- * the step's list. If the short list is full, allocates the long list and plans again. */
+/* Plans the moves that make the bytes [at, end) current at the access's place. Plans only as many
+ * moves as fit into the list of `step`. If the short list is full, allocates the long list and
+ * plans again. */
 static ferry_status
 plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
 {
@@ -390,7 +393,7 @@ run_step(struct ferryi_access *access, const struct step *step, struct ferryi_tr
 }
 
 /* Copies stale bytes of `part` to the access's place. On return, the bytes from `part.begin` to
- * `*out_end` are current there, even if the call was cancelled. */
+ * `*out_end` are current at this place, even if the program cancelled the call. */
 static ferry_status
 move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_transfer_job *job,
           struct brought *brought, size_t *out_end)
@@ -468,8 +471,8 @@ scrub(struct ferryi_access *access)
         return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
                                   : status;
     }
-    /* The zeroing is queued on the access's own timeline, which is already ordered after all
-     * earlier uses. No step that could fail is left. The close of the access records the use. */
+    /* The zeroing is queued on the access's own timeline, which already waits for all earlier uses
+     * of the range. No later step of the open can fail. Closing the access records the use. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine,
                               ferryi_access_memory(store, access->place, access->begin),
@@ -540,7 +543,7 @@ prepare_one(struct ferryi_access *access)
 }
 
 /* Zeroes the ranges that will be overwritten. Zeroing destroys the old values, so it is the last
- * step of an open. If an earlier step fails, every buffer is unchanged. */
+ * step of opening a list of accesses. If an earlier step fails, every buffer is unchanged. */
 static ferry_status
 scrub_all(struct ferryi_access *list, size_t count)
 {
@@ -558,8 +561,8 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Changes the claim's state from "being opened" to "open". Called once all accesses of the list are
- * prepared, and cannot fail. */
+/* Changes the claim's state from "being opened" to "open". Called once all accesses that are opened
+ * together are prepared. Cannot fail. */
 static void
 hold(struct ferryi_access *access)
 {
@@ -634,7 +637,8 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     return status;
 }
 
-/* Returns which change of the map belongs to this kind of close; see enum ferryi_close. */
+/* Returns the change of the valid map that a write makes when it is closed in the way `how`; see
+ * enum ferryi_close. */
 static enum ferryi_change
 change_of(uint8_t access, enum ferryi_close how)
 {
@@ -643,8 +647,8 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
-/* Returns the places other than `place` that use the memory of the replica at `place`. The set is
- * empty if `place` is FERRYI_PLACE_NONE. */
+/* Returns the other places that use the same memory as the replica at `place`. The set is empty if
+ * `place` is FERRYI_PLACE_NONE. */
 static ferryi_places
 other_sharers(const ferryi_store *store, int place)
 {
@@ -664,17 +668,17 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     struct ferryi_claim claim = store->claims[access->slot];
     ferryi_store_unlock(store);
     bool changes = claim.access == FERRY_UPDATE || claim.access == FERRY_OVERWRITE;
-    /* The range was zeroed when this write was opened, so the place no longer has the old value.
-     * Therefore a cancelled write is closed as an abandoned one. */
+    /* The range was zeroed when this write was opened, so the place has lost the old value.
+     * Therefore a cancelled write is closed in the same way as an abandoned one. */
     if (how == FERRYI_CLOSE_CANCEL && claim.access == FERRY_OVERWRITE && is_scrubbed(access))
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* Log that this write replaced its range. If an earlier kernel fails later, the range is then
-     * not marked as lost. Nothing is logged if later work on the stream has already relied on this
-     * write. */
+    /* Records that this write replaced its range. If a kernel that was queued earlier fails later,
+     * the range is then not marked as lost. Nothing is recorded if later work on the stream has
+     * already relied on this write. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
@@ -694,8 +698,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
                               done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
-        /* The claim keeps the store alive while the lock is released. No scope can find the claim
-         * any more. */
+        /* The store stays alive while it is unlocked, because the claim still exists. Scopes can no
+         * longer find the claim. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);
         ferryi_observe_close(access, &claim, done_end, how);

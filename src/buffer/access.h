@@ -16,9 +16,9 @@
  *
  * An access may overlap an open write of the same stream. The access then relies on that write, and
  * commits the write as soon as the access itself can no longer fail. For the user's scopes this is
- * when the whole list is prepared. For a launch it is when the launch is closed with
- * FERRYI_CLOSE_COMMIT. Until then the map does not contain the write, and the written bytes are not
- * copied. A call that abandons the write waits until then.
+ * when all accesses that are opened together are prepared. For a launch it is when the launch is
+ * closed with FERRYI_CLOSE_COMMIT. Before the commit, the map does not contain the write, and the
+ * written bytes are not copied. A call that abandons the write waits for the commit.
  *
  * A launch works as follows. Fill one ferryi_access per merged range with access, place, the
  * stream's timeline, and `user` false. Open the accesses, use `pointer`, and queue the work on the
@@ -35,34 +35,34 @@ struct ferryi_access {
     uint8_t access;    /* ferry_access, or FERRYI_ACCESS_DROP */
     uint8_t place; /* place of the access. FERRYI_PLACE_NONE means that the range is only claimed,
                       and that no memory is prepared */
-    bool user; /* whether a user's scope makes the access: conflicting calls then fail with BUSY. If
-                  false, a call of the library makes the access: conflicting calls then wait */
-    bool to_end; /* whether `end` must be the end of the store; if it is not, the access fails with
-                    OUT_OF_RANGE */
-    bool whole; /* whether the claim covers the whole store. Claiming then sets `begin` and `end` to
-                   all bytes, or to one byte if the store is empty */
+    bool user;   /* whether a user's scope makes the access; conflicting calls then fail with BUSY.
+                    Otherwise a call of the library makes it; conflicting calls then wait */
+    bool to_end; /* whether the access fails with OUT_OF_RANGE unless `end` is the store's end */
+    bool whole;  /* whether the claim covers the whole store. If so, claiming sets `begin` and `end`
+                    to the range of all bytes, or of one byte if the store is empty */
     bool is_launch;   /* whether the access belongs to a kernel launch, whose reads and writes are
                          tracked in pending_calls.h */
     bool derives;     /* whether the call copies or converts the bytes that it reads */
     bool writes_all;  /* whether the call writes every byte that it commits, so that the range need
                          not be zeroed first */
-    ferryi_site site; /* call site of a user's scope; set only in a checked run */
+    ferryi_site site; /* place in the program that opened the scope; set only in a checked run */
     /* timeline on which the work is queued; NULL if the host does the work */
     ferryi_timeline *timeline;
-    const char *reason; /* name of the operation for traces and messages, such as "read_device" */
+    const char *reason; /* name of the operation that needs the bytes, such as "read_device"; used
+                           in traces and messages */
     const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL.
-                                          Progress is counted in bytes of the range */
-    uint64_t under; /* id of the longer call's claim on this store, if this access is one step of a
-                       longer call; otherwise 0 */
-    /* the pieces of [begin, end) that are claimed; NULL if the whole range is claimed. Pieces are
-     * allowed only if the place is FERRYI_PLACE_NONE */
+                                          The progress callback counts bytes of the range */
+    uint64_t under; /* 0, or the id of a claim on this store. If this access is one step of a longer
+                       call, the id is that of the longer call's claim */
+    /* the parts of [begin, end) that are claimed; NULL if the whole range is claimed. If the list
+     * is given, the place must be FERRYI_PLACE_NONE */
     const struct ferryi_interval_set *pieces;
     /* filled in by the library */
     void *pointer; /* address of byte `begin` of the replica */
     uint64_t id;
     uint32_t slot;
     uint32_t relied; /* number of open writes of the same stream that this access will commit. For
-                        each write, the access owns one reservation in the map */
+                        each of them, the access owns one reservation in the valid map */
 };
 
 /*
@@ -82,7 +82,7 @@ const char *ferryi_scope_call(int access, int place);
 enum ferryi_close {
     FERRYI_CLOSE_COMMIT,  /* commits a write, or records a read */
     FERRYI_CLOSE_ABANDON, /* closes a write that may have changed bytes, and records the use. The
-                             place becomes stale if other places hold the value */
+                             written place becomes stale if other places have the old value */
     FERRYI_CLOSE_CANCEL   /* closes an access for which no work was queued. The map and the sync
                              points stay unchanged, unless the range was zeroed when the access was
                              opened */
@@ -91,37 +91,38 @@ enum ferryi_close {
 /* Claims and prepares all accesses of the list, or none. Sorts `list` by store and range. */
 ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
 
-/* ferryi_access_claim() and ferryi_access_prepare() are the two halves of ferryi_access_open().
- * They serve calls that continue in a different thread. If ferryi_access_prepare() fails, it
- * removes the claims. */
+/* The two halves of ferryi_access_open(), for calls that continue in a different thread.
+ * ferryi_access_claim() claims the ranges, and ferryi_access_prepare() prepares the accesses. If
+ * ferryi_access_prepare() fails, it removes the claims. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
 /* ferryi_access_queue() is called when a call is queued for a different thread.
- * ferryi_access_take_over() is called when that thread starts the call. Both store in the claim
- * which thread runs the call. An eviction can then distinguish
- * its thread's claims from claims of other threads. */
+ * ferryi_access_take_over() is called when that thread starts the call. Both functions write to the
+ * claim which thread runs the call. A thread that evicts can then distinguish its claims from the
+ * claims of other threads. */
 void ferryi_access_queue(const struct ferryi_access *access);
 void ferryi_access_take_over(const struct ferryi_access *access);
 
-/* Records that work on `timeline` uses the claim's replica. The claim is open, and the caller owns
- * the claim. Makes a driver call if the timeline has no number. */
+/* Records that work on `timeline` uses the replica at the claim's place. The claim must be open,
+ * and the caller must own it. Makes a driver call if the timeline's stream has no number in the
+ * context's table. */
 ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
                                     ferryi_timeline *timeline);
 
 /* Closes one access. `timeline` is the timeline on which the last use was queued, usually the
- * access's own timeline. NULL means that the host made the last use. */
+ * access's own timeline. If the host made the last use, `timeline` is NULL. */
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how,
                                  ferryi_timeline *timeline);
-/* Closes a write that was only partly done. Commits the bytes from the access's begin to
- * `done_end`. */
+/* Closes a write of which only the first part was done. Commits the bytes from the begin of the
+ * access to `done_end`. */
 ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_end,
                                       ferryi_timeline *timeline);
 
 /* Describes the replica at `place`, from byte `begin` on, as memory for the transfer engine. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
-/* Records a transfer in the target replica and in the source replica. The engine has already queued
- * the transfer on `timeline`. `target` and `source` may be the same store. */
+/* Records a transfer in the target replica and in the source replica, after the engine has queued
+ * it on `timeline`. `target` and `source` may be the same store. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
                                  int source_place, ferryi_timeline *timeline);
@@ -130,19 +131,20 @@ void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_
 FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 /* Returns which devices are lost, after a transfer between two places failed with DEVICE_LOST.
- * Queries both devices, and returns each one that reports the loss. If neither reports it, returns
- * the first of the two places that is a device. Preserves the last error message. */
+ * Queries the devices at both places, and returns each one that reports the loss. If no device
+ * reports it, returns the first of the two places that is a device. Preserves the last error
+ * message. */
 ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
 /* Waits for all calls that use the store when the wait begins, including asynchronous calls. Does
  * not wait for scopes. Fails within a callback that must not wait. */
 ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
 /* Waits until no call uses the store. Includes calls that begin during the wait, such as evictions.
- * Called with the store locked; the lock is released while the thread waits. Within a callback that
- * must not wait, returns at once. */
+ * Called with the store locked; the lock is released while the thread waits. Inside a callback that
+ * must not wait for other calls, the function returns at once. */
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store *store);
-/* Returns whether a call in thread `thread` uses ranges of the store. If `thread` is 0, checks for
- * calls in all threads. */
+/* Returns whether a call that runs in the thread `thread` uses ranges of the store. If `thread` is
+ * 0, checks the calls of all threads. */
 bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
 /* Fails because the access needs bytes whose value was lost. The status and the message were stored
  * in the store when the bytes were lost. */

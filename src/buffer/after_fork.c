@@ -22,7 +22,8 @@ ferryi_after_fork_add(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Removes a context from the list of open contexts. Does nothing if the context was never added. */
+/* Removes a context from the list of open contexts. Does nothing if the context is not in the list.
+ */
 void
 ferryi_after_fork_remove(ferry_context *context)
 {
@@ -35,9 +36,9 @@ ferryi_after_fork_remove(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Locks the lists of stores before a fork, so that they are consistent in the child. The lock
- * analysis skips this function, because it locks one mutex per context and a different function
- * unlocks them. */
+/* Locks each context's list of stores before a fork, so that the lists are consistent in the child.
+ * The lock analysis skips this function, because it locks one mutex per context and a different
+ * function unlocks them. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
@@ -56,8 +57,8 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* The lock analysis skips this function, because it unlocks the mutexes that hold_lists() locked.
- */
+/* Unlocks the lists of stores after a fork. The lock analysis skips this function, because
+ * hold_lists() locked the mutexes. */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)

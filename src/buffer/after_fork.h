@@ -3,9 +3,9 @@
 #define FERRYI_AFTER_FORK_H
 
 /*
- * Fork handlers. In the child every context is closed and every store is dead. The child frees
- * nothing, because freeing needs the parent's driver, threads and locks. The memory of contexts and
- * stores is freed when the child process ends.
+ * Fork handlers. In the child every context is closed, and no store can be used any more. The child
+ * frees nothing, because freeing needs the parent's driver, threads and locks. The memory of
+ * contexts and stores is freed when the child process ends.
  */
 
 #include "src/stream/shell.h"

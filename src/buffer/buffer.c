@@ -154,7 +154,7 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
         options = &defaults;
     ferryi_store *store;
     /* The alignment of the wrapped memory limits which element types a view may have. Replicas at
-     * other places are not a limit, because the pool aligns them. */
+     * other places impose no limit, because the pool aligns them sufficiently. */
     size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
     ferry_buffer_options named = {
         .name = options->name,
@@ -262,7 +262,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
                               : status;
 }
 
-/* Returns whether no scope is open and this handle is the only handle of the store. */
+/* Returns whether this handle is the store's only handle and no scope of the store is open. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
@@ -272,7 +272,7 @@ is_only_user(const ferry_buffer *buffer)
 }
 
 /* Copies newer bytes to the wrapped memory. Afterwards `timeline` waits for all uses of the wrapped
- * memory. If `timeline` is NULL, the host waits. */
+ * memory. If `timeline` is NULL, the host waits for these uses instead. */
 static ferry_status
 bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
@@ -304,8 +304,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory",
                            ferryi_store_name(store));
 
-    /* First wait for queued calls and for evictions in other threads. The program cannot wait for a
-     * prefetch, because a prefetch has no event. */
+    /* First wait for queued calls, including prefetches, and for evictions in other threads. The
+     * program itself cannot wait for a prefetch, because a prefetch has no event. */
     status = ferryi_access_wait_calls(store, "unwrap a buffer");
     if (status != FERRY_OK)
         return status;
@@ -321,8 +321,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                            "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open"
                                   : "other handles, views or batches of it live");
-    /* on_release may free the memory. If the owner named no stream for the release, the host must
-     * wait for the uses. It is not enough that the caller's stream waits. */
+    /* on_release may free the wrapped memory. If the owner named no stream for the release, the
+     * host must therefore wait for all uses of the memory. It is not enough that the caller's
+     * stream waits. */
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
     if (release || (cold && cold->on_release))
@@ -334,8 +335,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     if (status != FERRY_OK)
         return status;
     if (release || (timeline && !(cold && cold->on_release))) {
-        /* A stream already waits for the uses, so their sync points are cleared here. Releasing the
-         * memory then does not wait. */
+        /* A stream already waits for all uses of the memory. So the sync points of these uses are
+         * cleared here, and releasing the memory does not wait. */
         ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
         copy->written = 0;
@@ -350,8 +351,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 }
 
 /*
- * Marks the wrapped memory as current and read-only. Afterwards neither the end of the wrap nor an
- * eviction copies bytes to the wrapped memory. Fails if another handle, an open scope or a running
+ * Marks the wrapped memory as current and read-only. Afterwards neither an eviction nor the end of
+ * the wrapping copies bytes to this memory. Fails if another handle, an open scope or a running
  * call may use the memory.
  */
 static ferry_status
@@ -403,8 +404,8 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 
 /* -- views ------------------------------------------------------------------------------------- */
 
-/* Creates a view. The caller has already added a reference to the store. The view takes over this
- * reference; on failure it is dropped. */
+/* Creates a view of a store. The caller has already added a reference to the store, and the view
+ * takes over this reference. If the function fails, it drops the reference. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
          ferry_buffer **out)
@@ -445,8 +446,8 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
                     (range.end - range.begin) / base->element_bytes, out);
 }
 
-/* Computes the range of `count` elements of a different type, from the current length of the
- * buffer. FERRY_REST means all elements up to the end of the buffer. */
+/* Computes the range of `count` elements of a view whose element type differs from the buffer's.
+ * Uses the buffer's current length. FERRY_REST means all elements up to the end of the buffer. */
 static ferry_status
 find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size_t offset_bytes,
                    size_t count, struct ferryi_range *out)
@@ -546,9 +547,9 @@ ferry_buffer_retain(ferry_buffer *buffer)
 }
 
 /* Returns whether the running callback may drop the last reference to the store. It may not while a
- * call in this thread may still use the store, such as the call that runs the callback. Freeing
- * wrapped memory waits for its last use. Therefore, in a callback that must not wait, a running
- * call in any thread prevents it, too. */
+ * call in this thread may still use the store, such as the call that runs the callback. Wrapped
+ * memory is stricter, because freeing it waits for its last use. If the callback must not wait,
+ * then calls that run in other threads forbid it as well. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -579,8 +580,10 @@ refuse_end(const ferry_buffer *buffer)
 /*
  * Adds an owner to the context, so that the context lives until ferry_buffer_destroy() returns.
  * Otherwise destroying an imported buffer could destroy the context during the call. The import may
- * be the last owner of a lease, and this lease may be the last owner of the same context. Returns
- * NULL if the buffer is not an import, or if the calling thread runs a callback of the context.
+ * be the last owner of a lease, and this lease may be the last owner of the same context.
+ *
+ * Returns NULL if the buffer is not an import, or if the calling thread runs a callback of the
+ * context.
  */
 static ferry_context *
 keep_context(const ferryi_store *store)
@@ -617,8 +620,8 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;
-    /* The handle enters the quarantine before its store. Messages about the handle need its name,
-     * which the store holds. So the store must be freed after the handle. */
+    /* The handle is put into quarantine before its store. Messages about the handle need its name,
+     * which the store contains. So the store must be freed after the handle. */
     if (is_view)
         ferryi_quarantine_free(store->context->debug, gone, free);
     ferry_context *context = keep_context(store);
@@ -642,8 +645,8 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
         const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
         if (!cold || !cold->name || strcmp(cold->name, name) != 0)
             continue;
-        /* If the count is 0, another thread is already destroying the handle, so the count must not
-         * be incremented. */
+        /* If the count of references is 0, another thread is already destroying the handle. Then
+         * the count must not be incremented. */
         int count = atomic_load(&store->first.references);
         while (count > 0 &&
                !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))

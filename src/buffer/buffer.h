@@ -3,8 +3,8 @@
 #define FERRYI_BUFFER_H
 
 /*
- * The struct behind ferry_buffer: an element type and a window on a store (store.h). A view differs
- * from a buffer only in the range of its window.
+ * The struct behind ferry_buffer: an element type, and a range of a store (store.h). A view differs
+ * from a buffer only in its range.
  */
 
 #include <ferry/buffer.h>
@@ -14,13 +14,13 @@
 #include "src/buffer/element.h"
 #include "src/buffer/store.h"
 
-/* Checks the handle, the element type and the range. If `element` is NULL, any type is accepted.
+/* Checks a handle, its element type, and a range. If `element` is NULL, any type is accepted.
  * `what` is the beginning of the error message. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
                                  size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
-/* Fails because the fast check rejected the arguments. Finds the reason, sets the error message and
- * returns the status. */
+/* Finds out why the fast check rejected the arguments of a call. Sets the error message and returns
+ * the status of the failure. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
                                   size_t offset, size_t count, const char *what);
 /* Fails unless `place` is a place of the buffer's context and the context is still open. */
@@ -34,8 +34,8 @@ ferryi_buffer_count(const ferry_buffer *buffer)
     return count;
 }
 
-/* Computes the byte range of `count` elements of the handle, beginning with element `offset`. Reads
- * the handle's length only once. Returns false if the range exceeds the handle. */
+/* Computes the byte range of `count` elements of the buffer, beginning with element `offset`. Reads
+ * the buffer's length only once. Returns false if the range exceeds the buffer. */
 static inline bool
 ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
                     struct ferryi_range *out)
@@ -49,16 +49,18 @@ ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
     return true;
 }
 
-/* Returns whether a call must be repeated with a new range. It must if it asked for the rest of a
- * buffer, and a resize moved the buffer's end before the range was claimed. */
+/* Returns whether a call failed with `status` because of a resize and must be repeated. This
+ * happens if the call uses the rest of a buffer, and a resize moved the buffer's end before the
+ * range was claimed. */
 static inline bool
 ferryi_buffer_starts_over(ferry_status status, size_t count)
 {
     return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
 }
 
-/* Snapshot of which places hold which bytes of a range. The range is cut at the end of the store.
- * ferryi_store_validity() makes the snapshot, and takes and releases the store's lock. */
+/* Snapshot of which places hold which bytes of a range. If the range exceeds the store, only its
+ * part inside the store counts. ferryi_store_validity() makes the snapshot, and takes and releases
+ * the store's lock. */
 struct ferryi_validity {
     bool written;     /* whether some byte was written */
     bool host_only;   /* whether some written byte is current at the host and at no device */
@@ -72,8 +74,9 @@ struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
 /*
- * Fills in all members of `*out` except the element and the count. If `*out_host` is not NULL, the
- * caller must look up this host memory in the engine's list of page-locked memory.
+ * Describes a range of a store in all members of `*out` except the element and the count. If
+ * `*out_host` is not NULL afterwards, the caller must look up this host memory in the engine's list
+ * of page-locked memory.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
@@ -94,18 +97,18 @@ void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *fo
 /* Checks a range and a place of a buffer. `what` is the beginning of the error message. */
 ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place,
                                 const char *what, struct ferryi_range *out);
-/* Sets `*out` to the timeline on which the engine moves bytes to and from a place. Sets it to NULL
- * if the host copies these bytes. */
+/* Sets `*out` to the timeline on which the engine copies bytes to and from a place. If the host
+ * copies these bytes, sets `*out` to NULL. */
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
 /* Waits until no queued work uses the host memory at `place`, because the program is about to
  * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);
-/* Copies newer bytes to wrapped memory. If no bytes pass through the host, `timeline` waits for
- * these writes. If some do, or if `timeline` is NULL, the host waits. */
+/* Copies newer bytes to wrapped memory. If no bytes pass through the host, `timeline` waits for the
+ * copies. If some bytes do, or if `timeline` is NULL, the host waits. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,
                                       ferryi_timeline *timeline);
-/* Copies to the place `to` the bytes that are current only at `place`. The caller holds a claim, so
- * no other access to the range can be open. */
+/* Copies the bytes that are current only at `place` to the place `to`. The caller has claimed the
+ * range, so no other access to it can be open. */
 ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
                                    int to, const char *reason);
 /* Returns whether some bytes of the range are current at one of `places` and nowhere else. */

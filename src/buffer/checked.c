@@ -31,8 +31,8 @@ is_current(const ferryi_store *store, struct ferryi_segment segment)
     return !written || (segment.places & ferryi_store_sharers(store, FERRY_PLACE_HOST));
 }
 
-/* Reports to the guard pages which bytes of the host replica are current. While the program holds
- * the replica, these bytes are also made writable. */
+/* Reports to the guard pages which bytes of the host replica are current. While a
+ * ferry_buffer_hold() of the program keeps the replica in place, these bytes are also writable. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_map(const ferryi_store *store, struct ferryi_guard_pages *guard)
@@ -112,7 +112,7 @@ ferryi_checked_opened(ferryi_store *store, int place, void *pointer, const char 
 {
     if (!is_checked(store) || !pointer || !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
         return pointer;
-    /* The caller's claim or pin ensures that the replica is not moved or freed. */
+    /* The replica is neither moved nor freed, because the caller has a claim or a pin. */
     struct ferryi_guarded replica = host_replica(store);
     if (!replica.memory)
         return pointer;

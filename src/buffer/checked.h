@@ -3,14 +3,14 @@
 #define FERRYI_CHECKED_H
 
 /*
- * What the buffer reports to src/debug in a checked run: opened and closed ranges of host replicas,
+ * Reports of the buffers to src/debug in a checked run: opened and closed ranges of host replicas,
  * leases on these replicas, and the end of the replicas. src/debug does not know stores. Therefore
- * this file computes which bytes of a host replica the program may use, from the store's map,
+ * this file computes which bytes of a host replica the program may use. It uses the store's map,
  * claims and pins.
  *
  * In a run that is not checked, each function returns after one branch. In a checked run, the state
- * word of each store contains FERRYI_STORE_CHECKED. The hit paths require a word of 0, so all
- * scopes of such a store take the slow path. The hit paths need no branch for checked runs.
+ * word of each store contains FERRYI_STORE_CHECKED. The fast path of scopes requires a word of 0,
+ * so all scopes of such a store take the slow path. The fast path needs no branch for checked runs.
  */
 
 #include "src/buffer/store.h"
@@ -24,23 +24,23 @@ void ferryi_checked_size(const ferryi_store *store, int place, size_t *bytes, si
  * Returns the address to pass to the program. */
 void *ferryi_checked_opened(ferryi_store *store, int place, void *pointer, const char *call,
                             ferryi_site site, struct ferryi_range range);
-/* Updates the protection of the guard pages after claims, pins or the map have changed. Called
- * without the store's lock. */
+/* Updates the protection of the host replica's pages. Called after claims, pins or the map have
+ * changed. Called without the store's lock. */
 void ferryi_checked_closed(ferryi_store *store);
 
-/* ferryi_checked_leased() is called after a lease at `place` was opened. ferryi_checked_unleased()
- * is called before the lease is destroyed. */
+/* ferryi_checked_leased() reports that a lease at `place` was opened. ferryi_checked_unleased()
+ * reports that a lease is about to be destroyed. */
 void ferryi_checked_leased(ferryi_store *store, int place, struct ferryi_guard_note *note,
                            const char *label, struct ferryi_range range);
 void ferryi_checked_unleased(ferryi_store *store, struct ferryi_guard_note *note);
 
-/* Fails with INVALID_ARGUMENT if the program passed memory of a device as host memory. Looks for
- * `memory` on the devices of the store's context, and only in a checked run. `what` is the
- * beginning of the error message. */
+/* Checks `memory`, which the program passed as host memory. In a checked run, fails with
+ * INVALID_ARGUMENT if it is memory of a device of the store's context. Otherwise does nothing.
+ * `what` is the beginning of the error message. */
 ferry_status ferryi_checked_memory(ferryi_store *store, const void *memory, const char *what);
 
 /* Reports that the memory of a replica is about to be freed. Called without the store's lock. `why`
- * is a string literal for messages, such as "was destroyed". */
+ * is a string literal that completes messages, such as "was destroyed". */
 static inline void
 ferryi_checked_gone(const ferry_context *context, const void *memory, const char *why)
 {

@@ -18,7 +18,7 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
     return !claim->timeline->by_thread || claim->thread == ferryi_thread_id();
 }
 
-/* Returns the index of the first piece of the set whose end is greater than `at`. */
+/* Returns the index of the first piece of a sorted set of ranges that ends after `at`. */
 static size_t
 first_after(const struct ferryi_interval_set *spans, size_t at)
 {
@@ -74,7 +74,7 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
                       access->pieces ? access->pieces : &one_access);
 }
 
-/* Returns whether dropping the replica would remove the last copy of old bytes in the range of the
+/* Returns whether dropping a replica would remove the last copy of old bytes in the range of an
  * open write. These old bytes are needed if the write is abandoned. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
@@ -104,8 +104,8 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Dropping one replica does not affect users of a different replica. But the old value must be
-     * kept while a write is open, because the write may be abandoned. */
+    /* Dropping one replica does not affect users of a different replica. But while a write is open,
+     * the old value must be kept, because the write may be abandoned. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
         bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
         bool needed =
@@ -138,8 +138,8 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
         left--;
-        /* Skip the claim of the longer call. A scope that is being closed has the claim id 0, and
-         * `under` is not 0 here. So the scope's claim is not skipped. */
+        /* The longer call's own claim is skipped. A scope that is being closed has the claim id 0.
+         * Its claim is not skipped, because `under` is not 0 here. */
         if (access->under && claim->id == access->under)
             continue;
         enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
@@ -149,8 +149,9 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     return worst;
 }
 
-/* Fills a free slot with a claim. If the access writes, the claim takes over one of the caller's
- * reservations in the map. Returns false and changes nothing if the table is full. */
+/* Stores a claim in a free entry of the table of claims. If the access writes, the claim takes over
+ * one of the caller's reservations in the map. Returns false and changes nothing if the table is
+ * full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -168,8 +169,8 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     return true;
 }
 
-/* Doubles the table of claims. Does nothing if another thread has enlarged the table since
- * `seen_capacity` was read. Called without the lock. */
+/* Doubles the size of the table of claims. Does nothing if another thread has enlarged the table
+ * since the caller read `seen_capacity`. Called without the lock. */
 static ferry_status
 grow_claims(ferryi_store *store, uint32_t seen_capacity)
 {
@@ -251,8 +252,8 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
             part.end = ferryi_min_size(part.end, claim->begin);
             continue;
         }
-        /* The begin of the part has moved. Claims in lower slots may cover the new begin or shorten
-         * the part, so the search starts again. */
+        /* The begin of the part has moved. Claims that were already examined may cover the new
+         * begin or shorten the part, so the search starts again. */
         part = (struct ferryi_range){ferryi_min_size(claim->end, access->end), access->end};
         slot = 0;
     }
@@ -354,7 +355,8 @@ try_claim(struct ferryi_access *access, bool *out_again)
     return status;
 }
 
-/* Returns whether a call is still running whose claim was made before id `until` or has this id. */
+/* Returns whether a call is still running whose claim has an id of at most `until`. Claims that
+ * were made earlier have lower ids. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 has_call_before(const ferryi_store *store, uint64_t until)
@@ -411,8 +413,8 @@ ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 static void
 set_thread(const struct ferryi_access *access, uint64_t thread)
 {
-    /* On a per-thread stream, the thread in the claim identifies the stream. So it must stay
-     * unchanged. */
+    /* On a per-thread stream, the thread in the claim identifies the stream. So this thread must
+     * not be replaced. */
     if (!access->store || (access->timeline && access->timeline->by_thread))
         return;
     ferryi_store_lock(access->store);
@@ -445,8 +447,8 @@ ferryi_claim_drop(struct ferryi_access *access)
         ferryi_store_free(store);
 }
 
-/* Claims the range. A write first makes a reservation in the map, which the claim takes over.
- */
+/* Claims the range of an access. A write first makes a reservation in the map, which the claim
+ * takes over. */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
@@ -484,7 +486,8 @@ size_t
 ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
                     size_t *group)
 {
-    /* Until the merge is done, `group` contains the sorted order. This saves a second array. */
+    /* Before the ranges are merged, `group` contains the sorted order. This saves a second array.
+     */
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
         for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
@@ -512,8 +515,9 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Returns whether the call must wait until the store's pending kernels have ended. This is the case
- * if the call copies the kernels' output to a different place, or computes other bytes from it. */
+/* Returns whether the call must wait until the kernels that are pending on the store have ended.
+ * This is the case if the call copies the kernels' output to a different place, or computes other
+ * bytes from it. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
@@ -536,7 +540,7 @@ needs_outcome(const struct ferryi_access *access)
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
-    /* All calls take their claims in the same order, so that two calls on several buffers cannot
+    /* All calls take their claims in the same order. So two calls that use the same buffers cannot
      * deadlock. */
     if (count > 1)
         qsort(list, count, sizeof(*list), by_store_and_range);

@@ -3,8 +3,8 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Internal functions of claims, for access.c and for the inlined hit path in scope.c. The store's
- * lock is held during each call unless a comment says otherwise.
+ * Internal functions for claims. They are used by access.c and by the inlined fast path in scope.c.
+ * The store's lock is held during each call unless a comment says otherwise.
  */
 
 #include "src/buffer/access.h"
@@ -33,7 +33,8 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
  * An access relies on the open writes of the same stream that it overlaps.
  *
  * ferryi_claim_rely() is called without the lock when the access is prepared. It counts these
- * writes, and makes one reservation in the map for each. The access owns these reservations.
+ * writes, and makes one reservation in the valid map for each write. The access owns these
+ * reservations.
  *
  * ferryi_claim_end_relied() commits the writes if `commits` is true. Then it releases the
  * reservations that were not used.
@@ -41,8 +42,9 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 ferry_status ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
-/* Returns the next part of the access, from byte `at` on, that no relied-on write covers. If no
- * such part is left, returns an empty range at the end of the access. */
+/* Returns the next part of the access's range, from byte `at` on, that is not covered by an open
+ * write on which the access relies. If no such part is left, returns an empty range at the end of
+ * the access. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
@@ -52,13 +54,13 @@ FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
 
-/* Removes the claim of an access without a commit. Called without the lock. If nothing else uses
- * the store any more, frees it. */
+/* Removes the claim of an access without a commit. If nothing else uses the store any more, frees
+ * the store. Called without the lock. */
 void ferryi_claim_drop(struct ferryi_access *access);
 
-/* Copies the range's stale bytes to the place and marks the range as current there. The place
- * already has memory. Called without the lock, under a claim that excludes other users of the
- * range. */
+/* Copies the range's stale bytes to the access's place and marks the range as current at this
+ * place, which already has memory. Called without the lock, while the access has a claim that
+ * excludes other users of the range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
 /* Result of comparing an access with the open claims: it may proceed, must wait for a claim, or
@@ -68,8 +70,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
 
-/* Writes a description of an open scope that makes the access fail with BUSY. The format is that of
- * ferryi_store_describe_scope(). */
+/* Writes a description of the open scope because of which the access fails with BUSY. The format is
+ * that of ferryi_store_describe_scope(). */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes);
 
@@ -96,7 +98,7 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
            ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
-/* Returns the number of a free slot in the table of claims. Returns the capacity if the table is
+/* Returns the index of a free entry in the table of claims. Returns the capacity if the table is
  * full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint32_t
@@ -117,13 +119,14 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
                                                   .state = (uint8_t)state,
                                                   .shares = 1}},
                                   place_one = {.each = {.place = 1}};
-    /* The addition does not carry, because a place fits into its byte. */
+    /* The addition changes only the byte of the place, because a place fits into this byte. */
     return all.kind + (unsigned)place * place_one.kind;
 }
 
-/* Fills a free slot with a claim and returns the claim's id. If the access writes, the claim takes
- * over one of the caller's reservations in the map. A caller that made no reservation must
- * set `spent` afterwards. On a per-thread stream, the claim also stores the calling thread. */
+/* Stores a claim in the free entry `slot` of the table and returns the claim's id. If the access
+ * writes, the claim takes over one of the caller's reservations in the map. A caller that made no
+ * reservation must set `spent` in the claim afterwards. On a per-thread stream, the claim also
+ * stores the calling thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -148,9 +151,9 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * Frees the slot of a claim. Slots above the last open claim count as free whatever they contain,
- * and are never read. Free slots below the last open claim are found by a search. When the last
- * claim is removed, all slots become free.
+ * Frees a claim's entry in the table of claims. Entries after the last open claim count as free
+ * whatever they contain, and are never read. Free entries before the last open claim are found by a
+ * search. When no claim is left, all entries count as free.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-/* Computes the union of the ranges that `uses` write if `writes` is true, or read if it is false.
- * All `uses` belong to one store and are sorted by begin. Returns the number of ranges in the
- * union. */
+/* Computes the union of the ranges in `uses`: of the written ranges if `writes` is true, otherwise
+ * of the read ones. All `uses` belong to one store and are sorted by begin. Returns the number of
+ * ranges in the union. */
 static size_t
 unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_interval *out)
 {
@@ -21,8 +21,8 @@ unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_in
     return made;
 }
 
-/* Merges the sorted lists `reads` and `writes` into one sorted list. Bytes that are both read and
- * written are listed as written, and `*out_both` is then set to true. */
+/* Merges the sorted lists `reads` and `writes` into one sorted list. Bytes that are in both lists
+ * become written bytes, and `*out_both` is set to true. */
 static size_t
 lay_over(const struct ferryi_interval *reads, size_t read_count,
          const struct ferryi_interval *writes, size_t write_count, struct ferryi_interval *out,
@@ -50,8 +50,9 @@ lay_over(const struct ferryi_interval *reads, size_t read_count,
     return made;
 }
 
-/* Adds to the list one access that claims all `uses`, which belong to one store. `spans` has room
- * for 2 * count ranges, `work` for `count`. Returns the number of ranges of the claim. */
+/* Adds to the list one access that claims the ranges of all `uses`, which belong to one store.
+ * `spans` has space for 2 * count ranges, `work` for `count`. Returns the number of ranges of the
+ * claim. */
 static size_t
 make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
            const char *reason, struct ferryi_interval *spans, struct ferryi_interval *work)

@@ -165,16 +165,16 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Hash table of elements. Complete entries are added at the head of a list, under the lock, and are
- * never removed. So readers need no lock. */
+/* Hash table of elements. Complete entries are added at the head of a bucket's list, under the
+ * lock, and are never removed. So readers need no lock. */
 static _Atomic(struct entry *) buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Returns the element's list in the hash table. Scalars of the same kind and width share a list,
- * because they are the same element, whatever their alignment. */
+/* Returns the list of the hash table that contains the element. Scalars of the same kind and width
+ * share a list, because they are the same element, whatever their alignment. */
 static _Atomic(struct entry *) *
 bucket_of(const ferry_element *element)
 {
@@ -256,8 +256,9 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
     return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
 }
 
-/* Copies the CUDA declaration of `element` to the entry, if the entry has none and `element` has
- * one. Returns false if no memory can be allocated. Called under the lock. */
+/* Copies the CUDA declaration of `element` to an entry of the table of elements, if the entry has
+ * none and `element` has one. Returns false if no memory can be allocated. Called under the lock.
+ */
 static bool
 complete_entry(struct entry *entry, const ferry_element *element)
 {
@@ -273,8 +274,8 @@ complete_entry(struct entry *entry, const ferry_element *element)
     return true;
 }
 
-/* Returns the entry of the element, which is created if there is none. Returns NULL if no memory
- * can be allocated. */
+/* Returns the entry of the element in the table of elements, which is created if there is none.
+ * Returns NULL if no memory can be allocated. */
 static struct entry *
 add(const ferry_element *element)
 {
@@ -320,8 +321,8 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Returns the entry of a description whose content was checked before. Returns NULL if there is
- * none. Does not compare names. */
+/* Returns the entry of an element type whose description has been checked before. Returns NULL if
+ * there is none. Does not compare names. */
 static struct entry *
 find_known(const ferry_element *element)
 {
@@ -357,8 +358,9 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 
 /* -- descriptions that the program made at run time -------------------------------------------- */
 
-/* Hash table of complete descriptions. Two descriptions are equal only if all their names are
- * equal. Entries are added as in `buckets`, and are never removed. */
+/* Hash table of complete descriptions of element types. Two descriptions are equal only if all
+ * their names are equal. Entries are added in the same way as to `buckets`, and are never removed.
+ */
 static _Atomic(struct entry *) kept_buckets[BUCKETS];
 
 static bool
@@ -367,8 +369,8 @@ is_same_string(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Returns whether two descriptions are equal. `kept` was made by copy_entry(), so its C type is not
- * NULL. */
+/* Returns whether two descriptions of element types are equal. `kept` was made by copy_entry(), so
+ * its C type is not NULL. */
 static bool
 is_same_description(const ferry_element *kept, const ferry_element *element)
 {
