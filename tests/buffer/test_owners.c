@@ -18,8 +18,8 @@
 #define THREADS       6
 #define HANGS_AFTER_S 120
 
-/* A context, the number of its owners, the messages that it logs, and how far its destruction has
- * progressed. */
+/* A context under test, what its device supports, the messages that the context logs, and the step
+ * that the test has reached. */
 struct owned {
     ferry_context *context;
     ferry_stream *stream;

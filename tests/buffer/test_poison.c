@@ -274,8 +274,8 @@ test_a_loss_on_the_way_to_the_host(void **state)
 
 enum { HALF = COUNT / 2 };
 
-/* Makes the CUDA context fail in a driver call of the program, so Ferry does not know of the loss
- * yet. */
+/* Makes a driver call outside Ferry fail, which ends the CUDA context. Ferry does not know of this
+ * loss yet. */
 static void
 poison_quietly(fixture *f, int place)
 {

@@ -384,8 +384,8 @@ count_new(const struct world *w, const void *got, const void *old, const void *n
     return arrived;
 }
 
-/* Returns the number of new bytes in both targets. Checks that the buffer has the same bytes at all
- * places where it is current. */
+/* Returns the number of new bytes in both targets of the operation, a buffer and memory. Checks
+ * that the buffer has the same bytes at all places where it is current. */
 static size_t
 count_arrived(struct world *w)
 {
@@ -663,7 +663,7 @@ test_whatever_call_fails(void **state)
         for (enum start start = 0; start < STARTS; start++)
             for (uint64_t nth = 1; fail_call(&f, &operations[i], start, nth);)
                 nth++;
-    f.errors = 0; /* clears logged errors about events that could not be destroyed */
+    f.errors = 0; /* errors about events that could not be destroyed are expected */
     fixture_close(&f);
 }
 

@@ -75,8 +75,8 @@ a_read_ends_with_its_block(void **state)
     ferry_float_destroy(&buffer);
 }
 
-/* Makes objects of every kind. Some objects are empty, some are destroyed early, and the caller
- * keeps one object. */
+/* Makes objects that FERRY_SCOPED destroys: a context, a stream, an event, buffers and a lease.
+ * Some objects are empty, some are destroyed early, and the caller keeps one object. */
 static ferry_status
 make_objects(fixture *f, ferry_float_buffer *out_kept)
 {

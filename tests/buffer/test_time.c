@@ -310,7 +310,7 @@ test_events_outlive_their_context(void **state)
     ferry_event *events[5];
     for (size_t i = 0; i < LENGTH(events); i++)
         events[i] = record_timed(f.stream);
-    ferry_event_destroy(&events[2]); /* destroys the event in the middle of the context's list */
+    ferry_event_destroy(&events[2]); /* the event in the middle of the context's list of events */
     ferry_event_destroy(&events[4]);
     fixture_finish(&f);
     ferry_context_destroy(&f.context);

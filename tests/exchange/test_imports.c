@@ -51,8 +51,8 @@ import(fixture *f, enum kind kind, void *made, const ferry_import_options *optio
     }
 }
 
-/* Checks that the import fails, writes no output and leaves the tensor to its owner. Then frees the
- * tensor. */
+/* Checks that an import of the tensor fails, writes no output and leaves the tensor to its owner.
+ * Then frees the tensor. */
 static void
 refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
         const ferry_import_options *options)
