@@ -248,8 +248,8 @@ test_threads_count_at_once(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_destroy, ferry_context_retain(o.context)),
             0);
-    ferry_context_destroy(
-        &o.context); /* the thread that destroys the last reference ends the context */
+    /* The thread that destroys the last reference ends the context. */
+    ferry_context_destroy(&o.context);
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     close_owned(&o);

@@ -26,11 +26,9 @@
 using floats = ferry::buffer<float>;
 
 static_assert(!std::is_copy_constructible_v<floats> && !std::is_copy_assignable_v<floats>);
-static_assert(std::is_nothrow_move_constructible_v<floats> &&
-              std::is_nothrow_move_assignable_v<floats>);
+static_assert(std::is_nothrow_move_constructible_v<floats> && std::is_nothrow_move_assignable_v<floats>);
 static_assert(sizeof(floats) == sizeof(void *));
-static_assert(std::is_copy_constructible_v<ferry::context> &&
-              std::is_nothrow_move_constructible_v<ferry::context>);
+static_assert(std::is_copy_constructible_v<ferry::context> && std::is_nothrow_move_constructible_v<ferry::context>);
 static_assert(std::is_copy_constructible_v<ferry::lease<float>>);
 template <class View>
 constexpr bool stays = !std::is_copy_constructible_v<View> && !std::is_move_constructible_v<View> &&
@@ -71,8 +69,7 @@ void
 buffers_live_and_move(const ferry::context &context)
 {
     floats a(context, 10), empty;
-    EXPECT(a.size() == 10 && a.size_bytes() == 40 && !a.empty() && a && !empty &&
-           empty.size() == 0);
+    EXPECT(a.size() == 10 && a.size_bytes() == 40 && !a.empty() && a && !empty && empty.size() == 0);
     EXPECT(a.state() == FERRY_STATE_UNINITIALIZED && content(a) == std::vector<float>(10));
     ferry_buffer *raw = a.raw();
     floats b(std::move(a));
@@ -88,8 +85,7 @@ buffers_live_and_move(const ferry::context &context)
     floats retained = floats::retain(adopted.raw());
     adopted = floats();
     EXPECT(retained.size() == 10);
-    THROWS(ferry::wrong_type, FERRY_ERROR_WRONG_TYPE,
-           ferry::buffer<int32_t>::adopt(retained.raw()));
+    THROWS(ferry::wrong_type, FERRY_ERROR_WRONG_TYPE, ferry::buffer<int32_t>::adopt(retained.raw()));
     THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, other.resize(3));
     THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, (void)other.read_host());
     retained.resize(20);
@@ -105,8 +101,7 @@ buffers_are_found_by_name(const ferry::context &context)
     floats heights(context, counting(5), &options);
     EXPECT(content(floats::find(context, "heights")) == counting(5));
     THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, floats::find(context, "depths"));
-    THROWS(ferry::wrong_type, FERRY_ERROR_WRONG_TYPE,
-           ferry::buffer<int32_t>::find(context, "heights"));
+    THROWS(ferry::wrong_type, FERRY_ERROR_WRONG_TYPE, ferry::buffer<int32_t>::find(context, "heights"));
     heights = floats();
     THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, floats::find(context, "heights"));
 }
@@ -136,8 +131,7 @@ views_are_ranges(const ferry::context &context)
         part[0] = part[1] = 7.0f;
     }
     const std::vector<float> now = content(buffer);
-    EXPECT(now[0] == -1.0f && now[1] == 2.0f && now[50] == 7.0f && now[51] == 7.0f &&
-           now[52] == 104.0f);
+    EXPECT(now[0] == -1.0f && now[1] == 2.0f && now[50] == 7.0f && now[51] == 7.0f && now[52] == 104.0f);
 #if __cplusplus >= 202002L
     auto again = buffer.update_host();
     std::span<float> standard = again;
@@ -239,8 +233,7 @@ exceptions_abandon_writes(const ferry::context &context)
 void
 expect_same_count(int expected)
 {
-    EXPECT(ferry::detail::uncaught_exceptions() == expected &&
-           std::uncaught_exceptions() == expected);
+    EXPECT(ferry::detail::uncaught_exceptions() == expected && std::uncaught_exceptions() == expected);
 }
 
 struct counts_when_it_ends {
@@ -402,8 +395,7 @@ copies_move_ranges(const ferry::context &context)
     std::vector<float> target(10, -1.0f);
     ferry::event done = b.copy_to_async(target);
     done.synchronize();
-    EXPECT(done.is_done() && target == counting(10) && done.progress().done == 40 &&
-           done.progress().total == 40);
+    EXPECT(done.is_done() && target == counting(10) && done.progress().done == 40 && done.progress().total == 40);
     ferry::event started = a.copy_from_async(target);
     started.synchronize();
     EXPECT(content(a) == counting(10));
@@ -420,8 +412,7 @@ regions_have_rows(const ferry::context &context)
     rows.target.row_pitch = rows.source.row_pitch = 6;
     float last[2] = {20.0f, 21.0f}, out[1] = {};
     ferry::copy({rows, target.region_from(0, last), target.region_to(1, out)});
-    EXPECT((content(target) == std::vector<float>{20, 21, 0, 0, 1, 2, 0, 0, 0, 6, 7, 8}) &&
-           out[0] == 21.0f);
+    EXPECT((content(target) == std::vector<float>{20, 21, 0, 0, 1, 2, 0, 0, 0, 6, 7, 8}) && out[0] == 21.0f);
     const std::vector<ferry_copy_region> list = {target.region(0, source, 6, 2)};
     ferry::copy(list);
     ferry::copy_async({source.region(0, target, 9, 3)}).synchronize();
@@ -511,8 +502,7 @@ places_are_told(const ferry::context &context)
     buffer.sync_to(1, 2, 3);
     buffer.wait_idle(1);
     buffer.sync_to(1);
-    EXPECT(buffer.is_current(1) && buffer.state() != FERRY_STATE_UNINITIALIZED &&
-           !buffer.is_page_locked());
+    EXPECT(buffer.is_current(1) && buffer.state() != FERRY_STATE_UNINITIALIZED && !buffer.is_page_locked());
     buffer.mark_dirty(0);
     EXPECT(is_coherent(context) || !buffer.is_current(1));
     if (!is_coherent(context)) {
@@ -569,8 +559,7 @@ contexts_are_counted(const ferry::context &context)
     ferry_context_options options = {};
     options.devices = "no such device";
     THROWS(ferry::error, FERRY_ERROR_INVALID_ARGUMENT, ferry::context{options});
-    THROWS(ferry::wrong_context, FERRY_ERROR_WRONG_CONTEXT,
-           (void)buffer.read_device(second.default_stream()));
+    THROWS(ferry::wrong_context, FERRY_ERROR_WRONG_CONTEXT, (void)buffer.read_device(second.default_stream()));
 }
 
 /* Tests less common elements: a struct with an array, an enum, complex numbers, and the bytes of a
@@ -623,8 +612,7 @@ each_status_has_a_class(const ferry::context &context)
     expect_class<FERRY_ERROR_COMPILE>();
     expect_class<FERRY_ERROR_IO>();
     expect_class<FERRY_ERROR_CANCELLED>();
-    THROWS(ferry::error, static_cast<ferry_status>(31),
-           ferry::throw_error(static_cast<ferry_status>(31)));
+    THROWS(ferry::error, static_cast<ferry_status>(31), ferry::throw_error(static_cast<ferry_status>(31)));
     THROWS(ferry::overflow, FERRY_ERROR_OVERFLOW, floats(context, SIZE_MAX / 2));
     try {
         ferry::throw_error(FERRY_ERROR_BUSY);

@@ -86,8 +86,7 @@ threads_write_ranges(const ferry::context &context)
         EXPECT(values[i] == 20.0f * static_cast<float>(i / part));
 }
 
-/* Leases, copied contexts and shared buffers end on the thread that destroys their last reference.
- */
+/* Leases, copied contexts and shared buffers end on the thread that destroys their last reference. */
 void
 owners_end_on_any_thread(const ferry::context &)
 {
@@ -112,14 +111,9 @@ owners_end_on_any_thread(const ferry::context &)
         for (float &value : mine.span())
             value = static_cast<float>(number);
         mine.close();
-        EXPECT(shares[number].read_host(number * part, part)[part - 1] ==
-               static_cast<float>(number));
-        {
-            const floats last = std::move(shares[number]);
-        }
-        {
-            const ferry::context last = std::move(contexts[number]);
-        }
+        EXPECT(shares[number].read_host(number * part, part)[part - 1] == static_cast<float>(number));
+        { const floats last = std::move(shares[number]); }
+        { const ferry::context last = std::move(contexts[number]); }
     });
 }
 
@@ -129,11 +123,10 @@ threads_launch(const ferry::context &context)
 {
     if (std::strcmp(context.place_info(1).kind, "cuda") == 0)
         return; // no host functions
-    const ferry::kernel<ferry::inout<float>, float> add(context, "add", nullptr,
-                                                        [](ferry::span<float> values, float by) {
-                                                            for (float &value : values)
-                                                                value += by;
-                                                        });
+    const ferry::kernel<ferry::inout<float>, float> add(context, "add", nullptr, [](ferry::span<float> values, float by) {
+        for (float &value : values)
+            value += by;
+    });
     floats common(context, part);
     ferry::event before;
     {
