@@ -11,9 +11,9 @@
 #include "src/buffer/worker.h"
 #include "src/transfer/engine.h"
 
-/* Number of retries of an eviction that only calls in other threads prevent. The thread sleeps for
- * MOMENT_NS before each retry, in total for a tenth of a second. On a busy machine both the sleeps
- * and the other threads' calls take longer. */
+/* Maximum number of tries of an eviction, if it frees nothing because calls in other threads use
+ * the replicas. The thread sleeps for MOMENT_NS after each such try, in total for a tenth of a
+ * second. On a busy machine both the sleeps and the other threads' calls take longer. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -25,21 +25,20 @@ struct scan {
     ferry_pool *pool;
     size_t needed;
     bool dirty_too;
-    bool fitting; /* whether a block is freed only if it is large enough by itself and at most 8
-                     times too large */
+    bool fitting; /* whether only blocks of `needed` to 8 * `needed` bytes are freed */
     bool patient; /* whether a replica was skipped because a call in a different thread was using it
                    */
     size_t freed;
 };
 
-/* Result of visiting a store: memory that can be freed now, or a claimed store whose bytes must be
- * copied first. */
+/* Result of visiting one store: either memory that can be freed at once, or a store that the visit
+ * has claimed. The bytes of a claimed store must be copied before memory is freed. */
 struct victim {
-    ferryi_store *store; /* the store that the caller has claimed, or NULL */
+    ferryi_store *store; /* the store that the visit has claimed, or NULL */
     int place;
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
-    /* in a traced context: the store whose replica was evicted */
+    /* what the trace entry of the eviction needs; set only in a traced context */
     struct ferryi_observed_store evicted;
 };
 
@@ -68,8 +67,8 @@ place_from(const ferryi_store *store, const ferry_pool *pool)
     return -1;
 }
 
-/* Returns whether the replicas at these places can be evicted because they have no pin. Must not be
- * called for managed memory, which the driver moves. */
+/* Returns whether no replica at the places of `mask` has a pin, so that these replicas can be
+ * evicted. Must not be called for managed memory, because the driver moves that memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_ours_to_give(const ferryi_store *store, ferryi_places mask)
@@ -96,7 +95,7 @@ fits(const ferry_block *block, size_t needed)
     return block->bytes >= needed && block->bytes / 8 <= needed;
 }
 
-/* Returns whether some written byte is current at one of these places and nowhere else. */
+/* Returns whether some written byte is current only at places of `mask`. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_there(const ferryi_store *store, ferryi_places mask)
@@ -104,9 +103,9 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
     return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
 }
 
-/* Returns whether the claim belongs to a call that can end while this thread waits. A call of this
- * thread cannot. If this thread is a helper thread, a queued call cannot either, because it may be
- * queued behind this thread's own call. */
+/* Returns whether the claim belongs to a running or queued call that can end while this thread
+ * waits. A call of this thread cannot. If this thread is a helper thread, a queued call cannot
+ * either, because it may be queued behind this thread's own call. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
@@ -128,7 +127,8 @@ is_briefly_busy(const ferryi_store *store)
     return false;
 }
 
-/* Returns whether the replica cannot be dropped now, because of an open scope or a running call. */
+/* Returns whether the replica at `place` cannot be freed now, because an open scope or a running
+ * call uses it. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_busy_at(ferryi_store *store, int place)
@@ -140,8 +140,8 @@ is_busy_at(ferryi_store *store, int place)
     return ferryi_access_conflict(store, &drop, false) != FERRYI_CONFLICT_NONE;
 }
 
-/* Returns whether the replica must not be freed. While any write is open all replicas stay, because
- * the old value is needed if the write is abandoned. */
+/* Returns whether the replica at `place` must not be freed now. While a write of the buffer is
+ * open, all replicas stay, because the old value is needed if the program abandons the write. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)
@@ -162,16 +162,16 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* Returns whether the replica's bytes can be copied to the host, so that the replica can be freed.
- */
+/* Returns whether the replica's memory is not also the host's memory, so that its bytes can be
+ * copied to the host before it is freed. */
 static bool
 may_write_back(const ferryi_store *store, int place)
 {
     return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
 }
 
-/* Claims the whole store, so that all other accesses wait. Leaves `*out` unchanged and claims
- * nothing if the table of claims is full. */
+/* Claims the whole store, so that all other accesses wait. If the store's table of claims is full,
+ * claims nothing and leaves `*out` unchanged. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct victim *out)
@@ -182,8 +182,8 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
-    /* The claim owns no reservation. An eviction changes the whole map in one step, and such a
-     * change needs no reserved room. */
+    /* This claim owns no reservation in the valid map. An eviction changes the whole map in one
+     * step, and such a change needs no additional segment. */
     store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }
@@ -198,8 +198,8 @@ unclaim(struct victim *victim)
     ferryi_store_unlock_waking(store);
 }
 
-/* Visits one store. If its memory can be freed at once, returns the memory in `out->gone`. If bytes
- * must be copied to the host first, claims the store. */
+/* Visits one store. If the replica's memory can be freed at once, removes it from the store and
+ * returns it in `out->gone`. If bytes must be copied to the host first, claims the store. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct scan *scan, struct victim *out)
@@ -231,7 +231,8 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
 static ferry_status
 write_back(ferryi_store *store, int place)
 {
-    /* Wait until pending kernels have run, because one of them may still fail. */
+    /* A pending kernel may still fail, and the bytes that it wrote are then lost. So wait until all
+     * pending kernels have run. */
     ferryi_pending_calls_wait(store);
     return ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
                                  "evict");
@@ -260,7 +261,7 @@ write_back_and_drop(struct victim *victim)
     ferryi_places device = FERRYI_PLACE_BIT(victim->place),
                   host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
-    /* A pin can be added without a claim, so the pins are checked again. */
+    /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         victim->gone = forget(store, victim->place, device);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
@@ -289,8 +290,8 @@ advance(ferry_context *context)
     return store;
 }
 
-/* Visits up to `*left` stores, until one has memory to free or to move. Returns whether one was
- * found. */
+/* Visits up to `*left` stores of the context, until a store has memory that can be freed or moved.
+ * Returns whether such a store was found. */
 static bool
 find(struct scan *scan, size_t *left, struct victim *out)
 {
@@ -318,7 +319,8 @@ count_stores(struct scan *scan)
     return count;
 }
 
-/* Visits every store up to twice. The first visit skips a store that was used recently. */
+/* Visits every store of the context up to twice, until enough memory is freed. The first visit
+ * skips a store that was used since an eviction last visited it. */
 static void
 go_round(struct scan *scan, bool fitting)
 {
@@ -384,8 +386,8 @@ held_bytes(ferryi_store *store, int place)
     return held;
 }
 
-/* Copies the current bytes of the claimed store's replica to the new block `fresh`. Records a read
- * of the old replica and a write of `fresh`. */
+/* Copies the current bytes of the claimed store's replica to the new block `fresh`. Records that
+ * the copy reads the old memory and writes `fresh`. */
 static ferry_status
 copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_copy *fresh)
 {
@@ -396,7 +398,8 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     ferry_status status = ferryi_engine_timeline(engine, victim->place, victim->place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, victim->place, timeline, false);
-    /* The sync point in fresh->written covers all earlier uses of the new block. */
+    /* Work of an earlier owner may still use the new block. The sync point in fresh->written covers
+     * all such work. */
     if (status == FERRY_OK)
         status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || held.begin == held.end)
@@ -413,8 +416,8 @@ copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_c
     return status;
 }
 
-/* Moves the claimed store's replica to a different block. Does nothing if the pool has no such
- * block.
+/* Moves the claimed store's replica to a different block of its pool. Does nothing if the pool
+ * cannot supply such a block.
  * @return the number of bytes moved */
 static size_t
 move_copy(struct victim *victim)
@@ -431,7 +434,7 @@ move_copy(struct victim *victim)
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
-    /* A pin can be added without a claim, so the pins are checked again. */
+    /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
     bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) &&
                  copy->block;
     if (moves) {

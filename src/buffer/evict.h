@@ -16,10 +16,11 @@
  * A clean replica, whose bytes are current elsewhere, is freed at once. A dirty device replica is
  * first copied to the host. Before the copy, the eviction claims the whole buffer, and waits for
  * kernels that still write it. If the copy fails, the replica stays. Dirty host replicas always
- * stay, because there is no place to copy them to.
+ * stay, because an eviction copies bytes only to the host.
  *
  * Threads: any, several at once. The evicting thread may hold claims itself, so it does not wait
- * for a claim. The exception is a short wait if only calls in other threads conflict.
+ * until other claims are removed. There is one exception: if only calls in other threads prevent
+ * the eviction, it waits for them for a short time.
  */
 
 #include "src/stream/shell.h"
@@ -29,8 +30,8 @@
  * ferryi_pool_holders.
  * @return the number of bytes freed */
 size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
-/* Moves replicas of device memory to other blocks, so that the pool can compact. Does not move host
- * replicas, or replicas that a scope, a call or a pin uses. */
+/* Moves replicas in device memory out of the blocks that a compaction of the pool is emptying. Does
+ * not move host replicas, or replicas that a scope, a call or a pin uses. */
 size_t ferryi_relocate(void *user, ferry_pool *pool);
 
 #endif

@@ -6,7 +6,8 @@
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
-/* Functions that report the state of a buffer. They compute it from the map at each query. */
+/* Functions that report the state of a buffer. The state is not stored: each query computes it from
+ * the valid map. */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
@@ -49,7 +50,7 @@ ferryi_validity_state(const struct ferryi_validity *validity)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    /* Lost bytes have been written, but neither the host nor a device has their value. */
+    /* Bytes that are lost were written, but neither the host nor a device has their value. */
     if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)

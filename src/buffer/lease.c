@@ -68,7 +68,8 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
                        *labels ? ", held by " : "", labels);
 }
 
-/* Adds the lease to the store, whose cold members are already allocated. The caller's handle or a
+/* Adds the lease to the store's list of leases, and pins the replica at the lease's place. The list
+ * is one of the store's cold members, which are already allocated. The caller's handle or a
  * different lease has a reference to the store, which keeps it alive during the call. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
@@ -156,7 +157,7 @@ open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease
                                    ferryi_scope_of(scope), out);
 }
 
-/* Adds to the store a lease whose scope is already open. Called under the lock. */
+/* Adds a lease to the store after the lease's scope was opened. Called under the store's lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach_open(ferry_lease *lease, ferryi_store *store, int place)
@@ -184,8 +185,9 @@ open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_e
     return hit;
 }
 
-/* Fast path that opens a lease for any access on the host or on a plain stream. It applies if no
- * transfer, allocation or wait is needed. Otherwise returns false and changes nothing. */
+/* Fast path that opens a lease for any access on the host or on a stream. It applies if no
+ * transfer, allocation, wait or driver call is needed. Otherwise returns false and changes nothing.
+ */
 static __attribute__((noinline)) bool
 open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *element,
          const ferry_lease_options *options, size_t count, void **out)
@@ -213,8 +215,8 @@ open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *el
     return hit;
 }
 
-/* Opens any lease. The pin is added before memory is allocated, so that an eviction cannot free the
- * new memory. */
+/* Opens a lease in all cases that the fast paths exclude. The lease's pin is added before memory is
+ * allocated, so that an eviction cannot free the new memory. */
 static ferry_status
 open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element,
           const ferry_lease_options *options, size_t count, void **out)
@@ -331,8 +333,8 @@ ferryi_lease_share(ferry_lease *lease)
 }
 
 /* Fast path that closes the lease's scope and drops the lease's reference to the store. The scope
- * must be open, must not share its claim, and must close without a driver call. The reference must
- * not be the last one. Otherwise returns false and changes nothing. */
+ * must be open, must not share its claim with other scopes, and must close without a driver call.
+ * The reference must not be the last one. Otherwise returns false and changes nothing. */
 static bool
 end_hit(ferry_lease *lease)
 {
@@ -371,8 +373,8 @@ end_slow(ferry_lease *lease)
     ferryi_store_release(store);
 }
 
-/* Returns whether the running callback may destroy a lease for which the fast path end_hit()
- * failed. */
+/* Returns whether the callback that this thread runs may destroy the lease. Called only if the fast
+ * path end_hit() did not apply. */
 static bool
 may_end_now(const ferry_lease *lease)
 {
@@ -385,8 +387,8 @@ may_end_now(const ferry_lease *lease)
     return !last || ferryi_store_may_end(store);
 }
 
-/* Ends the lease's use of the buffer and drops its reference to the store. Returns false and
- * changes nothing if the running callback must not do this. */
+/* Ends the lease's use of the buffer and drops its reference to the store. If this thread runs a
+ * callback that must not do this, returns false and changes nothing. */
 static bool
 end_use(ferry_lease *lease)
 {
@@ -411,8 +413,8 @@ release_quarantined(void *header)
     free(lease);
 }
 
-/* Destroys a lease of a checked run. The lease and the context's struct are first quarantined, so
- * that a late use is reported. */
+/* Destroys a lease in a checked run (FERRY_DEBUG). The lease is first quarantined instead of freed,
+ * so that a later use of it is reported. Until it is freed, it keeps the context's struct alive. */
 static void
 end_checked(ferry_lease *lease)
 {
@@ -427,8 +429,8 @@ end_checked(ferry_lease *lease)
     ferryi_quarantine_add(lease, release_quarantined);
 }
 
-/* Destroys the lease. If the running callback must not destroy it, the failure is logged. The lease
- * then stays, and must be destroyed again. */
+/* Destroys the lease. If this thread runs a callback that must not destroy the lease, logs the
+ * failure. The lease then stays, and the program must destroy it again. */
 static void
 end(ferry_lease **lease)
 {

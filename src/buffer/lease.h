@@ -15,18 +15,18 @@
 
 struct ferry_lease {
     atomic_int shares; /* number of owners; 0 after the lease was destroyed, while a checked run
-                          quarantines it */
+                           (FERRY_DEBUG) quarantines it */
     atomic_bool closed;
     uint8_t place;
     bool is_unordered; /* whether the lease is used at a device, on streams that Ferry does not know
                         */
     ferryi_store *store;
-    ferry_context *context;       /* context of the buffer; the lease is one of its owners */
+    ferry_context *context;       /* context of the buffer; the lease keeps it alive */
     const ferry_element *element; /* element of the range; interned */
     void *pointer; /* address of the range's first element, or NULL if the range is empty */
     size_t bytes;  /* length of the range in bytes */
     ferry_access access;
-    /* the lease's scope; constant after the open; closed if the range is empty */
+    /* the lease's scope; set once, by the open; all zeros if the range is empty */
     struct ferryi_scope scope;
     /* links of the store's list, newest lease first; protected by the store's lock */
     struct ferry_lease *next, *prev;

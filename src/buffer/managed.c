@@ -17,8 +17,8 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
                : FERRY_OK;
 }
 
-/* Returns an access that claims the range. While the driver uses the memory's address, the claim
- * keeps the memory there. */
+/* Returns an access that claims the range. The claim keeps the memory at its address while the
+ * driver uses this address. */
 static struct ferryi_access
 claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
 {
@@ -60,8 +60,8 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
 
 /* -- advice ------------------------------------------------------------------------------------ */
 
-/* Returns the device that receives hints about the host: the first device that accepts hints.
- * Returns NULL if no device does. */
+/* Returns the device to which Ferry passes hints about the host's use of managed memory: the first
+ * device that accepts hints. Returns NULL if no device does. */
 static ferryi_device *
 managing_device(const ferry_context *context)
 {

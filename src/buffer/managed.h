@@ -2,8 +2,9 @@
 #ifndef FERRYI_MANAGED_H
 #define FERRYI_MANAGED_H
 
-/* Managed memory is one replica for all places, whose pages the driver moves. Ferry passes hints to
- * the driver only if the program asks for this. */
+/* A buffer in managed memory has one replica, which all places share. The driver moves the pages of
+ * this replica between the places. Ferry passes hints to the driver only if the program asks for
+ * this. */
 
 #include "src/buffer/buffer.h"
 

@@ -157,8 +157,8 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 
 /* -- pieces of one transfer -------------------------------------------------------------------- */
 
-/* Returns the offset of an address in the replica to which it belongs. The transfer's claim keeps
- * the replica at its address, so the offset is never negative. */
+/* Returns the offset of an address from the start of the replica that contains it. The claim of the
+ * running transfer keeps the replica at its address, so the offset is never negative. */
 static size_t
 offset_of(ferryi_store *store, int place, const void *memory)
 {

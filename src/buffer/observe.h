@@ -3,13 +3,14 @@
 #define FERRYI_OBSERVE_H
 
 /*
- * Functions that record events of buffers in the trace of a traced context. They are called without
- * locks. Only ferryi_observed_store() may be called under the store's lock; it copies the data that
- * a later entry needs.
+ * Functions that record events of buffers in the trace of a traced context. Only
+ * ferryi_observed_store() may be called under the store's lock: it copies what a later trace entry
+ * needs. All other functions are called without locks.
  *
- * In a traced context, the state word of each store contains FERRYI_STORE_TRACED, so that opening
- * and closing a scope misses the hit path. scope.c then tries the hit path again, and ignores this
- * bit. So a scope that is a hit without the trace is a hit with it, even inside callbacks.
+ * In a traced context, the state word of each store contains FERRYI_STORE_TRACED. Because of this
+ * bit, opening or closing a scope first misses the hit path (scope.c), which makes no driver call.
+ * scope.c then tries the hit path again, and ignores the bit. So tracing does not change which
+ * scopes the hit path opens and closes, not even inside callbacks.
  */
 
 #include "src/buffer/access.h"
@@ -28,7 +29,8 @@ void ferryi_observe_close(const struct ferryi_access *access, const struct ferry
                           size_t done_end, enum ferryi_close how);
 /* Records that the program took a hold on a replica, which keeps the replica's address. */
 void ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end);
-/* Records a transfer of several pieces. The first `done` bytes of the transfer were copied. */
+/* Records one transfer that consists of several pieces of memory. Only its first `done` bytes were
+ * copied. */
 void ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces,
                            size_t count, size_t done, const char *reason);
 void ferryi_observe_launch(const ferry_context *context, const char *kernel,

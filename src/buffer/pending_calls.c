@@ -14,12 +14,12 @@
 struct ferryi_pending_call {
     size_t begin, end;
     uint8_t place;
-    bool reads;    /* whether the entry is a launch with READ or UPDATE */
-    bool is_write; /* whether the entry is a launch with UPDATE or OVERWRITE */
+    bool reads;    /* whether the entry is a launch that reads the range (READ or UPDATE) */
+    bool is_write; /* whether the entry is a launch that writes it (UPDATE or OVERWRITE) */
     bool replaces; /* whether the entry is a committed write */
     bool pending;  /* whether the entry is a launch that has not ended */
     bool failed;   /* whether the entry is a launch whose host function failed or was not called */
-    bool poisoned; /* whether the entry is a launch that reads lost bytes */
+    bool poisoned; /* whether the entry is a launch whose input an earlier launch failed to write */
 };
 
 static struct ferryi_pending_calls *
@@ -57,8 +57,8 @@ entry_at(const struct ferryi_pending_calls *pending_calls, size_t index)
     return &pending_calls->log[pending_calls->first + index];
 }
 
-/* Returns the log entry of a launch's use of a range. Returns NULL if the use has no entry or its
- * entry was removed. */
+/* Returns the log entry of a launch's use of a range. Returns NULL if the use never had an entry,
+ * or if its entry was removed. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static struct ferryi_pending_call *
 entry_of(const struct ferryi_body_use *use)
@@ -104,9 +104,9 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call en
     return pending_calls->first_number + pending_calls->count++;
 }
 
-/* Removes entries from the start of the log. Stops at the first pending launch that writes or was
- * poisoned. A pending launch that only reads needs no entry once all older entries are gone,
- * because nothing can poison it any more. */
+/* Removes entries from the start of the log. Stops at the first pending launch that writes or whose
+ * input is lost. A pending launch that only reads needs no entry once all older entries are
+ * removed, because no earlier launch can fail any more. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -131,9 +131,9 @@ drop_first_entries(struct ferryi_pending_calls *pending_calls)
 
 /*
  * Applies the failed write of [begin, end) to the log entries from `index` on. A launch that reads
- * some of these bytes is poisoned. Bytes that a later committed write replaced are removed from the
- * failed range. If `loses` is true, the remaining bytes are marked as lost. Entries at other places
- * are skipped, because their launches read other replicas.
+ * some of these bytes is poisoned: it will fail, too. Bytes that a later committed write replaced
+ * are removed from the failed range. If `loses` is true, the remaining bytes are marked as lost.
+ * Entries at other places are skipped, because their launches read other replicas.
  */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
@@ -230,8 +230,9 @@ is_lost(const ferryi_store *store, const struct ferryi_access *access)
     return false;
 }
 
-/* Fails if bytes of the access's range are marked as lost in the map. The map contains only the
- * losses of launches that have ended. For pending launches the log is checked. */
+/* Fails if the valid map marks bytes of the access's range as lost. The map contains only the
+ * losses of launches that have ended. The failures of pending launches are found in the log
+ * instead. */
 static ferry_status
 check_lost(const struct ferryi_access *access)
 {
@@ -254,8 +255,8 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access,
 {
     struct ferryi_pending_calls *pending_calls = use->pending_calls;
     ferry_status status = entry->reads ? check_lost(access) : FERRY_OK;
-    /* A launch that only reads needs no entry if the log is empty, because no earlier write can
-     * poison it. */
+    /* An earlier write that fails would make this launch fail, too. If the log is empty, there is
+     * no such write, so a launch that only reads needs no entry. */
     if (status != FERRY_OK || (pending_calls->count == 0 && !entry->is_write))
         return status;
     use->number = append(pending_calls, *entry);
@@ -304,15 +305,16 @@ ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 void
 ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
 {
-    /* A use on a stream without a number is recorded on the join timeline of the stream's place. */
+    /* A stream that has no number in the context's table is recorded on the join timeline of its
+     * place, which waits for all such streams. */
     if (!ferryi_timeline_is_numbered(timeline))
         timeline = timeline->order->joins[timeline->place];
     if (timeline && use->is_write)
         atomic_fetch_or(&use->pending_calls->timelines, UINT64_C(1) << timeline->number);
 }
 
-/* Poisons launches that read bytes of failed launches. Only failed launches that have not ended yet
- * are considered. */
+/* Marks launches as poisoned if they read bytes of a failed launch, so that they fail, too.
+ * Considers only failed launches whose end is not yet recorded. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_failing(struct ferryi_pending_calls *pending_calls)
@@ -390,8 +392,8 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
     struct ferryi_pending_calls *pending_calls =
         atomic_load(&ferryi_store_cold_of(store)->pending_calls);
     ferryi_mutex_lock(&pending_calls->mutex);
-    /* The result is ignored. If no memory can be allocated for the entry, a later failure marks
-     * more bytes as lost than necessary, but never fewer. */
+    /* If no memory can be allocated for the entry, a later failure marks more bytes as lost than
+     * necessary, but never fewer. So the result is ignored. */
     if (pending_calls->places & FERRYI_PLACE_BIT(place))
         (void)append(pending_calls,
                      (struct ferryi_pending_call){
@@ -427,9 +429,10 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * Waits in a loop, because a write's sync point is complete slightly before its launch is marked as
- * ended. If a replica was freed meanwhile, its write has no sync point to wait for. So after some
- * tries, the loop waits for the timelines of the launches instead.
+ * Waits until no launch that writes the store is pending. A loop is needed, because a write's sync
+ * point is complete slightly before its launch is marked as ended. If a replica was freed during
+ * the wait, its write has no sync point left. So after some tries, the loop waits for the timelines
+ * of the launches instead.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)

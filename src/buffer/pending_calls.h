@@ -3,7 +3,8 @@
 #define FERRYI_PENDING_CALLS_H
 
 /*
- * Tracks kernels that use a store and whose host functions have not run yet.
+ * Tracks pending launches: launches of kernels that use a store and whose host functions have not
+ * run yet.
  *
  * The writes of a launch are committed when the device accepts the launch, but its host function
  * may fail later. A failure marks the bytes that the launch wrote as lost, as a lost device does.
@@ -11,9 +12,9 @@
  *
  * - A thread that must move bytes of the store first waits until every pending launch that writes
  *   the store has ended.
- * - The struct below keeps a log of the writes at the places of the pending launches, in the order
- *   of their commits. The log begins with the oldest launch that has not ended. A launch adds one
- *   entry for each range that it uses.
+ * - The struct below keeps a log of the uses of the store at the places of the pending launches, in
+ *   order. The log begins with the oldest launch that has not ended. A launch adds one entry for
+ *   each range that it uses.
  * - When a launch fails, the log is read from the launch's entry to the end. A later launch that
  *   reads bytes of the failed write is poisoned: its host function is not called, and the launch
  *   fails in the same way. Bytes that a later write replaced are removed from the failed range. The
@@ -25,14 +26,15 @@
  * scope's write has no entry if the scope was still open when a later scope of its stream relied on
  * it. Such a write is lost together with the bytes that it overwrote.
  *
- * Handling a failure takes time proportional to the number of entries after the launch's entry. The
- * walk ends early once later entries have replaced all of the launch's range.
+ * Handling a failure takes time proportional to the number of entries after the launch's entry. It
+ * ends early once later writes have replaced all of the launch's range.
  *
  * While launches that write are pending, the store's state word contains
  * FERRYI_STORE_PENDING_CALLS, and scopes on the store take the slow path.
  *
- * The struct outlives the store. While the struct uses the store, the struct's mutex keeps the
- * store alive. The mutex is locked before the store's lock.
+ * The struct may outlive the store. Code that uses the store through the struct holds the struct's
+ * mutex, and the store is not freed while this mutex is held. The mutex is locked before the
+ * store's lock.
  */
 
 #include "src/buffer/access.h"
@@ -57,8 +59,7 @@ struct ferryi_pending_calls {
         size_t first, count, room;
         /* number of the first log entry; entries are numbered consecutively */
         uint64_t first_number;
-        uint32_t failing; /* number of log entries that belong to launches that failed and have not
-                             ended */
+        uint32_t failing;    /* number of log entries whose launches failed and have not ended */
         ferry_status status; /* status of the newest failure */
         char *text; /* message of the newest failure; NULL if no memory could be allocated for it */
     };
@@ -72,9 +73,9 @@ struct ferryi_body_use {
 };
 
 /*
- * Registers a launch's use of a range. The launch's claim on the range is open. The first call
- * creates the store's struct. After this call, a write counts as pending. Fails if bytes that the
- * launch reads are lost, or if no memory can be allocated. The caller must end the use with
+ * Registers a launch's use of a range, which the caller has already claimed. The first call creates
+ * the store's struct. After this call, a write counts as pending. Fails if bytes that the launch
+ * reads are lost, or if no memory can be allocated. The caller must end the use with
  * ferryi_pending_calls_end(), even after a failure.
  */
 ferry_status ferryi_pending_calls_begin(const struct ferryi_access *access,
@@ -91,15 +92,16 @@ void ferryi_pending_calls_queued(const struct ferryi_body_use *use,
  */
 ferry_status ferryi_pending_calls_input(const struct ferryi_body_use *use, char *text,
                                         size_t text_bytes);
-/* Marks a launch as failed. Must be called before work runs that is queued behind the launch. */
+/* Marks a launch as failed. Must be called before the work that is queued behind the launch runs.
+ */
 void ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status status,
                                const char *text);
 /* Ends a launch's use of a range. The launch has ended, and its write was committed or withdrawn.
- * If the launch failed, those bytes of its write are marked as lost that no later write replaced.
- */
+ * If the launch failed, the bytes that it wrote are marked as lost, except those that a later write
+ * replaced. */
 void ferryi_pending_calls_end(struct ferryi_body_use *use);
-/* Logs a write that was not made by a host function and that overwrites the range at the place.
- * Called without the store's lock, before the map is changed. */
+/* Adds to the log a write that was not made by a host function, and that overwrites the range at
+ * the place. Called without the store's lock, before the valid map is changed. */
 void ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, size_t end);
 /* Detaches the struct of pending calls from a store that is being freed. */
 void ferryi_pending_calls_cut(ferryi_store *store);

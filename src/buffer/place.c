@@ -10,11 +10,12 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
-/* Calls for programs that keep raw pointers: they mark, invalidate, evict and hold replicas. */
+/* Public functions for programs that keep raw pointers to replicas. They mark, invalidate, evict
+ * and hold replicas. */
 
-/* Copies newer bytes to wrapped memory. If `timeline` belongs to the place of the wrapped memory,
- * the copies are queued on it. Otherwise the host waits for the copies, and the caller orders
- * `timeline`. */
+/* Copies newer bytes to the memory that the buffer wraps. If `timeline` belongs to the place of
+ * this memory, the copies are queued on `timeline`. Otherwise the host waits for the copies, and
+ * the caller must order later work on `timeline`. */
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
 {
@@ -204,8 +205,8 @@ ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, fe
     return false;
 }
 
-/* Finds the next part of [at, end) that is current only at `place`. Returns false if there is no
- * such part. */
+/* Finds the first range in [at, end) whose bytes are current only at `place`. Returns false if
+ * there is no such range. */
 static bool
 find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
 {
@@ -243,9 +244,9 @@ ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
     return status;
 }
 
-/* Fails because a replica that must not move cannot be freed. Returns BUSY if a lease uses its
- * address, because the lease can end without this caller. Returns INVALID_STATE for a hold or a
- * wrap, which the program itself must end. */
+/* Fails because the program uses the address of a replica, so the replica cannot be freed. Returns
+ * BUSY if a lease uses the address, because the lease can end without this caller. Returns
+ * INVALID_STATE for a hold or a wrap, which the program itself must end. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
@@ -258,8 +259,7 @@ refuse_to_evict(ferryi_store *store, int place)
                        store->borrowed_place == place ? "the caller's memory" : "pinned");
 }
 
-/* Returns whether the memory of a replica must not be freed, because it is pinned or belongs to the
- * program. */
+/* Returns whether a replica's memory must stay, because it is pinned or belongs to the program. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_kept(const ferryi_store *store, int place)
@@ -267,9 +267,9 @@ is_kept(const ferryi_store *store, int place)
     return store->copies[place].pins > 0 || store->borrowed_place == place;
 }
 
-/* Marks the claimed range as stale at the claim's place. First copies bytes that are current only
- * there to a different place. If the claim covers the whole store, frees the replica's memory,
- * unless it is pinned or belongs to the program. */
+/* Marks the claimed range as stale at the claim's place. Bytes that are current only at this place
+ * are first copied to a different place. If the claim covers the whole store, frees the replica's
+ * memory, unless it is pinned or belongs to the program. In that case an eviction fails. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {
@@ -282,7 +282,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
         return status;
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
-    /* A pin can be added without a claim, so the pins are checked again. */
+    /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
     if (!refuses && range.begin < range.end) {
@@ -327,8 +327,8 @@ is_read_only_at(ferryi_store *store, int place)
     return is_read_only;
 }
 
-/* Fails because read-only wrapped memory cannot be invalidated. The next use at its place would
- * have to write to this memory. */
+/* Fails because read-only wrapped memory cannot be invalidated. The next use of the buffer at its
+ * place would have to copy bytes into this memory. */
 static ferry_status
 refuse_to_forget(const ferryi_store *store, int place)
 {

@@ -24,8 +24,8 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
-/* The page-locked memory of pools and the auto-pinned replicas share one limit. If a pool needs
- * room below the limit, auto-pinned replicas are unlocked. */
+/* The page-locked memory of pools and the replicas that Ferry has page-locked itself share one
+ * limit. If a pool would exceed the limit, some of these replicas are unlocked first. */
 static ferry_status
 pinned_memory_alloc(void *user, size_t bytes, void **out)
 {
@@ -68,8 +68,8 @@ system_memory_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* Frees system memory. An auto-pinned block is usually unlocked before. If the block is still page-
- * locked, this call unlocks it first. */
+/* Frees system memory. Memory that Ferry has page-locked itself is usually unlocked earlier. If it
+ * is still page-locked, this call unlocks it first. */
 static ferry_status
 system_memory_free(void *user, void *memory, size_t bytes)
 {

@@ -13,7 +13,8 @@
 const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS] = {"default", "device", "pinned",
                                                                    "pageable", "managed"};
 
-/* Opens the allocation log of a pool. Sets `*out` to NULL if the context has no such log. */
+/* Opens the file in which a pool logs its allocations. Sets `*out` to NULL if the context has no
+ * such log. */
 static ferry_status
 open_allocation_log(const ferry_context *context, int place, ferry_memory_kind kind,
                     ferryi_allocation_log **out)
@@ -47,7 +48,8 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
                                         .place = place,
                                         .kind = kind,
                                         .name = name};
-    /* Managed memory has no eviction, because all places share its one replica. */
+    /* In managed memory all places share one replica. An eviction would free the only copy of the
+     * bytes, so pools of managed memory have none. */
     if (kind != FERRY_MEMORY_MANAGED)
         config.holders = (struct ferryi_pool_holders){
             .evict = ferryi_evict,
@@ -204,8 +206,8 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
     return FERRY_OK;
 }
 
-/* Removes a pool that the program created from the list. Returns NULL if the pool is not in the
- * list. */
+/* Removes a pool that the program created from the context's list of such pools. Returns NULL if
+ * the pool is not in the list. */
 static struct ferryi_place_own_pool *
 disown(ferry_context *context, const ferry_pool *pool)
 {

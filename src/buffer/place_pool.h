@@ -2,8 +2,8 @@
 #ifndef FERRYI_PLACE_POOL_H
 #define FERRYI_PLACE_POOL_H
 
-/* Pools of a context. There is one for each place and kind of memory, and each is created when it
- * is first used. */
+/* Pools of a context: one for each place and kind of memory. Each pool is created when it is first
+ * used. */
 
 #include "src/pool/pool.h"
 #include "src/stream/shell.h"
@@ -15,7 +15,7 @@ extern const char *const ferryi_memory_kind_names[FERRYI_MEMORY_KINDS];
 struct ferryi_place_backend {
     ferryi_device *device; /* device that allocates the memory; NULL for system memory */
     ferry_memory_kind kind;
-    /* engine whose list of page-locked memory the backend keeps up to date */
+    /* transfer engine; the backend keeps the engine's list of page-locked memory up to date */
     ferryi_engine *engine;
     ferry_context *context;
     int place;
@@ -24,18 +24,19 @@ struct ferryi_place_backend {
     _Atomic uint64_t traced_bytes;
 };
 
-/* A pool on top of a backend that the program supplied. */
+/* A pool that the program created. The program's own backend allocates its memory. */
 struct ferryi_place_own_pool {
     ferry_pool *pool;
     ferry_pool_backend backend;
     struct ferryi_place_own_pool *next;
 };
 
-/* Creates the pool unless it exists, and returns it. Locks the mutex of the pools. */
+/* Returns the context's pool for this place and kind of memory, and creates it if it does not exist
+ * yet. Locks the mutex of the context's pools. */
 ferry_status ferryi_place_pool_make(ferry_context *context, int place, ferry_memory_kind kind,
                                     ferry_pool **out);
 
-/* Returns the pool, and creates it when it is first used. */
+/* Returns the context's pool for this place and kind of memory. The first call creates it. */
 static inline ferry_status
 ferryi_place_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
 {
@@ -58,7 +59,7 @@ struct ferryi_place_bytes {
 };
 void ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out);
 
-/* Counters of the pools of a place, since the pools were created. */
+/* Counters of all pools of a place together, since the creation of the pools or the last reset. */
 struct ferryi_pool_work {
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };

@@ -9,9 +9,9 @@
 #include "src/transfer/engine.h"
 
 /*
- * Resizing of buffers. To lengthen a buffer, a resize first allocates new memory for every place
- * with current bytes, and fills it. Only then does it change the buffer, so a failure leaves the
- * buffer unchanged.
+ * Resizes buffers. To lengthen a buffer, first allocates new memory at every place that has current
+ * bytes, and copies these bytes to it. The buffer itself is changed only afterwards, so a resize
+ * that fails leaves the buffer unchanged.
  */
 
 /* Allocates new memory for one replica and copies the first `kept` bytes of the old replica to it.
@@ -42,7 +42,7 @@ move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
     return status;
 }
 
-/* Returns the places where some of the bytes that a resize keeps are current. */
+/* Returns the places at which some of the first `kept` bytes are current. */
 static ferryi_places
 places_to_keep(ferryi_store *store, size_t kept)
 {
@@ -57,8 +57,9 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* Creates a temporary store of `bytes` bytes. Copies the kept bytes to its replicas at `places`.
- * The caller has claimed the old store, so no other access to it is open. */
+/* Creates a temporary store of `bytes` bytes with memory at `places`, and copies the first `kept`
+ * bytes of the old store to it. The caller has claimed the old store, so no other access to it is
+ * open. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -114,8 +115,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* A lease prevents the resize. It would have to keep the old memory, and the program could not
-     * know whether the lease uses the old or the new memory. */
+    /* A lease prevents the resize. The lease would have to keep the old memory, and the program
+     * could not know whether the lease uses the old or the new memory. */
     ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
     if (status != FERRY_OK)
         return status;
@@ -125,8 +126,9 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes the length, the map and the replicas of a store together. Uses the claim's reservation in
- * the map. Moves the old replicas to `fresh`. If `fresh` is NULL, the store keeps its replicas. */
+/* Changes the length, the valid map and the replicas of a store together. Uses the reservation in
+ * the map that the resize's claim owns. The store takes the replicas of `fresh`, and `fresh` takes
+ * the old ones. If `fresh` is NULL, the store keeps its replicas. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, ferryi_store *fresh,
@@ -144,8 +146,9 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, fe
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Resizes a store. The claim covers all bytes, so no other call can change the length. Views and
- * pins take no claim, so they are checked again under the lock. */
+/* Resizes a store. The caller's claim covers all bytes, so no other call can change the length.
+ * Views and pins can be added without a claim, so this function checks again under the lock that
+ * there are none. */
 static ferry_status
 resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
 {

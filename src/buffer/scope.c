@@ -10,9 +10,9 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Scopes and their hit path. The hit path opens or closes a scope whose range is current at the
- * place. It takes one atomic exchange, and a few dozen plain loads and stores under the store's
- * spin bit. All other cases use access.c.
+ * Opens and closes scopes. If the range of a scope is current at its place, the hit path opens or
+ * closes the scope. The hit path takes one atomic exchange, and a few dozen plain loads and stores
+ * under the store's spin bit. The functions of access.c handle all other scopes.
  */
 
 /* Returns whether a range that was computed earlier still fits the store. A resize may have changed
@@ -24,7 +24,8 @@ still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
     return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
 }
 
-/* Opens a READ scope on the hit path; see scope_hit.h. */
+/* Opens a READ scope on the hit path. Returns false if the hit path does not apply (see
+ * scope_hit.h). */
 FERRYI_INLINE bool
 open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline,
               struct ferryi_scope *scope, void **out)
@@ -83,8 +84,8 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
            range.end <= store->map.bytes;
 }
 
-/* Opens the first write to a new replica: allocates the replica's memory, then tries the hit path.
- */
+/* Opens a scope for the first write to a replica that has no memory. Allocates the memory, and then
+ * tries the hit path. */
 static __attribute__((noinline)) ferry_status
 open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place,
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
@@ -156,8 +157,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     return FERRY_OK;
 }
 
-/* Opens a scope. A stream without a number does not use the hit path, because ordering such a
- * stream needs a driver call. */
+/* Opens a scope. Does not try the hit path if the stream has no number in the context's table,
+ * because ordering such a stream needs a driver call. */
 static ferry_status
 open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
@@ -229,8 +230,8 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
     if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (open_read_hit(buffer, offset, count, NULL, body, out))
             return FERRY_OK;
-        element = buffer->element; /* same value as the argument, which the hit path then need not
-                                      keep in a register */
+        element = buffer->element; /* same value as the argument; read again, so that the hit path
+                                      need not keep the argument in a register */
         access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
@@ -286,8 +287,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
         if (stream->plain_context == buffer->store->context &&
             open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
-        element = buffer->element; /* same value as the argument, which the hit path then need not
-                                      keep in a register */
+        element = buffer->element; /* same value as the argument; read again, so that the hit path
+                                      need not keep the argument in a register */
         access = FERRY_READ;
     }
     return open_device(buffer, element, access, stream, offset, count, body, out);
@@ -295,8 +296,9 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* Closes a READ scope in the case that ferryi_scope_close_read() excludes: the scope is the first
- * use of its timeline since the last event was recorded on that timeline. The claim is a READ. */
+/* Closes a READ scope that is the first use of its timeline since the last event was recorded on
+ * that timeline. ferryi_scope_close_read() does not close such a scope. The claim's access is READ.
+ * Returns false if the close needs a driver call. */
 static inline bool
 close_first_read_hit(struct ferryi_claim *claim)
 {
@@ -306,8 +308,9 @@ close_first_read_hit(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Commits a write if this needs no driver call. The commit uses the claim's reservation in the map.
- * The caller then removes the claim. Called under the lock. */
+/* Commits a write if this needs no driver call, and returns whether it did. The commit uses the
+ * reservation in the valid map that the claim owns. After a success, the caller removes the claim.
+ * Called under the lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
@@ -374,8 +377,9 @@ is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
-/* Marks the claim as being closed by this thread. Other threads can then no longer close it with a
- * copy of the scope, and conflicting accesses wait. Called under the lock. */
+/* Marks the claim as being closed by this thread. A different thread that has a copy of the scope
+ * can then no longer close it. Conflicting accesses wait until the close is complete. Called under
+ * the lock. */
 static void
 take_claim(struct ferryi_claim *claim)
 {
@@ -398,8 +402,8 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* Returns whether closing a scope of a traced context would be a hit without the trace. Callbacks
- * may close the scope only if it would. */
+/* Returns whether a scope of a traced context could be closed on the hit path if the context were
+ * not traced. Only then may a callback close the scope. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
@@ -420,7 +424,8 @@ closes_freely(const struct ferryi_scope *scope)
 }
 
 /* Closes a scope. `last_use` is the timeline of the last use, or NULL for the scope's own stream.
- * If other scopes share the claim, the use is recorded before this scope's share is removed. */
+ * If other scopes share the claim, records the use before this scope gives up its share of the
+ * claim. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
@@ -439,7 +444,7 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         bool shared = is_shared(claim, scope);
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* Wait for the call that relies on the write, because its result is not known yet. That
+        /* A call still relies on the write of this scope, so wait until that call has ended. The
          * call runs in a different thread, because a scope cannot be abandoned within a callback.
          */
         if (relying) {
@@ -463,7 +468,8 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
 }
 
 /* Closes a scope that ferryi_scope_close_read() cannot close. The caller has locked the store with
- * ferryi_store_lock_plain(). The claim in the scope's slot may belong to a different scope. */
+ * ferryi_store_lock_plain(). If the scope is already closed, the claim in its slot may belong to a
+ * different scope. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
 close_locked(struct ferryi_scope *scope)
@@ -560,8 +566,9 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Sets `*out` to the timeline that stands for all streams that Ferry does not know. If there is no
- * such timeline, waits for the device and sets `*out` to NULL. Then no use needs to be recorded. */
+/* Sets `*out` to the timeline that represents all streams that Ferry does not know. If there is no
+ * such timeline, waits for the device and sets `*out` to NULL. All uses are then complete, so none
+ * needs to be recorded. */
 static ferry_status
 find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
 {
@@ -622,8 +629,8 @@ ferry_scope_wait(ferry_scope *scope)
                            ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
-    /* The zeroing that was queued when the scope was opened may still run. It must be recorded now,
-     * so that the wait below includes it. */
+    /* If the buffer is zeroed before each OVERWRITE, the zeroing that opening the scope queued may
+     * still run. Record it now, so that the wait below includes it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
     return status == FERRY_OK

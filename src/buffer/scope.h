@@ -34,7 +34,7 @@ ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
-/* Returns whether the scope must reach the end of the store. This is the case if the program asked
+/* Returns whether the scope must end at the end of the store. This is the case if the program asked
  * for the rest of the buffer. The program then relies on the buffer's count until the scope is
  * closed. */
 FERRYI_INLINE bool
@@ -44,13 +44,13 @@ ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 }
 
 /*
- * Fast paths, called under the lock that ferryi_store_lock_plain() takes. Both return false and
- * change nothing if a transfer, an allocation or a wait is needed.
+ * Two fast paths for scopes, called under the lock that ferryi_store_lock_plain() takes. Both
+ * return false and change nothing if a transfer, an allocation or a wait is needed.
  *
- * The first function opens a write, or a read beside other reads. The range is not empty. The
- * timeline is numbered, or NULL for the host.
+ * The first function opens a write, or a read while only other reads are open. The range is not
+ * empty. The timeline is numbered, or NULL for the host.
  *
- * The second function closes a scope that does not share its claim.
+ * The second function closes a scope that does not share its claim with other scopes.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,

@@ -31,8 +31,8 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
     return status;
 }
 
-/* Fills `wanted` with the arguments whose ranges are not empty. `index[i]` is the index of argument
- * i in `wanted`, or SIZE_MAX if its range is empty. */
+/* Fills `wanted` with one access for each argument whose range is not empty. `index[i]` is the
+ * index of the access of argument i in `wanted`, or SIZE_MAX if its range is empty. */
 static ferry_status
 collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline,
         struct ferryi_access *wanted, size_t *index, size_t *out_used)
@@ -60,9 +60,8 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
     return FERRY_OK;
 }
 
-/* Gives the scope its share number. The scopes that share a claim have the numbers 1, 2 and so on.
- * Number 0 means that the scope does not share its claim, so that the hit path may close the scope.
- */
+/* Numbers the scope among the scopes that share its claim, starting with 1. Only a scope that was
+ * opened alone has number 0, which allows the hit path to close it. */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
@@ -104,7 +103,7 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
     }
 }
 
-/* Returns whether no merged range contains more scopes than can share a claim. */
+/* Returns whether no group of overlapping ranges has more scopes than can share one claim. */
 static bool
 shares_suffice(const size_t *group, size_t used)
 {

@@ -3,15 +3,15 @@
 #define FERRYI_BUFFER_SCOPE_HIT_H
 
 /*
- * The hit path of READ scopes. Its functions are called under the lock that
- * ferryi_store_lock_plain() takes. scope.c and lease.c inline them to avoid a call.
+ * The hit path of READ scopes. All functions in this file are called under the lock that
+ * ferryi_store_lock_plain() takes. scope.c and lease.c inline these functions to avoid a call.
  */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
 
-/* Same as ferryi_store_copy() for the place of the timeline. */
+/* Returns the store's replica at the place of the timeline, as ferryi_store_copy() does. */
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
@@ -49,7 +49,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
         if (last > all)
             return false;
     }
-    /* If the sum overflowed, it is less than the offset. This check then fails, too. */
+    /* If offset + count overflowed, `last` is less than `offset`, so the range is refused here. */
     if (offset >= last || slot >= store->claim_capacity)
         return false;
     struct ferryi_claim *claim = &store->claims[slot];
@@ -103,8 +103,9 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Returns whether the use can be recorded without a driver call. It cannot if the close must record
- * an event, or if the timeline is no longer alive. Called under the lock. */
+/* Returns whether the scope's use of the replica can be recorded without a driver call. This is not
+ * possible if the close must record an event, or if the timeline is no longer alive. Called under
+ * the lock. */
 FERRYI_INLINE bool
 ferryi_scope_notes_freely(const struct ferryi_claim *claim)
 {

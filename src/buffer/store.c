@@ -16,10 +16,10 @@
 #include "src/buffer/pending_calls.h"
 #include "src/debug/debug.h"
 
-/* Whether freed stores are cached for reuse. A cached store keeps its table of claims, the room in
- * its map and its reference to the context. So a new temporary buffer allocates only the memory of
- * its replicas. The address sanitizer needs real frees to find uses after free, so under it stores
- * are not cached. */
+/* Whether freed stores are cached for reuse. A cached store keeps its table of claims, the memory
+ * of its valid map and its reference to the context. So a new temporary buffer allocates only the
+ * memory of its replicas. The address sanitizer needs real frees to find uses after free, so under
+ * it stores are not cached. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
 #define SPARE_CLAIMS 64 /* a store with a larger table of claims is not cached */
@@ -33,7 +33,8 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Zeroes the store but keeps its allocations. Replicas and cold members are already zero. */
+/* Zeroes the store but keeps its allocations. Its replicas and cold members were zeroed before the
+ * store was cached. */
 static void
 clean(ferryi_store *store)
 {
@@ -285,8 +286,8 @@ release_copies(ferryi_store *store)
             release_borrowed(store, &copy);
         }
     }
-    /* Wrapped memory of zero bytes may have the address NULL, for which no owner was notified
-     * above. */
+    /* Wrapped memory of zero bytes may have the address NULL. The loop above skips such memory, so
+     * its owner is notified here. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold && cold->on_release)
         release_borrowed(store, &(struct ferryi_place_copy){0});
@@ -317,7 +318,7 @@ end_wrap(ferryi_store *store)
 }
 
 /* Removes a store from the context's list. Called before the store's on_release callback runs, so
- * that no other thread finds the store meanwhile. */
+ * that no other thread finds the store while the callback runs. */
 static void
 unlist_wrap(ferry_context *context, ferryi_store *store)
 {
@@ -326,8 +327,8 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Returns whether the cold members contain only counters. Then no other thread can still be reading
- * them. */
+/* Returns whether the cold members contain nothing except counters. No other thread can then still
+ * be reading the cold members. */
 static bool
 is_spare(const struct ferryi_store_cold *cold)
 {
@@ -335,8 +336,8 @@ is_spare(const struct ferryi_store_cold *cold)
                      atomic_load(&cold->number) == 0);
 }
 
-/* Removes the store from the list. If the cache has room, and no thread can still be reading the
- * store's name, puts the store into the cache and returns true. */
+/* Removes the store from the context's list. If the cache of freed stores has room, and no thread
+ * can still be reading the store's name, puts the store into the cache and returns true. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -394,8 +395,8 @@ ferryi_store_free(ferryi_store *store)
     ferryi_pending_calls_cut(store);
     release_copies(store);
     if (!retire(context, store)) {
-        /* The quarantined store keeps its name, so that a late use of its handle can be reported by
-         * name. */
+        /* The quarantined store keeps its name, so that a late use of its destroyed handle can be
+         * reported by name. */
         store->first.identity = FERRYI_BUFFER_GONE;
         ferryi_quarantine_free(context->debug, store, free_header);
     }

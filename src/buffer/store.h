@@ -5,13 +5,14 @@
 /*
  * A store holds the bytes of one base buffer. It has the valid map, up to one replica per place
  * (struct ferryi_place_copy), and the claims on ranges that are in use. Handles (buffers and views)
- * are windows on a store. Handles and open scopes keep the store alive.
+ * refer to a range of a store's bytes. Handles and open scopes keep the store alive.
  *
- * One 64-bit word with a spin bit protects all members for a few loads and stores. No driver call,
- * allocation, wait or callback happens while the spin bit is held. When the map has many segments
- * or many claims are open, the word has FERRYI_STORE_LONG set. A mutex of the context is then
- * locked before the spin bit, so that no thread spins through long walks. No thread holds two
- * stores' locks at once.
+ * A 64-bit state word contains the store's lock, the spin bit, which protects all members. The spin
+ * bit is held only for a few loads and stores. No driver call, allocation, wait or callback happens
+ * while it is held. When the map has many segments or many claims are open, the word has
+ * FERRYI_STORE_LONG set. A thread then locks a mutex of the context before it takes the spin bit.
+ * So the other threads sleep during a long search instead of spinning. No thread holds two stores'
+ * locks at once.
  *
  * While the lock is not held, another thread may change the length, the map and the addresses of
  * the replicas. A resize changes all three in one hold of the lock, under a claim on the whole
@@ -21,10 +22,10 @@
  * hold of the lock. The address of a replica is also read under the lock. The address stays valid
  * as long as a claim on its place, or a pin.
  *
- * A claim is one of three kinds: an open scope of a user (HELD), a scope that is being opened
- * (MOVING), or the claim of a running call (CALL). Conflicts are detected by comparing claims. A
- * conflict with a HELD claim fails with BUSY. In a conflict with a claim of the other kinds, the
- * caller waits.
+ * A claim belongs to an open scope of the user (HELD), to a scope or an eviction that is moving
+ * bytes (MOVING), or to a running call (the other states). Conflicts are detected by comparing
+ * claims. A conflict with a HELD claim fails with BUSY. If the conflicting claim is in a different
+ * state, the caller waits until the claim is removed.
  *
  * Every replica records its last write as a sync point, and the readers since that write as a set
  * of timelines (timeline.h). The sync point of a new write is stored only when its timeline is
@@ -53,8 +54,8 @@ enum {
     FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim frees the store */
     FERRYI_STORE_PENDING_CALLS =
         64, /* kernels that write the store have not run yet (pending_calls.h) */
-    FERRYI_STORE_CHECKED = 128, /* the store belongs to a checked run, so all its scopes take the
-                                   slow path; constant */
+    FERRYI_STORE_CHECKED = 128, /* all scopes on the store take the slow path, because this is a
+                                   checked run (FERRY_DEBUG); constant */
     FERRYI_STORE_TRACED = 256   /* scopes are traced, so they miss the hit path; constant */
 };
 
@@ -73,8 +74,8 @@ enum ferryi_claim_state {
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
     FERRYI_CLAIM_RELYING,  /* claim of a call that relies on an open write of the same stream */
-    FERRYI_CLAIM_SCATTERED /* claim of a call that uses only the pieces of a list; `begin` and `end`
-                              enclose all pieces */
+    FERRYI_CLAIM_SCATTERED /* claim of a call that uses only some ranges of the store; `begin` and
+                              `end` enclose all these ranges */
 };
 
 /* A range of bytes of a store, already checked against the store's length. An empty range has begin
@@ -83,7 +84,8 @@ struct ferryi_range {
     size_t begin, end;
 };
 
-/* One piece of a store. The pieces of a set are sorted and disjoint, and no piece is empty. */
+/* One range of a store, as part of a set. The ranges of a set are sorted and disjoint, and none is
+ * empty. */
 struct ferryi_interval {
     size_t begin, end;
     bool writes;
@@ -101,8 +103,8 @@ struct ferryi_interval_set {
 #define FERRYI_CLAIM_KIND                                                                          \
     {                                                                                              \
         uint8_t access, place, state;                                                              \
-        bool same_timeline_seen : 1; /* a later scope or launch on the same stream committed this  \
-                                        write */                                                   \
+        bool same_timeline_seen : 1; /* whether a later scope or launch on the same stream         \
+                                        committed this write */                                    \
         bool spent : 1;  /* whether the claim has no reservation left to use; see claim.h */       \
         uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
     }
@@ -124,9 +126,9 @@ struct ferryi_claim {
                           write or compare them in one step */
     };
     uint32_t generation; /* generation of the timeline */
-    ferryi_site site;    /* call site of the scope; set only in a checked run */
+    ferryi_site site;    /* call site of the scope; set only in a checked run (FERRY_DEBUG) */
     union {
-        /* list of the claimed pieces; set only in SCATTERED claims, and owned by the caller */
+        /* the claimed ranges; set only in SCATTERED claims, and owned by the caller */
         const struct ferryi_interval_set *pieces;
         /* replica that the scope uses; valid only in HELD claims with a timeline */
         struct ferryi_place_copy *copy;
@@ -151,16 +153,17 @@ struct ferryi_place_copy {
 
 struct ferryi_pending_calls;
 
-/* identity of a handle that was destroyed and quarantined in a checked run; no element has this
- * value */
+/* identity of a handle that was destroyed and that a checked run (FERRY_DEBUG) has quarantined; no
+ * element has this value */
 #define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead)
 
-/* A handle: a window on a store. The first handle is a member of the store; views are allocated. */
+/* A handle, which refers to a range of a store. The first handle is a member of the store; handles
+ * of views are allocated. */
 struct ferry_buffer {
     uint64_t identity; /* identity of the handle's element, compared at every open;
                           FERRYI_BUFFER_GONE after the handle was destroyed */
-    size_t offset;     /* offset of the window's first byte in the store */
-    /* number of elements of the window; a resize may change it while other threads open scopes */
+    size_t offset;     /* offset of the handle's first byte in the store */
+    /* number of elements of the handle; a resize may change it while other threads open scopes */
     _Atomic size_t count;
     struct ferryi_store *store;
     const ferry_element *element; /* interned */
@@ -222,7 +225,7 @@ typedef struct ferryi_store {
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
-    _Atomic ferryi_site site; /* in a checked run: call site of the store's creation;
+    _Atomic ferryi_site site; /* call site of the store's creation, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */
     _Atomic(struct ferryi_store_cold *) cold; /* NULL if not allocated */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
@@ -254,8 +257,8 @@ bool ferryi_store_retain(ferryi_store *store, size_t end);
 void ferryi_store_release(ferryi_store *store);
 /* Returns whether the running callback may drop the last reference to the store, and so free it. */
 bool ferryi_store_may_end(ferryi_store *store);
-/* Describes an open scope of the user, such as "update_host of bytes 0 to 40". Adds the holder of a
- * lease, and in a checked run the call site.
+/* Describes an open scope of the user, such as "update_host of bytes 0 to 40". If the scope belongs
+ * to a lease, adds the lease's label. In a checked run (FERRY_DEBUG) adds the call site.
  * @return the length of the text, as snprintf() returns it */
 FERRYI_REQUIRES(ferryi_store_spin)
 int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim,
@@ -269,8 +272,8 @@ void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_b
 void ferryi_store_free(ferryi_store *store);
 /*
  * Adds a reference to a listed store, even if only open scopes keep the store alive. Returns false
- * if a different thread is already freeing the store. The caller holds the list's mutex. The store
- * stays valid until the mutex is unlocked.
+ * if a different thread is already freeing the store. The caller holds the mutex of the context's
+ * list of stores. The store stays valid until this mutex is unlocked.
  */
 FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_store *store);
 /* Frees the memory of the store's replicas but keeps the store's struct. Called when the context is
@@ -318,9 +321,9 @@ ferryi_store_traffic(const ferryi_store *store)
     return cold ? &cold->traffic : NULL;
 }
 
-/* Stores in a job which store's bytes it moves, and why. Messages, traces and counters use this.
- * The replicas that the job uses must already exist. `offset` is the position of the job's first
- * byte in the store, or SIZE_MAX if it is unknown. */
+/* Records in a transfer job the store whose bytes the job moves, and the reason for the transfer.
+ * Messages, traces and counters use this. The replicas that the job uses must already exist.
+ * `offset` is the position of the job's first byte in the store, or SIZE_MAX if it is unknown. */
 static inline void
 ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason,
                       size_t offset)
@@ -515,13 +518,14 @@ ferryi_store_sharers(const ferryi_store *store, int place)
 /* Allocates memory for the replica at `place` if it has none. Marks the replica as existing. Called
  * without the lock. */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place);
-/* Same as ferryi_store_reserve(), but the first use of new memory will be on `timeline`. Only
- * `timeline` waits for the previous use of the block. */
+/* Same as ferryi_store_reserve(), but the first use of the new memory will be on `timeline`. So
+ * only `timeline` waits until earlier work no longer uses the block. */
 ferry_status ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline);
 /* ferryi_store_take() and ferryi_store_install() allocate memory for a replica in two steps.
  * ferryi_store_take() allocates a block of `bytes` without the lock. ferryi_store_install() is
- * called under the lock. It stores the block in the replica, unless a different thread has already
- * done so. It returns whether the replica now has memory. */
+ * called under the lock, and stores the block in the replica. If a different thread has already
+ * installed a block, the replica keeps that one. ferryi_store_install() returns whether the replica
+ * now has memory. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
                                ferryi_timeline *timeline, struct ferryi_place_copy *out);
 /* Stores a new block in a replica, unless a resize has made the block too small or the replica

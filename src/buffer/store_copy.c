@@ -8,15 +8,16 @@
 #include "src/base/callback.h"
 #include "src/transfer/engine.h"
 
-/* Only replicas larger than this are auto-pinned. Smaller replicas do not start on a page boundary,
- * and would gain little. */
+/* Only host replicas larger than this are page-locked after several transfers. Smaller replicas do
+ * not start on a page boundary, and would gain little. */
 #define PIN_ABOVE ((size_t)64 << 10)
-/* A transfer counts towards auto-pinning only if it moves at least 1/8 of the replica. Page-locking
- * always covers the whole replica, so a few small transfers are not worth its cost. */
+/* Ferry page-locks a host replica after several transfers. Only transfers of at least 1/8 of the
+ * replica count. Page-locking always covers the whole replica, so a few small transfers are not
+ * worth its cost. */
 #define COUNTED_PART 8
 
 /* Returns whether the store's host memory is to be page-locked. If no device can pin memory, a
- * buffer of pinned memory has ordinary memory and is reported as such. */
+ * buffer of pinned memory gets pageable memory and is reported as pageable. */
 static bool
 is_pinned_memory(const ferryi_store *store)
 {
@@ -146,8 +147,8 @@ ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeli
     }
 }
 
-/* Returns whether a place that uses the same memory has a pin. A pin is added before memory is
- * allocated, so a place with a pin may have no replica yet. */
+/* Returns whether a place that uses the same memory as `place` has a pin. A pin is added before
+ * memory is allocated, so a place with a pin may have no replica yet. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_pinned_by_a_sharer(const ferryi_store *store, int place)
@@ -200,7 +201,7 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
                   whole > PIN_ABOVE && bytes >= whole / COUNTED_PART;
-    /* The replica is pinned by the first transfer after `pin_after` counted transfers. */
+    /* The replica is page-locked at the first transfer that follows `pin_after` counted ones. */
     bool due = counts && copy->transfers >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->transfers < UINT16_MAX)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Above this number of segments or claims, a store counts as crowded. Walks under its lock then
- * take so long that other threads should sleep instead of spin. */
+/* Above this number of segments or claims, a store counts as crowded. A search through them under
+ * the store's lock then takes so long that other threads should sleep instead of spin. */
 #define CROWDED_SEGMENTS   64
 #define CROWDED_CLAIMS     32
 

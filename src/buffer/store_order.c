@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Returns whether the write or one of the readers was on a stream of the user. After a wait for
- * such a use, the next use records its event early. A later wait then does not include work that is
- * queued after that use. */
+/* Returns whether the last write or one of the readers was on a stream of the program. After a wait
+ * for such a use, the next scope that uses the replica records an event when it is closed. A later
+ * wait for that scope then does not include work that is queued after it. */
 static bool
 is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
 {
@@ -67,8 +67,8 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     return FERRY_OK;
 }
 
-/* Returns the sync point of a use on a timeline. For a retired timeline this is the closing event.
- * It covers the use, because no work was queued after it. */
+/* Returns the sync point of a use on a timeline. For a retired timeline, this is the sync point of
+ * the timeline's closing event. It covers the use, because no work was queued after this event. */
 static ferryi_sync_point
 point_use(ferryi_timeline *timeline)
 {
@@ -102,8 +102,9 @@ ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timelin
             return;
         }
         ferryi_store_unlock(store);
-        /* A different stream has meanwhile written a disjoint range of the replica. The replica has
-         * one sync point for both writes, so `timeline` waits for the other write. */
+        /* A different stream has written a disjoint range of the replica since `timeline` was
+         * ordered. The replica has one sync point for both writes, so `timeline` waits for the
+         * other write. */
         if (ferryi_sync_point_wait(order, timeline, other) != FERRY_OK &&
             ferryi_sync_point_wait(order, NULL, other) != FERRY_OK) {
             ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",
