@@ -3,8 +3,9 @@
 #define FERRY_TEST_RESUME_H
 
 /*
- * Progress of a long run, stored in a file. The file has a line "NEXT-SEED STEPS DEVICE" for each
- * kind of device. A run that was interrupted resumes after its last complete batch of histories.
+ * Progress of a long run of random histories, stored in a file. The file has a line "NEXT-SEED
+ * STEPS DEVICE" for each kind of device. An interrupted run resumes after its last complete batch
+ * of histories.
  */
 
 #include <stdbool.h>
@@ -21,11 +22,11 @@ struct resume {
     } lines[RESUME_DEVICES];
 };
 
-/* Reads the progress from the file. A missing file counts as empty. Returns false if the format of
- * the file is wrong. */
+/* Reads the progress of a long run from a file. A missing file counts as empty. Returns false if
+ * the format of the file is wrong. */
 bool resume_open(struct resume *resume, const char *path);
-/* Returns the line for a device. If the file has no such line, adds one that starts at seed
- * `first`. */
+/* Returns the file's line for a device. If the file has no such line, adds a line that starts at
+ * seed `first`. */
 struct resume_line *resume_line(struct resume *resume, const char *device, uint64_t first);
 /* Replaces the file atomically. */
 bool resume_save(const struct resume *resume);

@@ -179,7 +179,8 @@ struct walked {
     size_t buffers, blocks;
 };
 
-/* Callback of a visit of all buffers. The callback calls the library, which must be allowed. */
+/* Callback that is called for each buffer of a context. The library must allow the calls that this
+ * callback makes. */
 static bool
 visit_buffer(const ferry_buffer_info *info, void *user)
 {
@@ -302,8 +303,8 @@ scene_pool(const struct scene *s)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
-/* Raises or lowers the limit of a pool for a short time. This scene is played only if allocations
- * are allowed to fail. */
+/* Raises or lowers the limit of a pool for a short time. Only histories in which allocations may
+ * fail play this scene. */
 void
 scene_pool_limit(const struct scene *s)
 {
@@ -312,8 +313,8 @@ scene_pool_limit(const struct scene *s)
     int place = ferry_stream_place(s->stream);
     if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)))
         return;
-    /* The host limit is larger than the device limit, because the host may hold the only replicas
-     * of all players' buffers. */
+    /* The limit of a coherent place such as the host is larger, because the host may hold the only
+     * replicas of all buffers. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
     ferry_pool_options options = {.limit_bytes = limits[s->flags % 4],
@@ -346,7 +347,7 @@ own_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Creates a pool that uses an allocator that the program supplies. */
+/* Creates a pool with an allocator that the program supplies. */
 void
 scene_own_pool(const struct scene *s)
 {
@@ -407,8 +408,8 @@ scene_managed(const struct scene *s)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Creates a second ferry_stream for one native stream. Checks that work on both is ordered as on
- * one stream. */
+/* Wraps the native stream of a ferry_stream as a second ferry_stream. Checks that work on both is
+ * ordered as on one stream. */
 void
 scene_wrapped_stream(const struct scene *s)
 {
@@ -503,7 +504,7 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
-/* Wraps read-only pages. If the library writes to them, the process ends with a signal. */
+/* Wraps read-only pages. If the library writes to these pages, the process ends with a signal. */
 void
 scene_read_only(const struct scene *s)
 {
@@ -532,8 +533,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Wraps bytes at an odd address, or ints at the start of a megabyte. Checks that the device does
- * not allocate much more memory than the wrap has. */
+/* Wraps bytes at an odd address, or ints at the start of a megabyte. Checks that the replica on the
+ * device is not much larger than the wrapped memory. */
 void
 scene_odd_wrap(const struct scene *s)
 {
@@ -565,8 +566,8 @@ scene_odd_wrap(const struct scene *s)
     free(room);
 }
 
-/* Prefetches the buffer to the place of a stream. A scope that is opened later on the stream must
- * find the bytes current. */
+/* Prefetches a buffer to the place of a stream, so that a later scope on the stream finds current
+ * bytes. */
 void
 scene_copy_prefetched(const struct scene *s)
 {
@@ -577,7 +578,8 @@ scene_copy_prefetched(const struct scene *s)
     (void)WENT(s, status);
 }
 
-/* Sets the folder of the cache of compiled kernels, and compiles a source without a device. */
+/* Queries the path of the cache of compiled kernels, and compiles a CUDA source without a device.
+ */
 void
 scene_cache(const struct scene *s)
 {

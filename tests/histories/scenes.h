@@ -3,11 +3,11 @@
 #define FERRY_TEST_SCENES_H
 
 /*
- * A scene is a short sequence of calls that checks its own results and leaves the contents of
- * buffers unchanged. A step plays one scene, and a printed history calls the scene by its name. A
- * scene that finds an error prints it and ends the process with abort().
+ * A scene is a short sequence of calls that checks its own results. It leaves the contents of
+ * buffers unchanged. A step of a random history plays one scene, and a printed history calls the
+ * scene by its name. A scene that finds an error prints it and ends the process with abort().
  *
- * A scene may end early if the memory of the world is limited.
+ * A scene may end early if the history runs with limited memory.
  */
 
 #include "tests/histories/history.h"
@@ -15,11 +15,12 @@
 struct scene {
     struct world *world;
     ferry_stream *stream;
-    ferry_buffer *buffer; /* a buffer of ints, which other players may use at the same time */
-    size_t offset, count; /* a range that no other player uses; may lie beyond the end of the buffer
-                             if players resize it */
+    ferry_buffer
+        *buffer; /* a buffer of ints, which other threads of the history may use at the same time */
+    size_t offset, count; /* a range that no other thread uses; if threads resize the buffer, the
+                             range may lie beyond its end */
     unsigned flags;       /* six bits that select the variant of the scene */
-    bool racing;          /* whether other players may resize the buffer at the same time */
+    bool racing;          /* whether other threads may resize the buffer at the same time */
 };
 
 typedef void scene(const struct scene *s);
@@ -30,23 +31,23 @@ scene scene_ask, scene_walk, scene_context, scene_pool, scene_pool_limit, scene_
     scene_cache, scene_copy_prefetched;
 /* scenes_own.c */
 scene scene_owners;
-/* Scenes of scenes_call.c, whose callbacks call the library. Calls that the header forbids in a
- * callback must be refused and must not block. */
+/* Scenes of scenes_call.c, in which callbacks call the library. If the public header forbids a call
+ * in a callback, the call must be refused and must not block. */
 scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends,
     scene_shortage_calls, scene_stream_file;
 
-/* Trace callback that the context uses in every history. */
+/* Trace callback that the context of every random history uses. */
 ferry_trace_callback scene_trace;
 
 _Noreturn void scene_wrong(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define SCENE_WRONG(...) scene_wrong(__FILE__, __LINE__, __VA_ARGS__)
-/* Returns true if the call succeeded. Returns false if the call ran out of memory and the memory of
- * the world is limited. Any other status ends the process. */
+/* Returns true if the call succeeded. Returns false if the call ran out of memory in a history with
+ * limited memory. Any other status ends the process. */
 bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file,
                 int line);
 #define WENT(s, call) scene_went((s), (call), #call, __FILE__, __LINE__)
-/* Checks that the status is FERRY_OK or one of the listed ones. */
+/* Checks that the status is FERRY_OK or one of the statuses that follow it. */
 #define AMONG(status, ...)                                                                         \
     scene_among((status), (const ferry_status[]){__VA_ARGS__, FERRY_OK}, __FILE__, __LINE__)
 void scene_among(ferry_status status, const ferry_status *list, const char *file, int line);
@@ -55,7 +56,7 @@ void scene_among(ferry_status status, const ferry_status *list, const char *file
 size_t resident_bytes(void);
 
 /* Creates and launches a kernel that writes `first`, `first` + 1 and so on. The host function of
- * the kernel takes one argument of each kind, and checks their values. */
+ * the kernel also takes one argument of each kind of argument, and checks their values. */
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 

@@ -12,7 +12,8 @@ struct inside {
     unsigned calls;
 };
 
-/* Checks that a call succeeded or was refused, and that the call did not block. */
+/* Checks that a library call in a callback succeeded or was refused, and that the call did not
+ * block. */
 static void
 done_or_refused(ferry_status status)
 {
@@ -132,8 +133,8 @@ scene_progress_calls(const struct scene *s)
 
 /* -- traces ------------------------------------------------------------------------------------ */
 
-/* Data of the scene that runs on this thread. The trace callback reads this variable, because all
- * threads share the callback and its `user` pointer. */
+/* Data of the scene that this thread plays, or NULL. The trace callback reads this variable instead
+ * of its `user` pointer, which all threads share. */
 static _Thread_local struct inside *traced;
 
 void
@@ -175,7 +176,8 @@ call_from_release(void *memory, void *user)
     in->calls++;
     for (unsigned i = 0; i < 3; i++) {
         unsigned which = in->scene->flags + i;
-        /* The released buffer no longer has a handle, so the callback uses a different buffer. */
+        /* The program has no handle of the released buffer any more, so the callback uses a
+         * different buffer. */
         in->same = in->other;
         call_inside(in, which % 8 == 5 ? 6 : which);
     }
@@ -199,8 +201,8 @@ scene_release_calls(const struct scene *s)
             sched_yield();
         if (in.calls > 1)
             SCENE_WRONG("released %u times", in.calls);
-        /* The release callback may run after the synchronize call, when the last use of the memory
-         * ends. */
+        /* The release callback may run only after the synchronize call has returned, because it
+         * waits for the last use of the memory. */
         for (unsigned i = 0; i < 20000 && in.calls == 0; i++)
             usleep(100);
         if (in.calls != 1)
@@ -223,8 +225,8 @@ end_in_release(void *memory, void *user)
     ferry_context_destroy(&ending->context);
 }
 
-/* The release callback of a context's last buffer calls ferry_context_destroy(). This call may
- * succeed or be refused, and the buffer must be released once at most. */
+/* Checks that the release callback of a context's last buffer may call ferry_context_destroy(). The
+ * call may succeed or be refused, and the buffer must be released at most once. */
 void
 scene_release_ends(const struct scene *s)
 {
@@ -249,8 +251,8 @@ struct hoard {
     unsigned calls;
 };
 
-/* Callback of a pool that is short of memory. Frees one block that the program has kept in reserve.
- */
+/* Callback that a pool calls when it is short of memory. Frees one block that the program has kept
+ * for this case. */
 static bool
 give_back(ferry_pool *pool, size_t needed, void *user)
 {
@@ -312,8 +314,8 @@ scene_shortage_calls(const struct scene *s)
 
 /* -- streams of files -------------------------------------------------------------------------- */
 
-/* Callback of a chunked copy that launches a kernel on the buffer of the chunk. The library permits
- * this. */
+/* Callback that a file pipeline calls for each chunk. Launches a kernel on the buffer of the chunk,
+ * which the library permits. */
 static ferry_status
 work_on_chunk(const ferry_file_chunk *chunk, void *user)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenes about the owners of a context. They check which objects keep a context alive while the
- * objects are destroyed in different orders and on different threads. */
+/* Scenes that check which objects keep a context alive. They destroy these objects in different
+ * orders and on different threads. */
 #include "tests/histories/scenes.h"
 
 #include <sched.h>
 #include <unistd.h>
 
-/* Bits for objects that keep the context alive, or that the context keeps alive. The bits follow
- * those of the parts of a loan. */
+/* Bits for a context, its second handle, a buffer and a view. The lower bits stand for the parts of
+ * a loan (PARTS). */
 enum {
     CONTEXT = 1 << PARTS,
     SECOND = 2 << PARTS,
@@ -21,10 +21,10 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* items: bits of the owners; last: owner that is destroyed after
-                                    all others; order: selects the order of the others */
-    /* ended: number of log messages about a context that a separate thread ended; errors: number of
-     * messages about errors */
+    unsigned items, last, order; /* items: bits of the objects; last: the owner of the context that
+                                    is destroyed last; order: selects the order of the others */
+    /* ended: number of log messages about contexts that a separate thread has ended; errors: number
+     * of error messages */
     atomic_int ended, errors;
 };
 
@@ -62,7 +62,8 @@ give_back(struct owned *o, unsigned item)
     }
 }
 
-/* Destroys those owners that this thread has to destroy. A second thread destroys the others. */
+/* Destroys the objects that this thread has to destroy. A second thread destroys the other objects.
+ */
 static void
 give_back_some(struct owned *o, unsigned mine)
 {
@@ -117,8 +118,8 @@ lend(struct owned *o)
     return true;
 }
 
-/* Destroys the last owner, so that the context ends. If this thread must not wait, a separate
- * thread ends the context. */
+/* Destroys the last owner of the context, so that the context ends. If this thread must not wait, a
+ * separate thread ends the context. */
 static void
 end_last(struct owned *o)
 {
@@ -141,8 +142,8 @@ end_last(struct owned *o)
                     (int)o->ended, apart, (int)o->errors);
 }
 
-/* Two threads destroy all owners of a context except one. The last owner is destroyed afterwards.
- */
+/* Lets two threads destroy all objects that keep a context alive, except one. That object is
+ * destroyed last. */
 void
 scene_owners(const struct scene *s)
 {
@@ -152,8 +153,8 @@ scene_owners(const struct scene *s)
     pthread_t thread;
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "),
              s->world->setup.device);
-    /* The fake driver cannot end two contexts of one GPU at the same time. So several players use
-     * the emulated device here. */
+    /* fakecuda cannot end two contexts of one GPU at the same time. So a history with several
+     * threads uses the emulated device here. */
     ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated",
                                      .log = note,
                                      .log_user = &o};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that copy, fill and convert, synchronously or asynchronously. They cancel some of these
- * calls. */
+/* Steps of a random history that copy, fill and convert, synchronously or asynchronously. Some of
+ * these calls are cancelled. */
 #include "tests/histories/history.h"
 #include "tests/support/copies.h"
 
@@ -41,7 +41,8 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
     for (size_t i = 0; i < count; i++) {
         int32_t *expected = &t->subject->expected[t->begin + i];
         t->subject->written[t->begin + i] = true;
-        /* The call may have read this zero from an element that a resize cut. */
+        /* This zero is legal, because the call may have read it from an element that a resize cut.
+         */
         if (doubtful && p->values[i] == 0)
             t->subject->doubtful[t->begin + i] = true;
         if (!is_right(p, t->subject, t->begin + i, p->values[i]) &&
@@ -194,8 +195,8 @@ step_convert_to(struct player *p)
         end_call(p, &t, status, READS);
 }
 
-/* Converts a range into a buffer of doubles, and converts the doubles back at a different place. In
- * between, the doubles may be used on a device. */
+/* Converts a range of ints into a buffer of doubles, and converts the doubles back into a second
+ * range. */
 static void
 step_convert(struct player *p)
 {
@@ -260,8 +261,8 @@ drain(struct player *p)
         finish(p, i);
 }
 
-/* Returns a free slot for an asynchronous call. If the next slot is still in use, waits for its
- * call first. */
+/* Returns the index of a free entry of p->pending for an asynchronous call. If the entry still has
+ * a call, waits for this call first. */
 static size_t
 take_slot(struct player *p, const struct target *t, bool reads)
 {
@@ -276,7 +277,8 @@ take_slot(struct player *p, const struct target *t, bool reads)
     return which;
 }
 
-/* Returns the stream of the step, or NULL. If a call gets NULL, it chooses the place. */
+/* Returns the stream on which a step makes its asynchronous call. NULL means that the library
+ * chooses the place. */
 static ferry_stream *
 async_stream(struct player *p, char *text, size_t bytes)
 {
@@ -288,8 +290,8 @@ async_stream(struct player *p, char *text, size_t bytes)
     return p->streams[choose_stream(p)];
 }
 
-/* Finishes an asynchronous call. If the call is cancelled or may fail, waits for its end. After a
- * failure, the values found in the buffer become the expected values. */
+/* Checks an asynchronous call after it was made. Waits for the end of the call if it is cancelled
+ * or may fail. After a failure, the values found in the buffer become the expected values. */
 static void
 end_async(struct player *p, const struct target *t, size_t which, ferry_status status, bool cancel)
 {
@@ -399,8 +401,8 @@ step_fill_async(struct player *p)
 
 /* -- many at once ------------------------------------------------------------------------------ */
 
-/* Adds copies from memory, to memory and between buffers to one batch. Each copy reads the results
- * of the previous copies. */
+/* Adds three kinds of copies to one batch: from memory, to memory and between buffers. Each copy
+ * reads the results of the previous copies. */
 static ferry_status
 add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from,
              size_t half, int32_t first, int32_t *got)
@@ -440,8 +442,8 @@ step_batch(struct player *p)
     MUST(p, copy_list_create(&batch));
     begin_call(p, &to);
     p->second.count = to.count - half;
-    /* p->values is filled after begin_call(), because arming a failure calls drain(), which
-     * overwrites p->values. */
+    /* p->values is filled only after begin_call(). If begin_call() injects a failure, it calls
+     * drain(), which overwrites p->values. */
     set_counting(p->values, half, first);
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
@@ -459,8 +461,8 @@ step_batch(struct player *p)
     copy_list_destroy(&batch);
 }
 
-/* Queues a batch that a helper thread runs. The test destroys the batch at once, but keeps the
- * memory that it copies until the event. */
+/* Queues a batch of copies that a helper thread runs. The test destroys the batch at once. It keeps
+ * the memory that is copied until the event has occurred. */
 static void
 step_batch_async(struct player *p)
 {
@@ -507,8 +509,8 @@ step_batch_async(struct player *p)
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
-/* Returns how many rows fit into both ranges. The last row occupies only its width, not a whole
- * pitch. */
+/* Returns how many rows fit into both ranges. Of the last row, only `width` elements must fit, not
+ * a whole pitch. */
 static size_t
 fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch, size_t width)
 {
@@ -520,7 +522,7 @@ fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch,
     return height;
 }
 
-/* Copies rows out of the buffer. Checks that the bytes between the rows of the target stay
+/* Copies rows from a buffer to memory. Checks that the bytes between the rows of that memory stay
  * unchanged. */
 static void
 step_rows_to(struct player *p)
@@ -607,7 +609,7 @@ step_rows_async(struct player *p)
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }
 
-/* Copies a rectangle whose rows are one to four quarters of the pitch wide. */
+/* Copies a rectangle. Each of its rows fills one to four quarters of the pitch. */
 static void
 step_rows(struct player *p)
 {

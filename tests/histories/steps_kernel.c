@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that create kernels. Some queue many launches, and some make launches fail. */
+/* Steps of a random history that create kernels. Some steps queue many launches, and some make
+ * launches fail. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/scenes.h"
@@ -32,8 +33,8 @@ step_own_kernel(struct player *p)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* Returns how many launches a step queues. Most queues are short. One in sixty-four is long enough
- * to measure the memory that each launch needs, and a few are very long. */
+/* Returns how many launches a step queues. Most steps queue few. One step in 64 queues enough
+ * launches to measure the memory of each, and a few steps queue very many. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -41,9 +42,9 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* Checks the range after a queue of launches. If a resize cut an element between two launches, the
- * element has only the effect of the later launches. If the resize came before the first launch,
- * every launch must have failed. */
+/* Checks the range after several queued launches. If a resize cut an element between two launches,
+ * the element has only the effect of the later launches. If the resize came before the first
+ * launch, every launch must have failed. */
 static void
 settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
              ferry_status status)
@@ -61,8 +62,8 @@ settle_queue(struct player *p, const struct target *t, int32_t value, size_t don
     }
 }
 
-/* Queues launches that change the range in place. Checks that memory grows by at most a fixed
- * number of bytes for each launch. */
+/* Queues launches of a kernel that reads and writes the same range. Checks that memory grows by at
+ * most a fixed number of bytes for each launch. */
 static void
 step_queue(struct player *p)
 {
@@ -116,8 +117,8 @@ launch_failing(struct player *p, const struct target *t)
                                1);
 }
 
-/* Calls the library while a launch that will fail is queued. Each call must succeed or return the
- * failure of that launch. */
+/* Calls the library while a launch that will fail is still queued. The call may succeed, be
+ * refused, or return the failure of that launch. */
 static void
 come_upon(struct player *p, const struct target *t)
 {
@@ -162,8 +163,8 @@ come_upon(struct player *p, const struct target *t)
                    ferry_last_error());
 }
 
-/* Checks that the stream returns the failure of the launch exactly once. Then overwrites the range,
- * so that it becomes valid again. */
+/* Synchronizes the stream, which returns the failure of a launch once. Then overwrites the range of
+ * this launch, so that the range is valid again. */
 static void
 make_good(struct player *p, const struct target *t)
 {
@@ -178,8 +179,8 @@ make_good(struct player *p, const struct target *t)
     ferry_status status =
                      ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
                  again = status;
-    /* If a different player has shortened the buffer, the part of the range that is left must be
-     * overwritten before it is read. */
+    /* If a different thread has shortened the buffer, the copy was refused. The elements of the
+     * range that are left must still be overwritten before they are read. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
@@ -188,7 +189,7 @@ make_good(struct player *p, const struct target *t)
     end_call(p, t, status, BY_CHUNKS);
 }
 
-/* Makes a launch fail, but only after other calls have used its range. */
+/* Queues a launch that will fail, and may use its range before the launch has failed. */
 static void
 step_failing_late(struct player *p)
 {
@@ -198,8 +199,8 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* The log may contain errors here: calls of a different player may return the failure, and
-     * failed asynchronous calls are logged. */
+    /* The log may contain errors after this step: calls of other threads may return the failure,
+     * and failed asynchronous calls are logged. */
     p->tripped = true;
     begin_call(p, &t);
     ferry_status status = launch_failing(p, &t);
@@ -209,8 +210,8 @@ step_failing_late(struct player *p)
     make_good(p, &t);
 }
 
-/* Shrinks and grows the buffer while a launch that will fail is queued. The failed launch must
- * neither write nor invalidate elements that were cut and added again. */
+/* Shrinks and grows a buffer while a launch that will fail is queued. The failed launch must
+ * neither write nor invalidate the elements that were cut and added again. */
 static void
 step_failing_resize(struct player *p)
 {

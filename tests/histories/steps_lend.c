@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps about loans: scopes and leases that stay open during later steps, exports of leases, and
- * threads that end loans. */
+/* Steps of a random history with loans: scopes and leases that stay open during later steps,
+ * exports of leases, and threads that end loans. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
 
-/* Indexes into the bytes of a step. The bytes at these indexes select further options of a loan. */
+/* Indexes into the eight bytes of a step. The bytes at these indexes select options of a loan. */
 enum { HOW = 2, MORE = 6 };
 
 static int
@@ -32,8 +32,8 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
     return lent;
 }
 
-/* Returns whether a call may conflict with a loan that overlaps its range. A call may merge
- * overlapping ranges of one buffer. Merged ranges count as written. */
+/* Returns whether a call may conflict with an open loan that overlaps its ranges. If two ranges of
+ * a call overlap, the library may merge them, and the whole merged range counts as written. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {
@@ -63,7 +63,8 @@ compare(struct player *p, const struct held *h, const int32_t *memory, const cha
 }
 
 /* Reads memory through the address of a closed lease. The address stays readable while the lease
- * exists, but the contents are arbitrary. A checked run stops a program that uses this address. */
+ * exists, but its contents are arbitrary. A checked run would stop a program that does this, so the
+ * function then reads nothing. */
 static void
 touch_closed(const struct player *p, const struct held *h)
 {
@@ -96,8 +97,8 @@ look(struct player *p, struct held *h)
     }
 }
 
-/* Writes the first `count` elements of a loan on behalf of its holder. If the loan has a twin, the
- * holder writes with a kernel, at any place. */
+/* Writes the first `count` elements of a loan. If the memory of the loan was imported as a buffer,
+ * a kernel writes that buffer, at any place. */
 static void
 scribble(struct player *p, struct held *h, size_t count)
 {
@@ -122,8 +123,8 @@ scribble(struct player *p, struct held *h, size_t count)
     set_constant(h->expected, count, value);
 }
 
-/* Makes all values that the holder has written the expected values of the buffer. This includes
- * writes that are still queued. */
+/* Makes the values that were written to the memory of a loan the expected values of the buffer.
+ * Some of these writes may still be queued. */
 static void
 publish(struct player *p, struct held *h)
 {
@@ -207,8 +208,8 @@ orphan_held(struct player *p, const struct subject *subject)
 
 /* -- beginnings -------------------------------------------------------------------------------- */
 
-/* Records a loan that stays open during later steps. A loan that was opened through a view is
- * recorded for the base buffer. */
+/* Stores a loan that stays open during later steps. If the loan was opened through a view, its
+ * range is stored as a range of the base buffer. */
 static void
 begin_loan(struct player *p, struct held *h, const struct target *t, ferry_access access, int place)
 {
@@ -223,8 +224,8 @@ begin_loan(struct player *p, struct held *h, const struct target *t, ferry_acces
     h->loan.order = p->bytes[MORE];
 }
 
-/* Opens a scope that reads and that stays open during later steps. While it is open, no player can
- * write the range. */
+/* Opens a scope that reads and that stays open during later steps. As long as it is open, no thread
+ * of the history can write the range. */
 static void
 step_hold(struct player *p)
 {
@@ -297,7 +298,8 @@ open_lease(struct player *p, struct held *h)
         "%zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
         options.place);
-    /* If the device's wait fails, OVERWRITE may already have cleared the range. */
+    /* OVERWRITE may clear the range before the device fails to wait, so a failed call may have
+     * cleared the range. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
@@ -315,8 +317,8 @@ expect_busy(struct player *p, const char *label, ferry_status status, const char
                    ferry_last_error());
 }
 
-/* Makes calls that conflict with a loan. Each call must be refused with a message that names the
- * loan. */
+/* Makes calls that conflict with an open loan. Each call must be refused with a message that names
+ * this loan. */
 static void
 conflict(struct player *p, struct held *h)
 {
@@ -330,7 +332,7 @@ conflict(struct player *p, struct held *h)
     say(p,
         "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));",
         t.name, access_names[second], t.offset);
-    /* If several loans overlap the range, the message may name any of these loans. */
+    /* If several open loans overlap the range, the message may name any of them. */
     unsigned others = 0;
     for (size_t i = 0; i < LOANS; i++)
         others += meets(&p->held[i], t.subject, t.offset, 1);
@@ -338,8 +340,8 @@ conflict(struct player *p, struct held *h)
     expect_busy(p, others > 1 ? "" : h->label, status, "opening");
 }
 
-/* Checks that the library refuses to resize or unwrap a buffer that has a lease, even a closed one.
- * Either call would free the memory of the lease. */
+/* Checks that a buffer with a lease, even a closed one, cannot be resized or unwrapped. Both calls
+ * would free the memory of the lease. */
 static void
 take_memory(struct player *p, struct held *h)
 {
@@ -360,8 +362,9 @@ take_memory(struct player *p, struct held *h)
 
 /* -- exports and imports ----------------------------------------------------------------------- */
 
-/* begin() must be called before a call on a lease, and succeeds() after it. They inject failures
- * only if the buffer still has a handle, because the values are checked through the handle. */
+/* begin() must be called before a library call on a lease, and succeeds() after it. They make the
+ * call fail only if the buffer still has a handle, because the values are then checked through the
+ * handle. */
 static void
 begin(struct player *p, const struct held *h)
 {
@@ -404,8 +407,8 @@ export_it(struct player *p, struct held *h)
     (void)succeeds(p, h, expected, loan_export(&h->loan, kind), "an export");
 }
 
-/* Returns whether the lease's memory can be imported. The device that owns the memory must
- * recognize it, and must have a DLPack type. */
+/* Returns whether the memory of the lease can be imported. The device that owns the memory must
+ * recognize the memory, and must have a DLPack type. */
 static bool
 may_be_imported(const struct player *p, const struct held *h)
 {
@@ -418,7 +421,7 @@ may_be_imported(const struct player *p, const struct held *h)
     return ferry_context_exchange_place(p->world->f.context, type, id) >= 0;
 }
 
-/* Imports an export of the lease as a buffer, which is called the twin. The twin uses the memory of
+/* Imports an export of the lease as a second buffer, called the twin. The twin uses the memory of
  * the lease. */
 static void
 import_it(struct player *p, struct held *h)
@@ -452,8 +455,8 @@ import_it(struct player *p, struct held *h)
         went_wrong(p, "what is only read is written: %s", ferry_status_name(status));
 }
 
-/* Abandons the twin if the lease is a READ lease. After an abandon, the twin's values need not be
- * in the memory of the lease. */
+/* Abandons the imported buffer of a loan if its lease is a READ lease. The memory of the lease need
+ * not have the values of an abandoned buffer. */
 static void
 abandon_twin(struct player *p, struct held *h)
 {
@@ -474,8 +477,8 @@ lease_of(struct player *p, struct held *h, char *name, size_t bytes)
     return h->loan.lease ? h->loan.lease : h->loan.share;
 }
 
-/* Closes the lease for all of its owners. Destroys the twin first, so that the memory of the lease
- * contains the twin's values. */
+/* Closes the lease, even if other parts of the loan still exist. Destroys the imported buffer
+ * first, because its values are then in the memory of the lease. */
 static void
 close_it(struct player *p, struct held *h, bool abandons)
 {
@@ -508,7 +511,8 @@ close_it(struct player *p, struct held *h, bool abandons)
         went_wrong(p, "a closed lease is open");
 }
 
-/* Drops some parts of the loan. Dropping the last part closes the lease. */
+/* Destroys some parts of a loan, such as exports of its lease. The lease is closed when its last
+ * part is destroyed. */
 static void
 drop_some(struct player *p, struct held *h, unsigned parts, bool elsewhere)
 {

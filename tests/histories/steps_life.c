@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that create and destroy buffers, wraps, views, streams, events and scratch memory, and
- * steps that make the next call fail. */
+/* Steps of a random history that create and destroy buffers, wraps, views, streams, events and
+ * scratch memory. Some steps make the next library call fail. */
 #include "tests/histories/history.h"
 
 #include <sched.h>
@@ -64,7 +64,7 @@ wrap(struct player *p, struct subject *s)
     s->wrapped = true;
 }
 
-/* Imports the memory of a tensor as if a different library had created the tensor. */
+/* Imports memory through a DLPack tensor, as if a different library had created the tensor. */
 static void
 import(struct player *p, struct subject *s, unsigned how)
 {
@@ -118,8 +118,8 @@ end_views(struct player *p, struct subject *subject)
     }
 }
 
-/* Checks that the tensor's deleter was called. Then waits for the stream, because the deleter may
- * run before the stream's last use of the memory. */
+/* Checks that the deleter of a tensor was called. Then waits for the stream, because the deleter
+ * may run before the stream has finished its last use of the memory. */
 static void
 end_import(struct player *p, struct subject *subject)
 {
@@ -134,12 +134,12 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
-    /* Copies of closed scopes are forgotten here, because they may be closed again only while the
-     * buffer exists. */
+    /* Forgets the copies of closed scopes. A copy may be closed again only as long as the buffer of
+     * its scope exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    /* An unwrap waits for asynchronous calls only if the unwrapped handle is the last handle of the
-     * buffer. */
+    /* Waits for the asynchronous calls here, because an unwrap waits for them only if it releases
+     * the buffer's last handle. */
     if (subject->wrapped)
         drain(p);
     if (subject->wrapped && how != BY_DESTROY) {
@@ -167,8 +167,8 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
                        (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* Destroys a subject's buffer and creates a new one. Shared buffers are not replaced, because no
- * player may use a handle while it is destroyed. */
+/* Replaces a buffer of the history by a new one. Shared buffers are not replaced, because other
+ * threads may use their handles at this moment. */
 static void
 step_renew(struct player *p)
 {
@@ -181,7 +181,7 @@ step_renew(struct player *p)
     make_subject(p, t.subject, flags_of(p));
 }
 
-/* Retains the context. A second thread releases it some steps later. */
+/* Retains the context. A second thread releases the context some steps later. */
 static void
 retain_context(struct player *p)
 {
@@ -225,7 +225,7 @@ may_resize(const struct player *p, struct subject *s)
 }
 
 /* Returns a new length for a buffer. Shared buffers usually keep most of their elements, so that
- * the regions of all players keep some elements. */
+ * the region of each thread keeps some elements. */
 static size_t
 choose_length(const struct player *p, const struct subject *s, const struct target *t)
 {
@@ -262,7 +262,8 @@ step_resize(struct player *p)
     s->count = count;
 }
 
-/* Uses a view. A buffer with a view cannot be resized, so most views are destroyed at once. */
+/* Creates a view and uses it. A buffer with a view cannot be resized, so most views are destroyed
+ * at once. */
 static void
 go_through_view(struct player *p, const struct target *t, struct view *view)
 {
@@ -323,8 +324,8 @@ burst_of_resizes(struct player *p, struct subject *s)
     }
 }
 
-/* Creates many views. While a view exists, resizes of its buffer must fail, and the buffer must
- * contain all elements of the view. */
+/* Creates many views of a buffer that other threads resize. While a view exists, resizes must fail,
+ * and the buffer must contain all elements of the view. */
 static void
 burst_of_views(struct player *p, const struct target *t)
 {
@@ -346,7 +347,8 @@ burst_of_views(struct player *p, const struct target *t)
     }
 }
 
-/* Pins many replicas. The address and the size of a pinned replica must not change. */
+/* Pins many replicas of a buffer that other threads resize. The address and the size of a pinned
+ * replica must not change. */
 static void
 burst_of_pins(struct player *p, const struct target *t)
 {
@@ -366,7 +368,7 @@ burst_of_pins(struct player *p, const struct target *t)
     }
 }
 
-/* Queries a buffer while other players may resize it, and checks that the results are legal. */
+/* Queries a buffer while other threads may resize it, and checks that the results are legal. */
 static void
 burst_of_questions(struct player *p, const struct target *t)
 {
@@ -385,8 +387,8 @@ burst_of_questions(struct player *p, const struct target *t)
     }
 }
 
-/* Opens ranges up to the end of the buffer, in the region of the last player. The memory must not
- * be NULL, unless the range is empty because the buffer ends there. */
+/* Opens ranges that reach to the end of a buffer, which other threads resize. The memory must not
+ * be NULL, unless the range is empty because the buffer ends where the range begins. */
 static void
 burst_of_rests(struct player *p, const struct target *t)
 {
@@ -413,7 +415,8 @@ step_burst(struct player *p)
         return;
     size_t begin, end, half = t.subject->count / 2;
     own_region(p, t.subject, &begin, &end);
-    /* The range lies in the part of the buffer that resizes cut and add again. */
+    /* The range is in the second half of the buffer, where resizes cut elements and add them again.
+     */
     t.begin = half + p->bytes[4] * 11u % (LENGTH_MAX - half - 8);
     t.count = 1 + p->bytes[5] % 8;
     switch (flags_of(p) / 2 % 6) {
@@ -437,7 +440,7 @@ step_burst(struct player *p)
     }
 }
 
-/* Reads the bytes of ints through a view with a different element. */
+/* Reads a buffer of ints as bytes, through a view with a different element. */
 static void
 step_reinterpret(struct player *p)
 {
@@ -461,7 +464,7 @@ step_reinterpret(struct player *p)
     ferry_buffer_destroy(&bytes);
 }
 
-/* Wraps device memory that the program allocated, copies from the wrap, and unwraps it. */
+/* Allocates device memory, wraps it as a buffer, copies from the buffer, and unwraps it. */
 static void
 step_wrap_device(struct player *p)
 {
@@ -555,8 +558,8 @@ step_event(struct player *p)
     }
 }
 
-/* Allocates scratch memory from the pool that the buffers use. Buffers then reuse freed blocks with
- * arbitrary contents. */
+/* Allocates, writes and frees scratch memory from the pool of the buffers. Buffers then reuse freed
+ * blocks that have arbitrary contents. */
 static void
 step_scratch(struct player *p)
 {
@@ -597,7 +600,7 @@ step_scratch(struct player *p)
     MUST(p, ferry_block_free(&block, stream));
 }
 
-/* Writes a range to a file, and reads the file back into a different range. */
+/* Writes a range of a buffer to a file, and reads the file into a different range. */
 static void
 step_file(struct player *p)
 {
@@ -606,7 +609,8 @@ step_file(struct player *p)
     if (to.count == 0 || overlap(&to, &from))
         return;
     snprintf(path, sizeof(path), "/tmp/ferry-history-%d-%u", (int)getpid(), p->number);
-    /* The script uses a fixed file name, so that each run prints the same program. */
+    /* The printed program uses a fixed name for its file, so that each run prints the same program.
+     */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
     say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
@@ -630,8 +634,8 @@ step_file(struct player *p)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Makes one device call or one malloc() fail. The failure occurs in a later library call that reads
- * or changes a buffer. The first `arm_later` of these calls are not affected. */
+/* Makes one device call or one malloc() fail during a later library call that reads or changes a
+ * buffer. The next `arm_later` of these library calls are not affected. */
 static void
 step_fail(struct player *p)
 {

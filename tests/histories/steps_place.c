@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that use raw pointers, and steps that query which memory is current where. They change the
- * contents of a buffer only by marks and discards. */
+/* Steps of a random history that use raw pointers, and steps that query which memory is current at
+ * which place. They change the contents of a buffer only by marks and discards. */
 #include "tests/histories/history.h"
 
 static void
@@ -26,7 +26,7 @@ step_sync_to(struct player *p)
         went_wrong(p, "synchronized and not current at %d", place);
 }
 
-/* Writes to pinned memory directly, and then marks the range as written. */
+/* Writes through the pointer of a pinned replica, and then marks the range as written. */
 static void
 step_mark(struct player *p)
 {
@@ -120,8 +120,8 @@ step_prefetch(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    /* The failure is disarmed, because this call has no event, so the failure might occur later in
-     * a different call. */
+    /* No failure is injected into this call. The call has no event, so its failure might appear
+     * later in a different call. */
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
@@ -142,8 +142,8 @@ step_wait(struct player *p)
     MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));
 }
 
-/* Reads the last element of a pinned replica, which must be as long as the buffer. Then unpins the
- * replica, because a pinned replica prevents resizes. */
+/* Reads the last element of a pinned replica, because the replica must be as long as the buffer.
+ * Then unpins the replica, because a pinned replica prevents resizes. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
 {
@@ -179,7 +179,7 @@ step_pin(struct player *p)
         go_through_pin(p, &t, place, memory);
 }
 
-/* Calls the queries that are allowed at any time. */
+/* Calls all queries that are allowed at any time. */
 static void
 step_ask(struct player *p)
 {

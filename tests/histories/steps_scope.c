@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that combine several scopes: copies of closed scopes, writes that are abandoned while other
- * calls run, and merged scopes. */
+/* Steps of a random history that combine several scopes: copies of closed scopes, merged scopes,
+ * and writes that are abandoned while other calls run. */
 #include "tests/histories/history.h"
 
-/* Checks that closing a copy of a closed scope has no effect. This must hold as long as the buffer
- * exists. */
+/* Closes copies of closed scopes, and checks that this has no effect. It is allowed as long as the
+ * buffer exists. */
 static void
 step_stale(struct player *p)
 {
@@ -18,14 +18,14 @@ step_stale(struct player *p)
 
 /* -- abandoned writes -------------------------------------------------------------------------- */
 
-/* A write scope that is open and will be abandoned. During the write, a different place has the
- * valid value. */
+/* A write scope that is open and will be abandoned. While it is open, the buffer's valid values are
+ * at a different place. */
 struct kept {
     struct target t;
     ferry_buffer *view; /* a view of exactly the range that is written */
     ferry_scope scope;
     int at, other; /* the places of the write and of the value */
-    bool strict;   /* whether the old value must survive the abandoned write */
+    bool strict;   /* whether the buffer must have its old values after the write is abandoned */
 };
 
 static bool
@@ -54,7 +54,7 @@ sync_both(struct player *p, const struct kept *k)
     return true;
 }
 
-/* Opens a scope on the range and writes arbitrary values. The scope stays open. */
+/* Opens a scope on the range and writes arbitrary values, but does not close the scope. */
 static bool
 open_kept(struct player *p, struct kept *k)
 {
@@ -78,8 +78,8 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Makes a call that must fail with FERRY_ERROR_BUSY. The call reads a range that is being written,
- * and updates a range that a host scope has open for writing. */
+/* Makes a call that must fail with FERRY_ERROR_BUSY. The call would read a range that is being
+ * written, and update a range that a host scope is writing. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -117,12 +117,12 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
         went_wrong(p, "beside a write at the host it is %s", ferry_status_name(status));
     say(p, "OK(ferry_scope_close(&scope));");
     MUST(p, ferry_scope_close(&scope));
-    /* The scope counts as a write of its whole range, even though no value changed. */
+    /* The write scope counts as a write of its whole range, even though it changed no value. */
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* Makes a call that programs may make while the write scope is open. The other place must keep the
- * valid value, even if the call fails. */
+/* Makes a call that programs may make while a write scope is open. The valid values at a different
+ * place must survive the call, even if the call fails. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -221,7 +221,8 @@ step_keep_old(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Two overlapping ranges of one buffer, and a range of a second buffer. */
+/* Ranges of a call: two overlapping ranges of one buffer, which the library merges, and a range of
+ * a second buffer. */
 struct merged {
     struct target t, from;
     size_t first_end, second_begin; /* in t */
@@ -259,7 +260,8 @@ open_merged(struct player *p, struct merged *m)
 }
 
 /* Writes the first range on the stream that opened the scopes, and the second range on stream
- * `last`. Stream `last` waits for the opening stream, and the scope is closed on stream `last`. */
+ * `last`. Stream `last` waits for the stream that opened the scopes. The scope is closed on stream
+ * `last`. */
 static void
 write_merged(struct player *p, struct merged *m, unsigned last)
 {
@@ -272,7 +274,7 @@ write_merged(struct player *p, struct merged *m, unsigned last)
         m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
-    /* Scopes that are merged count as one write of the whole merged range. */
+    /* Scopes that the library merges count as one write of the whole merged range. */
     memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
@@ -316,8 +318,8 @@ step_merged(struct player *p)
     write_merged(p, &m, last);
 }
 
-/* Checks that a call that fails opens none of its scopes. One of the call's ranges ends beyond the
- * end of its buffer. */
+/* Checks that a call that opens several scopes opens none of them if it fails. One of its ranges
+ * ends beyond the end of the buffer. */
 static void
 step_open_none(struct player *p)
 {

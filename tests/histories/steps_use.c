@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that use buffers: scopes on the host and on devices, and launches. */
+/* Steps of a random history that use buffers: scopes on the host and on devices, and launches. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
@@ -34,7 +34,7 @@ keep_stale(struct player *p, const ferry_scope *scope)
     say(p, "stale[%zu] = scope;", which);
 }
 
-/* Closes a scope. Even if the close returns a failure, the scope is closed and its writes are
+/* Closes a scope. The close may return a failure, but the scope is then closed and its writes are
  * committed. `how` is READS if nothing was written. */
 static void
 close_scope(struct player *p, const struct target *t, ferry_scope *scope, unsigned how)
@@ -57,7 +57,7 @@ expect_values(struct player *p, const struct target *t, const int32_t *memory)
     expect_range(p, t, memory);
 }
 
-/* Writes `first`, `first` + 1 and so on through an open scope, from index `skip` of the scope.
+/* Writes `first`, `first` + 1 and so on through an open scope, from index `skip` of its range.
  * These values become the expected values when the scope is closed. */
 static void
 count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count,
@@ -93,7 +93,8 @@ step_overwrite_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Checks that an UPDATE scope keeps the values of elements that it does not write. */
+/* Checks that an UPDATE scope keeps the values of those elements that the program does not write.
+ */
 static void
 step_update_host(struct player *p)
 {
@@ -108,8 +109,8 @@ step_update_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Checks that the range has its old values after an abandoned write. If only the place of the write
- * was current, the abandoned values are legal too. */
+/* Checks that a range has its old values after a write was abandoned. If the buffer was current
+ * only where the write took place, the abandoned values are also legal. */
 static void
 step_abandon(struct player *p)
 {
@@ -125,8 +126,8 @@ step_abandon(struct player *p)
     settle_abandoned(p, &t);
 }
 
-/* Opens a range that ends at the end of the buffer, wherever that is. In a shared buffer the last
- * player owns the end. */
+/* Opens a range that reaches to the end of the buffer. Other threads of the history may resize a
+ * shared buffer, so only the thread with the last region may do this. */
 static void
 step_rest(struct player *p)
 {
@@ -153,8 +154,8 @@ step_rest(struct player *p)
         went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin,
                    count);
     race_look(p, t.subject);
-    /* Values are checked only if no resize ran. Otherwise the buffer may have grown between the
-     * read of its length and the claim of the range. */
+    /* The values are compared only if no resize ran. A resize may have grown the buffer after its
+     * length was read and before the range was claimed. */
     for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
         if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
             went_wrong(p, "element %zu up to the end is %d instead of %d", i,
@@ -166,8 +167,8 @@ step_rest(struct player *p)
     MUST(p, ferry_scope_close(&scope));
 }
 
-/* Checks that no overlapping scope can be opened while a write scope is open. While a read scope is
- * open, no overlapping write scope can be opened. */
+/* Checks that an open write scope prevents every overlapping scope, and that an open read scope
+ * prevents overlapping write scopes. */
 static void
 step_conflict(struct player *p)
 {
@@ -238,7 +239,7 @@ step_read_device(struct player *p)
     close_scope(p, &t, &scope, READS);
 }
 
-/* Opens an UPDATE on a device and writes the second half of the range. */
+/* Opens an UPDATE scope on a device and writes the second half of its range. */
 static void
 step_write_device(struct player *p)
 {
@@ -259,8 +260,8 @@ step_write_device(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Opens a scope on one stream and uses it last on the player's stream `b`. Returns false if no
- * scope was opened, for example because the streams have different places. */
+/* Opens a scope on one stream and uses it last on the player's stream number `b`. Returns false if
+ * no scope was opened, for example because the streams have different places. */
 static bool
 open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b,
                  ferry_scope *scope, void **out)
@@ -295,8 +296,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Closes a scope that is not ordered with its stream. The program waits until the bytes are ready,
- * uses a stream that is unknown to the scope, and orders the work on its own. */
+/* Closes a scope with ferry_scope_close_unordered(). The program waits until the bytes are ready,
+ * uses a stream that the scope does not know, and orders the work without the library. */
 static void
 step_close_unordered(struct player *p)
 {
@@ -317,8 +318,8 @@ step_close_unordered(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Opens two scopes of one buffer in sequence on one stream. The second scope reads the result of
- * the first. */
+/* Opens two scopes of one buffer on one stream, one after the other. The second scope reads what
+ * the first scope has written. */
 static void
 step_nested(struct player *p)
 {
@@ -347,11 +348,12 @@ step_nested(struct player *p)
     MUST(p, ferry_scope_close(inner_first ? &inner : &outer));
     MUST(p, ferry_scope_close(inner_first ? &outer : &inner));
     has_written(&t, 0, 2 * half, value);
-    /* A scope that writes counts as a write of its whole range. */
+    /* A write scope counts as a write of its whole range. */
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Opens two scopes on one stream, and queues a device copy between their ranges without a wait. */
+/* Opens two scopes on one stream. Queues a device copy from one range to the other, without a wait.
+ */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -376,8 +378,8 @@ step_copy_scopes(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Opens several scopes with one call, on the host or on a device. One scope reads and one writes.
- * The library merges scopes that overlap. */
+/* Opens two scopes with one call, on the host or on a device. One scope reads and one scope writes.
+ */
 static void
 step_open_all(struct player *p)
 {
@@ -485,12 +487,13 @@ step_launch_copy(struct player *p)
     ferry_status status = launch_copy(&p->world->w, stream_for(p), to.handle, to.offset,
                                       from.handle, from.offset, to.count);
     end_call(p, &to, status, OVERWRITES);
-    /* If the two ranges overlap, the library merges them and counts them as one write. */
+    /* If the two ranges overlap, the library merges them and counts the merged range as one write.
+     */
     if (overlap(&to, &from))
         memset(&from.subject->written[from.begin], true, to.count);
 }
 
-/* Overwrites `count` elements from the start of the target, with a kernel or a copy. */
+/* Overwrites the first `count` elements of the target range, with a kernel or a copy. */
 static void
 write_anew(struct player *p, const struct target *t, size_t count, bool by_kernel)
 {
@@ -509,8 +512,8 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     }
 }
 
-/* Checks that a read of lost bytes returns the failure of the launch. The error message must
- * contain the reason, unless allocating the message failed. */
+/* Checks that a read of bytes that a failed launch has lost returns the failure of this launch. The
+ * message must contain the reason of the failure, unless the message could not be allocated. */
 static void
 expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
 {
@@ -528,9 +531,9 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 }
 
 /*
- * Checks that the output of a failed host function is lost. Reads must report the reason, until an
- * overwrite makes the range valid again. Bytes that were overwritten before the function ran must
- * be kept.
+ * Checks that the output range of a failed host function is unreadable. Reads must report the
+ * reason, until an overwrite makes the range valid again. Bytes that were overwritten before the
+ * function ran must be kept.
  */
 static void
 step_failing_launch(struct player *p)

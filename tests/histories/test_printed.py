@@ -58,7 +58,8 @@ def printed(folder, tap):
         tap.case(f"150 steps on {device} as C", problems)
 
 
-# Calls whose results differ between runs: a cancelled call may stop anywhere, and any thread may run out of memory.
+# Calls in printed programs whose results differ between runs: a cancelled call may stop anywhere, and any thread may
+# run out of memory.
 UNSURE = re.compile(r"ferry_event_cancel|short_memory_arm")
 
 
@@ -84,7 +85,8 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         repeated(folder, tap)
-        # Printed programs must be compiled with Meson's flags if the archives are built with sanitizers or coverage.
+        # The archives may be built with sanitizers or coverage. Printed programs must then be compiled with Meson's
+        # flags.
         if "HISTORIES_CFLAGS" in os.environ or not instrumented():
             printed(folder, tap)
         refused(tap)

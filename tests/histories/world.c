@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays a history: creates the context, the players and their threads, plays the steps, and
- * destroys everything. */
+/* Plays a random history: creates the context and the threads, plays the steps, and destroys
+ * everything. */
 #include "src/pool/pool.h"
 #include "tests/histories/scenes.h"
 
@@ -45,7 +45,8 @@ history_leave_out(const char *names)
     left_out = names;
 }
 
-/* Returns the weight of a step, which is 0 if history_leave_out() excludes its name. */
+/* Returns the weight of a step in random choices, which is 0 if history_leave_out() excludes the
+ * step's name. */
 static unsigned
 weight_of(const struct step *step)
 {
@@ -76,8 +77,8 @@ history_step_name(unsigned char code)
 
 /* -- playing ----------------------------------------------------------------------------------- */
 
-/* Restarts the time limit after each step. A slow history still completes steps, but a history that
- * hangs does not. */
+/* Restarts the time limit after each step of a history. So the limit ends only a history that
+ * hangs, and not a slow one. */
 static void
 limit_time(const struct world *world)
 {
@@ -92,12 +93,12 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
-    /* A failure that was armed but did not occur in a step must not occur in the next step. */
+    /* An injected failure that did not occur in this step must not occur in the next step. */
     (void)disarm(p);
     limit_time(p->world);
 }
 
-/* Checks and destroys all objects that the player still has. */
+/* Checks and destroys all objects that a thread of the history still has at its end. */
 static void
 end_player(struct player *p)
 {
@@ -161,7 +162,7 @@ make_failing_kernel(struct world *world)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
 
-/* Sets the mode of the driver or the wrapped device from the second word of `device`. */
+/* Makes the driver or the wrapped device work lazily if the second word of `device` is "lazy". */
 static void
 choose_mode(const char *device)
 {
@@ -241,8 +242,8 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_counters counters; /* internal counters of the pool, because a step may
-                                                 have reset the public statistics */
+        struct ferryi_pool_counters counters; /* internal counters of the pool; a step may have
+                                                 reset the public statistics */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
         ferryi_pool_get_counters(pool, &counters);
@@ -265,7 +266,7 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* Errors are legal in the log, because failures of calls without an event are logged. Objects
+    /* The log may contain errors, because failures of calls without an event are logged. Objects
      * that are destroyed after a failure may log errors too. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)

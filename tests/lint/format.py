@@ -17,7 +17,8 @@ from tap import Tap
 VERSION = 14
 FOLDERS = ("src", "bench", "cli", "mpi", "include", "tests", "python")
 SUFFIXES = (".c", ".h", ".cu", ".cuh")
-# Files that clang-format must not change: tables and contracts with a layout by hand, generated files, and test data.
+# Files that clang-format must not change: tables and contracts that are formatted by hand, generated files, and test
+# data.
 EXEMPT = re.compile(r"^(tests/gen/golden/|tests/fuzz/corpus/|src/transfer/scatter_ptx\.h|src/device/cuda_abi\.h"
                     r"|src/convert/(scalar|vector.*)\.h|src/map/coherence\.[ch])")
 

@@ -16,15 +16,15 @@ from tap import Tap
 EXEMPTIONS_MOST = 15
 HEADER = "src/base/lock_class.h"
 
-# Declarations for the snippets. In each snippet `{}` is replaced by a statement.
+# Declarations that each code snippet needs. A statement replaces `{}` in the snippet.
 POOL = '#include "src/pool/slab.h"\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane);\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane) {{ (void)lane; {} }}\n'
 STORE = '#include "src/buffer/store.h"\nsize_t f(ferryi_store *store);\nsize_t f(ferryi_store *store) {{ {} }}\n'
 
 LOCK, UNLOCK = "ferryi_mutex_lock(&pool->mutex);", "ferryi_mutex_unlock(&pool->mutex);"
 STORE_LOCK, STORE_UNLOCK = "ferryi_store_lock(store);", "ferryi_store_unlock(store);"
 
-# Each entry has the name of a mistake, a statement that compiles, and a statement that must not compile. The second
-# statement lacks a lock or contains a different mistake.
+# Each entry has the name of an error in the use of locks, a correct statement that compiles, and an incorrect statement
+# that must not compile.
 PAIRS = [
     ("a guarded member is read without its mutex", POOL,
      f"{LOCK} uint64_t n = pool->cached_bytes; {UNLOCK} return n;", "return pool->cached_bytes;"),

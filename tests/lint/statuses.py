@@ -13,7 +13,7 @@ from tap import Tap
 
 DECLARED = re.compile(r"^\s*(FERRY_ERROR_\w+)\s*=\s*(\d+)", re.M)
 PYTHON_CLASS = re.compile(r'\[(FERRY_ERROR_\w+)\]\s*=\s*\{\s*"(\w+)"')
-# Ways in which tests state the status that they expect: cmocka's comparison and the short macros of our tests.
+# Ways in which a test states the status that it expects: assert_int_equal() of cmocka, and macros of this project.
 EXPECTATION = re.compile(r"\b(?:assert_int_equal|FAILS|REFUSED|expect_failure)\s*\(")
 
 

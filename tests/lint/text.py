@@ -22,7 +22,7 @@ LEFTOVER = re.compile(r"\b(" + "TO" + "DO|FIX" + "ME|X" + "XX)\\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(" + "work|root|ho" + r"me/\w+|Users)/")
 
 
-# Folders whose comments may name only files of the project and the files in FOREIGN.
+# In these folders, comments may name only files of the project and the files in FOREIGN.
 NAMING = ("src/", "bench/", "cli/", "mpi/", "tests/model/", "tests/support/", "tests/unit/", "tests/buffer/")
 FOREIGN = {"cuda.h", "cmocka.h", "mman.h", "membarrier.h", "scale.cu", "step.py", "NAME.c"}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)

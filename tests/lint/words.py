@@ -26,7 +26,8 @@ C_FILES = (".c", ".h", ".h.in", ".hpp", ".cpp", ".cu", ".cuh", ".j2", ".pml")
 SCRIPTS = (".sh", ".ci/run", "dev", ".build", "meson_options.txt", ".cmake", "CMakeLists.txt")
 READ = (*C_FILES, *SCRIPTS, ".py", "ferry-gen.in", ".f90", ".md", ".json")
 
-# Each entry is (files, word, reason). The word "*" means every word. An entry that no file needs is an error.
+# Exceptions: each entry is (files, forbidden word that they may use, reason). The word "*" means every word. An entry
+# that no file needs is an error.
 ALLOWED = [
     ("CONTRIBUTING.md", "sentence", "of grammar"),
 ]

@@ -54,8 +54,8 @@ write_past_a_block(struct scene *scene)
     must(ferry_block_free(&block, NULL));
 }
 
-/* Writes beyond the end of a block. A red zone must detect this even if the block exactly fills its
- * size class. */
+/* Writes one byte beyond the end of a pool block. A red zone must detect this even if the block
+ * exactly fills its size class. */
 static void
 write_past_bytes(struct scene *scene, size_t bytes)
 {

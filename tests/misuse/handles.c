@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Misuses of handles: use after destruction, and use with objects of a different context. In each
- * case a call returns a status with a message, or the log has a line about the misuse. */
+/* Misuses of handles: use after destruction, and use with objects of a different context. For each
+ * misuse, a call returns a status with a message, or the log has a line about it. */
 
 static ferry_status
 add_one(const ferry_call *call, void *user)

@@ -83,7 +83,7 @@ read_all(int file, char *text, size_t room)
     return length;
 }
 
-/* Returns whether one line of the output contains all expected parts. If no parts are expected,
+/* Returns whether one line of the output contains all expected texts. If no texts are expected,
  * returns whether the output is empty. */
 static bool
 says(const char *text, const struct misuse *misuse)
@@ -148,8 +148,8 @@ applies(const struct misuse *misuse)
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
-/* Queries the device in a child process. So this process has no threads or signal handlers of a
- * context when the misuse runs. */
+/* Queries the device in a child process, because the query creates a context. So this process has
+ * no threads or signal handlers of a context when the misuse runs. */
 static void
 ask_device(void)
 {
@@ -166,7 +166,8 @@ ask_device(void)
         device_is_coherent = WEXITSTATUS(how) == 10;
 }
 
-/* Runs one misuse in this process instead of a child, for tools that can watch only one process. */
+/* Runs one misuse in this process instead of a child process, for tools that can watch only one
+ * process. */
 static int
 play_named(const struct misuse *misuse, const char *name)
 {

@@ -3,9 +3,9 @@
 #define FERRY_TEST_MISUSE_H
 
 /*
- * Functions that each contain one typical misuse of the library, as a user would write it. Each
- * runs in a child process that writes its log and error messages to standard error. main.c searches
- * this output for a message that names the misuse.
+ * Functions that each contain one typical misuse of the library, as a user might write it. Each
+ * function runs in a child process, which writes its log and error messages to standard error.
+ * main.c searches this output for a message that names the misuse.
  */
 
 #include <ferry/ferry.h>
@@ -14,8 +14,8 @@
 
 #include "src/base/sanitizer.h"
 
-/* The objects that every misuse uses: a context, and the buffer "height". The buffer has 2000 ints
- * that were written on the host. */
+/* The objects that every misuse uses: a context, and a buffer with the name "height" that has 2000
+ * ints. The ints were written on the host. */
 struct scene {
     ferry_context *context;
     ferry_stream *stream; /* the default stream of place 1 */
@@ -27,7 +27,7 @@ struct scene {
 enum mistake_needs {
     NEEDS_DEVICE = 1, /* needs a device with separate memory */
     NEEDS_CHECKED_BUILD =
-        2, /* only a checked build, which checks the blocks of pools, finds the misuse */
+        2, /* the misuse is found only in a checked build, which checks the blocks of pools */
     /* the misuse must not run under AddressSanitizer, which would stop the process first */
     NOT_POISONED = 4,
     /* the misuse needs an unwinder, because the expected message names a calling function */
@@ -38,7 +38,7 @@ struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
     const char *expected[3]; /* up to three texts that one line of the output must contain; NULL
-                                ends a shorter list */
+                                ends the list */
     int needs;
     bool faults; /* whether the misuse ends the process */
 };
@@ -46,14 +46,14 @@ struct misuse {
 extern const struct misuse pointer_misuses[], handle_misuses[],
     block_misuses[]; /* each array ends with an empty element */
 
-/* make_height() creates the buffer "height", and open_height() opens a scope that is never closed.
- * Reports of checked runs name these functions. */
+/* make_height() creates the buffer "height". open_height() opens a scope on it that is never
+ * closed. Reports of checked runs name these two functions. */
 void make_height(struct scene *scene);
 void open_height(struct scene *scene, ferry_scope *scope);
 
 /* Prints the message of a failed call. */
 void tell(ferry_status status);
-/* Ends the process if a call fails that is not part of the misuse. */
+/* Ends the process if a call fails that is not itself the misuse. */
 void must(ferry_status status);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Misuses of host pointers: at the wrong time, or beyond their range. The access faults on a
- * protected page, or changes the red zone after the last byte. */
+/* Misuses of host pointers: accesses at the wrong time, or beyond the range of a scope. Such an
+ * access faults on a protected page, or changes the red zone after the last byte. */
 
 static volatile int sink;
 

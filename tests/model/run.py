@@ -22,9 +22,9 @@ from tap import Tap  # noqa: E402
 DEPTH = 1000000
 MEGABYTES = 2000
 
-# For each model: the quick configurations, the large configurations, and the breaks with the configuration that finds
-# each. The breaks in `late` are found only after millions of states. T_REVERSE tries the transitions from the last to
-# the first, which finds the break CLEAR sooner.
+# Models, with their quick and large configurations. A break is a deliberate error in a model; it is listed with the
+# configuration that finds it. The breaks in `late` are found only after millions of states. T_REVERSE tries the
+# transitions from the last to the first, which finds the break CLEAR sooner.
 MODELS = {
     "protocol": {
         "quick": ["OPERATIONS=1"],
@@ -102,7 +102,8 @@ def error_of(report):
     return None
 
 
-# A broken model must violate one of these properties. Any other failure is an error in the model.
+# A model with a deliberate error must end with one of these two messages. Any other failure is an error in the model
+# itself.
 PROMISES = re.compile(r"assertion violated|invalid end state")
 
 
@@ -115,8 +116,8 @@ def explore(tap, explorer, configurations):
 
 def break_each(tap, explorer, breaks):
     for name, words in breaks.items():
-        # Models with two threads are compiled with -O0. Most of their breaks are found in less time than the optimizer
-        # needs.
+        # Models with three threads are optimized. In the other models, most deliberate errors are found in less time
+        # than the optimizer needs.
         error = error_of(explorer.run(words.split() + ["BREAK_" + name], "-O1" if "THREADS=3" in words else "-O0"))
         found = error and PROMISES.search(error)
         tap.case(f"{explorer.model} {words} BREAK_{name} is found", [] if found else [error or "nothing was found"])

@@ -40,7 +40,7 @@ main(int argc, char **argv)
         die(argv[1]);
     if (status == FERRY_OK)
         status = ferry_mpi_receive(mpi, &range, last, 1);
-    /* This line runs only if MPI reports the death of the last rank to the other ranks. */
+    /* This line runs only if MPI reports the death of the last rank to this rank. */
     fprintf(stderr, "%s\n", ferry_mpi_last_error());
     MPI_Abort(MPI_COMM_WORLD, status == FERRY_OK ? 5 : 6);
 }

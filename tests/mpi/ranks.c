@@ -49,8 +49,8 @@ is_wanted(int argc, char **argv, const char *name)
     return argc < 2;
 }
 
-/* Returns the sum of a value over all ranks. Each rank sleeps while it waits, so that other ranks
- * can use the cores. */
+/* Returns the sum of a value over all ranks. A waiting rank sleeps, so that other ranks can use its
+ * core. */
 static int
 sum_of(int value)
 {

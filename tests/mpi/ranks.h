@@ -3,8 +3,8 @@
 #define TEST_RANKS_H
 
 /*
- * Test cases that all ranks of a job run together. A case fails if it fails on at least one rank.
- * Rank 0 prints TAP, and each rank prints its own failures.
+ * Support for test cases that all ranks of a job run together. A case fails if it fails on at least
+ * one rank. Rank 0 prints TAP, and each rank prints its own failures.
  */
 
 #include <stdbool.h>
@@ -32,7 +32,7 @@ struct rank_case {
     void (*run)(struct ranks *ranks);
 };
 
-/* Prints a failure of the current case and counts it. */
+/* Prints a failure of the current test case and counts it. */
 void ranks_fail(const char *file, int line, const char *text);
 #define CHECK(condition) ((condition) ? (void)0 : ranks_fail(__FILE__, __LINE__, #condition))
 #define CHECK_OK(call)   ranks_check_status((call), FERRY_OK, __FILE__, __LINE__, #call)
@@ -44,25 +44,26 @@ void ranks_check_status(ferry_status got, ferry_status expected, const char *fil
 void ranks_check_failure(ferry_status got, ferry_status expected, const char *what,
                          const char *file, int line, const char *text);
 
-/* Initializes MPI, runs the cases that the arguments name, and finalizes MPI. Without arguments it
- * runs all cases. Returns the exit status of the program. */
+/* Initializes MPI, runs test cases, and finalizes MPI. The arguments name the cases to run; without
+ * arguments all cases run. Returns the exit status of the program. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
 
 /* Returns a buffer with the ints `first`, `first` + 1 and so on. The buffer is current only on the
  * device or only on the host. */
 ferry_int_buffer ranks_numbers(struct ranks *ranks, size_t count, int first, bool on_device);
-/* Checks that `count` elements of the buffer, from index `offset`, are `first`, `first` + `step`
- * and so on. */
+/* Checks that the `count` elements of the buffer from index `offset` have the values `first`,
+ * `first` + `step` and so on. */
 void ranks_check_numbers(ferry_int_buffer buffer, size_t offset, size_t count, int first, int step);
 ferry_mpi_range ranks_range(ferry_int_buffer buffer, size_t offset, size_t count);
 
-/* ranks_reset() sets the counts of ranks_up() and ranks_down() to 0. These return the number of
- * bytes that crossed the link in one direction since then. */
+/* ranks_up() and ranks_down() return how many bytes crossed the link in one direction. They count
+ * from the last call of ranks_reset(). */
 void ranks_reset(struct ranks *ranks);
 uint64_t ranks_up(struct ranks *ranks);
 uint64_t ranks_down(struct ranks *ranks);
 /* Returns how many bytes cross the link if `count` elements on the device are sent in chunks. The
- * result is their size if device memory is separate from host memory, and 0 otherwise. */
+ * result is the size of the elements if device memory is separate from host memory, and 0
+ * otherwise. */
 uint64_t ranks_cost(const struct ranks *ranks, size_t count);
 
 #endif
