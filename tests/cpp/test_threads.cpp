@@ -86,7 +86,8 @@ threads_write_ranges(const ferry::context &context)
         EXPECT(values[i] == 20.0f * static_cast<float>(i / part));
 }
 
-/* Leases, copied contexts and shared buffers end on the thread that destroys their last reference. */
+/* Leases, copied contexts and shared buffers end on the thread that destroys their last
+ * reference. */
 void
 owners_end_on_any_thread(const ferry::context &)
 {

@@ -19,8 +19,7 @@ struct scene {
     int count;
     ferryi_device *device;
     const struct ferryi_device_ops *real;
-    struct ferryi_device_ops
-        ops; /* functions of the device, except that event_record is replaced */
+    struct ferryi_device_ops ops; /* functions of the device, with a replaced event_record */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
     ferryi_timeline *noted; /* timeline on which the next event_record takes sync points */

@@ -2,7 +2,7 @@
 #ifndef ARROW_HPP
 #define ARROW_HPP
 
-/* A struct with the same fields as mylib_vec3 of the C library mylib, but with different names. */
+/* A struct with the layout of mylib_vec3 of the C library mylib, but with different names. */
 namespace arrows
 {
 
