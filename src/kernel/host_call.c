@@ -31,9 +31,9 @@ struct ferryi_host_call {
     ferry_context *context;
     ferry_host_function *body;
     void *user;
-    ferry_stream
-        *stream; /* only compared with the context's live streams, because it may have been
-                    destroyed; dereferenced only if a live stream and its `timeline` match */
+    /* the launch's stream: it may have been destroyed, so it is only compared with live streams,
+     * and `stream` and `timeline` are dereferenced only if a live stream matches */
+    ferry_stream *stream;
     ferryi_timeline *timeline;
     uint32_t generation;
     /* whether the function runs on a thread of the device or its driver; the end of the context

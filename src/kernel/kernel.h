@@ -60,8 +60,7 @@ struct ferry_kernel {
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     /* by place; NULL: not loaded */
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
-    atomic_bool
-        dead; /* whether the kernel was destroyed; set under the mutex of the list of kernels */
+    atomic_bool dead; /* whether the kernel was destroyed; set under ferryi_kernels_mutex */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
     struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */
 };

@@ -215,8 +215,8 @@ ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int p
         size_t at = window[i].begin, segment_end = window[i].end;
         ferryi_places places = window[i].places;
 
-        /* Each round appends one part of the segment: the part before, inside or after the range.
-         * Only the segments that contain `begin` or `end` have more than one part. So `out`
+        /* Each iteration appends one part of segment i: the part before, inside or after [begin,
+         * end). Only the segments that contain `begin` or `end` have more than one part. So `out`
          * receives at most count + 2 segments. */
         /*@
           loop invariant at == begin_of{Pre}(window, i) || at == begin || at == end || at == segment_end;

@@ -3,22 +3,22 @@
 #define FERRYI_COHERENCE_H
 
 /*
- * Coherence: the functions compute which bytes must be moved before an access, and which places
+ * Coherence: these functions compute which bytes must be moved before an access, and which places
  * hold the bytes after the access. The functions are pure: they allocate nothing, lock nothing, and
  * use only the caller's arrays.
  *
- * A map partitions the bytes [0, bytes) of a buffer into segments, which are sorted and not empty.
- * Each segment has the set of places that hold its current value: bit p represents place p. The
- * empty set means that the bytes were never written, so they read as zero.
+ * A valid map partitions the bytes [0, bytes) of a buffer into segments, which are sorted and not
+ * empty. Each segment has the set of places that hold its current value: bit p represents place p.
+ * The empty set means that the bytes were never written, so they read as zero.
  *
- * FERRYI_ZEROS occurs only together with places. It means that the bytes were never written, and
- * that these places were filled with zeros for a reader. FERRYI_LOST occurs only alone. It means
- * that every place that held the value has lost it. Neighbouring segments with equal sets are
+ * Two further bits may be in a set. FERRYI_ZEROS occurs only together with places: the bytes were
+ * never written, and these places were filled with zeros for a reader. FERRYI_LOST occurs only
+ * alone: every place that held the value has lost it. Neighbouring segments with equal sets are
  * merged.
  *
- * Functions work on a window: consecutive segments of the map that cover at least the range of the
- * access. Only the first and the last of these segments may extend beyond the range or lie next to
- * it. Callers include the segments that touch the range from outside, so that neighbours can be
+ * The functions work on a window: consecutive segments of the map that cover at least the range of
+ * the access. Only the first and the last of these segments may extend beyond the range or lie next
+ * to it. Callers include the segments that touch the range from outside, so that neighbours can be
  * merged.
  *
  * Comments that begin with an @ are contracts in ACSL. The command ./dev prove proves them. See
@@ -180,9 +180,9 @@ enum ferryi_change {
 size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
                              ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
 
-/* Returns the source from which `place` receives the bytes. `place` must not be in the set. The
- * preferences are those of ferryi_coherence_plan(). Returns FERRYI_ZERO if the bytes must be filled
- * with zeros. */
+/* Returns the source from which `place` receives bytes whose set is `places`. `place` must not be
+ * in this set. The preferences are those of ferryi_coherence_plan(). Returns FERRYI_ZERO if the
+ * bytes must be filled with zeros. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
@@ -210,9 +210,9 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
 int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
- * Computes the window after a change on [begin, end), and merges neighbours with equal sets. Writes
- * the new window to `out`, which must have room for count + 2 segments and must not overlap
- * `window`. Bytes outside the range keep their sets.
+ * Applies a change to the bytes [begin, end) of a window, and merges neighbours with equal sets.
+ * Writes the new segments to `out`, which must have room for count + 2 segments and must not
+ * overlap `window`. Bytes outside the range keep their sets.
  * @return the number of segments, at most count + 2
  */
 /*@
@@ -259,7 +259,8 @@ size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count
 */
 ferryi_places ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change change);
 
-/* Returns whether the bytes were written and at least one place holds their value. */
+/* Returns whether bytes with this set of places were written and at least one place holds their
+ * value. */
 /*@
   assigns \nothing;
   exits \false;

@@ -87,7 +87,7 @@ collapse(ferryi_valid_map *map)
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
-/* Returns the index of the chunk's first segment that ends after `at`. */
+/* Returns the index of the chunk's first segment that ends after byte `at`. */
 static size_t
 find_segment(const struct ferryi_map_chunk *chunk, size_t at)
 {
@@ -229,7 +229,7 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
 
 /* -- changing ---------------------------------------------------------------------------------- */
 
-/* Changes a part of a map that has only one segment. */
+/* Changes the bytes [begin, end) of a map that has only one segment. */
 static __attribute__((noinline)) void
 cut_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
@@ -250,8 +250,8 @@ cut_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t b
     map->index->chunk_count = 1;
 }
 
-/* Changes the part of the range that lies in the chunk. The window contains the chunk's segments
- * that overlap this part or are adjacent to it. */
+/* Applies a change to those bytes of [begin, end) that lie in the chunk. Only the chunk's segments
+ * that overlap these bytes or are adjacent to them can change. */
 static void
 change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
              enum ferryi_change change, size_t begin, size_t end)
@@ -280,10 +280,10 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 }
 
 /*
- * Walks over the chunks from chunks[first]. Changes the part of the range that lies in each chunk,
- * and joins each chunk with its predecessor. The walk ends after the first chunk that lies behind
- * the range and whose number of segments did not change. Removes chunks that became empty from the
- * index. Returns the index after the last chunk that was visited and kept.
+ * Applies a change to [begin, end), chunk by chunk from chunks[first] on, and joins each chunk with
+ * its predecessor. Ends after the first chunk that lies behind the range and whose number of
+ * segments did not change. Removes chunks that became empty from the index. Returns the index after
+ * the last chunk that was visited and kept.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -372,7 +372,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     set_count(map, chunk, segments);
     chunk->segments[segments - 1].end = bytes;
 
-    /* The last chunk may now have few segments. If so, it must be joined with its predecessor. */
+    /* The last chunk may now have so few segments that it must be joined with its predecessor. */
     if (keep > 1) {
         join(map, map->index->chunks[keep - 2], chunk);
         if (chunk->count == 0) {

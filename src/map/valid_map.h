@@ -3,18 +3,18 @@
 #define FERRYI_VALID_MAP_H
 
 /*
- * The container of a buffer's segments: a sorted sequence in chunks. Inserting n segments takes
- * time proportional to n log n. A map with a single segment uses no memory besides this struct. The
- * owner's lock protects the map.
+ * A valid map: the sorted segments of a buffer, stored in chunks. Inserting n segments takes time
+ * proportional to n log n. A map with a single segment uses no memory besides its struct. The lock
+ * of the map's owner protects the map.
  *
  * Functions that change a map neither allocate nor free memory. So they may run under a spin lock
  * and cannot fail. The exceptions are the functions on supplies, ferryi_valid_map_reuse() and
  * ferryi_valid_map_clear(), which are called without the lock.
  *
- * Memory circulates as follows. The owner allocates a supply without the lock. `reserve` moves the
- * supply into the map under the lock. A change takes spare chunks into use, and makes each chunk
- * that it empties a spare chunk. `take_excess` moves spare chunks into a supply. `supply_free`
- * frees the supply without the lock.
+ * Memory circulates as follows. Without the lock, the map's owner allocates a supply of chunks.
+ * Under the lock, `reserve` moves the supply into the map as spare chunks. A change takes spare
+ * chunks into use, and makes each chunk that it empties a spare chunk. `take_excess` moves spare
+ * chunks into a supply. Without the lock, `supply_free` frees the supply.
  */
 
 #include "src/base/base.h"
@@ -80,7 +80,8 @@ struct ferryi_map_supply {
     struct ferryi_map_index *index; /* a larger index for the map, or NULL */
 };
 
-/* Makes `count` reservations. Returns false and makes none if the supply is too small. */
+/* Reserves the memory of `count` changes, and takes what the map lacks from the supply. If the
+ * supply is too small, returns false and reserves nothing. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_reserve(ferryi_valid_map *map, uint32_t count,
                               struct ferryi_map_supply *supply);
@@ -98,7 +99,7 @@ ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chu
                                     size_t index_capacity);
 /* Frees and zeroes the supply. Does nothing for a zeroed supply. */
 void ferryi_map_supply_free(struct ferryi_map_supply *supply);
-/* Releases `count` reservations without a change. */
+/* Gives up `count` reservations of a map without changing the map. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_unreserve(ferryi_valid_map *map, uint32_t count);
 
@@ -108,7 +109,7 @@ void ferryi_valid_map_unreserve(ferryi_valid_map *map, uint32_t count);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply);
 /* Returns whether ferryi_valid_map_take_excess() would take enough chunks to be worth the call. The
- * check is cheap enough for every close. */
+ * check is cheap enough to be made whenever an access closes. */
 FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_has_excess(const ferryi_valid_map *map);
 
 /* Applies a change to [begin, end), as ferryi_coherence_commit() describes, and uses one
@@ -146,8 +147,9 @@ struct ferryi_segment ferryi_valid_map_at(const ferryi_valid_map *map, size_t at
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, size_t end);
 
-/* A faster ferryi_valid_map_holds() for the hit path. It returns true only for maps with one
- * segment. If it returns false, ferryi_valid_map_holds() may still return true. */
+/* A faster form of ferryi_valid_map_holds() for accesses that move no bytes. Returns true only if
+ * the map has one segment, whose set contains `place`. If the result is false,
+ * ferryi_valid_map_holds() may still return true. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
@@ -155,7 +157,8 @@ ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
     return map->whole & FERRYI_PLACE_BIT(place);
 }
 
-/* Changes the number of bytes, and uses one reservation. The set of new bytes is empty. */
+/* Changes the number of bytes of the map, and uses one reservation. The set of new bytes is empty.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
 

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This file implements reservations, and the check of a map's invariants. */
+/* Implements the reservations of a valid map, and the check of the map's invariants. */
 
 const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
-/* Number of spare chunks that a map keeps in addition to those that its reservations need. It
- * equals the largest number that one reservation can need. So a buffer that is written alternately
- * at different places does not allocate each time. A released reservation can also be made again
+/* Number of spare chunks that a map keeps in addition to those that its reservations need. One
+ * reservation can need at most this number. So a buffer that is written alternately at different
+ * places does not allocate chunks for each write. A released reservation can also be made again
  * without an allocation. */
 #define KEPT_SPARE 2
 /* Minimum number of unneeded chunks for which a call of ferryi_valid_map_take_excess() is worth its
@@ -20,9 +20,9 @@ const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
 /* -- reservations ------------------------------------------------------------------------------ */
 
-/* Returns the maximum number of spare chunks that the reserved changes may take. Each change takes
- * at most two chunks and adds at most two segments. All changes together take at most as many
- * chunks as the map can have after them. */
+/* Returns the maximum number of spare chunks that the given number of reserved changes may take.
+ * Each change takes at most two chunks and adds at most two segments. All changes together take at
+ * most as many chunks as the map can have after them. */
 static size_t
 chunks_needed(const ferryi_valid_map *map, size_t reservations)
 {
@@ -38,7 +38,8 @@ ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_c
     size_t index = map->index->chunk_count + needed;
 
     *out_chunks = needed > map->index->spare_count ? needed - map->index->spare_count : 0;
-    /* The capacity is at least doubled, so that a growing map rarely copies its index. */
+    /* The capacity of the index is at least doubled, so that a growing map rarely copies its index.
+     */
     *out_index_capacity = index > map->index->chunk_capacity
                               ? ferryi_max_size(index, 2 * map->index->chunk_capacity)
                               : 0;
@@ -58,8 +59,8 @@ exchange_index(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->index = fresh;
 }
 
-/* Returns whether the map already has the memory for `count` more reservations. This is the case in
- * most hits. */
+/* Returns whether the map already has the memory for `count` more reservations. Most accesses that
+ * move no bytes find that it has. */
 static inline bool
 is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 {
@@ -204,8 +205,8 @@ is_possible(ferryi_places places)
     return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
 }
 
-/* Returns whether the segments cover [0, bytes) without a gap, none is empty, all have valid sets,
- * and no two neighbours have equal sets. */
+/* Returns whether the segments of a map cover [0, bytes) without a gap, none is empty, all have
+ * valid sets, and no two neighbours have equal sets. */
 static bool
 check_segments(const ferryi_valid_map *map)
 {
