@@ -15,8 +15,7 @@ struct rig_allocation {
     char *memory;
     size_t bytes;
     struct rig *owner;
-    ferry_memory_kind
-        kind; /* kind of the memory; PAGEABLE: the test's memory, declared as pinned by rig_pin() */
+    ferry_memory_kind kind; /* PAGEABLE: memory of the test that rig_pin() declared as pinned */
     struct rig_allocation *next;
 };
 

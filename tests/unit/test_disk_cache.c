@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that the disk cache never returns a changed entry, even if the entry's file was damaged. */
+/* Tests that the disk cache of compiled code never returns a damaged entry. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,8 +57,8 @@ set_up(void **state)
     (void)state;
     folder_make(root);
     open_files = folder_count("/proc/self/fd");
-    /* A thread's first failure allocates memory for error messages, which the thread keeps. The
-     * test allocates this memory before it counts allocations. */
+    /* A thread's first failure allocates memory for error messages, which the thread keeps. This
+     * failure makes that allocation before the test counts allocations. */
     (void)ferryi_fail(FERRY_ERROR_IO, "set up");
     live = short_memory_live();
     snprintf(cache, sizeof(cache), "%s/cache", root);
@@ -83,7 +83,8 @@ keep(void)
     ferryi_disk_cache_keep(&key, "k", &notes, image, IMAGE_BYTES);
 }
 
-/* Returns whether the cache has the entry. Checks that an entry that is found equals the image. */
+/* Returns whether the cache finds the test's entry. If it does, checks that the entry equals the
+ * image. */
 static bool
 find(void)
 {
@@ -199,8 +200,8 @@ test_entries_are_bounded(void **state)
 
 /* -- tampered with ----------------------------------------------------------------------------- */
 
-/* Writes a cache file with these bytes. Checks that the cache reports and removes the file instead
- * of finding it. A new entry must be found afterwards. */
+/* Writes these bytes to a cache file. Checks that the cache does not find the entry, reports the
+ * damage and removes the file. */
 static void
 assert_refused(const char *path, const void *bytes, size_t count, const char *why)
 {
@@ -241,7 +242,8 @@ test_any_other_length_is_found_out(void **state)
     char *bytes = folder_read_file(path, &count);
     for (size_t length = 0; length < count; length++)
         assert_refused(path, bytes, length, length <= HEADER_BYTES ? "bytes" : "another size");
-    /* read_file() allocates one byte more than it reads. */
+    /* This byte exists, because the function that read the file allocated one byte more than it
+     * read. */
     bytes[count] = 0;
     assert_refused(path, bytes, count + 1, "another size");
     keep();
@@ -308,14 +310,15 @@ test_entries_of_other_keys_are_refused(void **state)
     ferryi_disk_cache_keep(&other, "k", &notes, image, IMAGE_BYTES / 2);
     void *bytes = folder_read_file(entry_path(), &count);
     assert_refused(theirs, bytes, count, "another source");
-    /* The key in the entry is corrected, so now the hash of the entry is wrong. */
+    /* The test replaces the key inside the entry by the right one, so only the entry's hash is
+     * wrong. */
     memcpy((char *)bytes + 8, key.bytes, sizeof(key.bytes));
     assert_refused(theirs, bytes, count, "not match its hash");
     free(bytes);
 }
 
-/* Checks that the cache reads an entry only from a private file of this user. When code is kept,
- * any other file must be replaced. */
+/* Checks that the cache reads an entry only from a private file of this user. A new entry must
+ * replace any other file of that name. */
 static void
 test_what_is_no_private_file_is_refused(void **state)
 {

@@ -44,8 +44,8 @@ static const ferry_field vec3_fields[] = {
 
 /* -- identity ---------------------------------------------------------------------------------- */
 
-/* Compares identities with numbers that a separate program computed from the definition in the
- * header. Identities must never change, because generated code contains them. */
+/* Compares identities of element types with numbers that a separate program computed from the
+ * definition in the header. Identities must never change, because generated code contains them. */
 static void
 test_identity_is_fnv_1a_of_the_words(void **state)
 {
@@ -310,8 +310,8 @@ test_the_first_cuda_declaration_stays(void **state)
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
 }
 
-/* Makes each allocation fail in turn. Checks that the library refuses the description, names it in
- * the message, and leaks nothing. The next attempt must succeed. */
+/* Makes each allocation fail in turn while the library interns an element type. Checks that the
+ * call fails, names the type in its message, and leaks nothing. The next attempt must succeed. */
 static void
 take_in_spite_of_short_memory(const ferry_element *element)
 {
@@ -347,7 +347,7 @@ test_no_memory_for_a_description(void **state)
     element.name = "forty";
     element.cuda_declaration = "struct forty;";
     take_in_spite_of_short_memory(&element);
-    /* A struct that was interned without a declaration now gets one. */
+    /* This struct was interned without a CUDA declaration and now gets one. */
     late.name = "late";
     assert_int_equal(ferryi_element_intern(&late, &kept), FERRY_OK);
     late.cuda_declaration = "struct late;";
@@ -375,8 +375,8 @@ test_a_wrong_identity_is_refused(void **state)
 
 enum { THREADS = 4, STRUCTS = 200 };
 
-/* Interns all structs in the same order in each thread. Threads with odd numbers add a declaration.
- */
+/* Thread function that interns all structs in the same order as the other threads. Threads with odd
+ * numbers add a declaration. */
 static void
 intern_all(void *argument)
 {

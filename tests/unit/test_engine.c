@@ -18,11 +18,12 @@
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
-/* Number of threads that fill and drain chunks, including the caller. A second run of this suite
- * sets a number above 1. */
+/* Number of threads that fill and drain chunks of the staging ring, including the caller. A second
+ * run of this suite sets a number above 1. */
 static unsigned staging_threads = 1;
 
-/* An engine over two rigs. A rig performs queued work only when a caller waits for the work. */
+/* A transfer engine over two rigs, which are devices for tests. A rig performs queued work only
+ * when a caller waits for the work. */
 struct bench {
     rig *devices[3];
     ferryi_device *heads[3];
@@ -307,8 +308,8 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_close(&b);
 }
 
-/* Checks that the caller waits only once for each half of the ring, even if the device is slower
- * than the caller. */
+/* Checks that the caller waits only once for each half of the staging ring, even if the device is
+ * slower than the caller. */
 static void
 test_a_full_ring_is_waited_for_by_halves(void **state)
 {
@@ -676,7 +677,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     if (policy_now() != POLICY_DEFAULT ||
         syscall(SYS_set_mempolicy, POLICY_BIND, &first, sizeof(first) * 8) != 0)
         skip();
-    /* The engine must not replace a policy that the program has set. */
+    /* The engine must not replace a NUMA policy that the program has set. */
     note_chunk(0);
     assert_int_equal(policies[0], POLICY_BIND);
     assert_int_equal(policy_now(), POLICY_BIND);
@@ -729,8 +730,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* How the device treats pageable memory. TAKEN: it accepts the memory. REFUSED: it accepts the
- * memory, except the middle of the range. */
+/* Kinds of transfers. TAKEN: the device accepts the pageable memory. REFUSED: the device accepts
+ * the pageable memory, except the middle of its range. */
 enum way {
     UP,
     DOWN,
@@ -749,7 +750,8 @@ enum way {
     WAYS
 };
 
-/* A transfer between two memories. `expected` is a copy of the bytes of `from`. */
+/* A transfer of bytes from one memory to a different one. `expected` is a copy of the bytes of
+ * `from`. */
 struct trip {
     struct bench b;
     enum way way;
@@ -772,7 +774,8 @@ trip_open(struct trip *t, enum way way, size_t bytes)
     static const int from[WAYS] = {0, 1, 0, 1, 1, 1, 1, 0, -1, -1, 0, 1, 0, 1},
                      to[WAYS] = {1, 0, 1, 0, 1, 2, 2, 0, 1, 1, 1, 0, 1, 0};
     memset(t, 0, sizeof(*t));
-    /* Helpers use at most half of the ring, so a ring with helpers needs more chunks. */
+    /* Helper threads use at most half of the staging ring, so a ring with helpers needs more
+     * chunks. */
     bench_open(&t->b, 4 * KIB, staging_threads > 1 ? 8 : 3);
     t->way = way;
     t->bytes = bytes;
@@ -843,7 +846,7 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
 }
 
 /* Checks that the first `done` bytes are copied and the rest is unchanged. In a download with
- * helpers, some later bytes may be copied already. */
+ * helper threads, some later bytes may be copied, too. */
 static void
 assert_prefix(const struct trip *t, size_t done)
 {
@@ -935,8 +938,8 @@ test_a_flag_cancels_too(void **state)
     }
 }
 
-/* Checks that a job counts its progress over all of its transfers, and that keep_going can cancel a
- * later transfer. */
+/* Checks that a job counts its progress over all of its transfers, and that its callback keep_going
+ * can cancel a later transfer. */
 static void
 test_progress_over_several_transfers(void **state)
 {
@@ -985,8 +988,8 @@ copy_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that keep_going can make a copy. The engine must hold no lock during the callback, and
- * must leave a chunk of the ring free. */
+/* Checks that the progress callback keep_going can make a copy. The engine must hold no lock during
+ * the callback, and must leave a chunk of the staging ring free. */
 static void
 test_keep_going_may_copy(void **state)
 {
@@ -1128,7 +1131,7 @@ test_what_a_device_does_not_take_is_staged(void **state)
             }
             trip_finish(&t);
             assert_prefix(&t, t.bytes);
-            /* The parts before the refused part were copied without staging. */
+            /* The ranges before the refused range were copied without staging. */
             assert_int_equal(t.b.engine->chunks * 4 * KIB, part ? MIB / 2 : MIB);
             trip_close(&t);
         }
@@ -1144,7 +1147,7 @@ pieces_trip(bool up, size_t bytes, size_t refused, bool watched)
 {
     size_t step = bytes + 64;
     struct bench bench, *b = &bench;
-    /* No transfer has used the chunks, so taking one does not wait. */
+    /* No transfer has used the chunks of the new ring, so taking one does not wait. */
     bench_open(b, 256 * KIB, 3);
     b->heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
     char *device = device_memory(b, 1, PIECES * step), *host = allocate(PIECES * step),
@@ -1255,8 +1258,8 @@ test_out_of_pinned_memory(void **state)
     struct trip t;
     trip_open(&t, UP, 30012);
     rig *device = t.b.devices[1];
-    /* If the first chunk cannot be allocated, the transfer fails with a message that names the
-     * reason. */
+    /* If the first chunk of the staging ring cannot be allocated, the transfer fails with a message
+     * that names the reason. */
     device->fail_slot = "memory_alloc";
     rig_fail(device, 0);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests guard pages without buffers. In this file, an array of ranges is the owner of each replica.
- */
+/* Tests guard pages without buffers. Instead of a buffer, an array in the test states which
+ * accesses each page of a replica allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 
 enum { PAGES = 4 };
 
-/* A replica of PAGES - 1 whole pages and half a page. Its ranges consist of whole pages. */
+/* A replica of PAGES - 1 whole pages and half a page. Each of the ranges with their own protection
+ * is a whole page. */
 struct fixture {
     char *memory, *alias;
     size_t page;
@@ -128,7 +129,8 @@ expect_pages(const struct fixture *f)
     }
 }
 
-/* Checks that each page of the alias has the protection that its owner reported last. */
+/* Checks that each page of the replica's guarded second mapping has the protection that the
+ * replica's owner reported last. */
 static void
 test_pages_follow_the_report(void **state)
 {
@@ -143,7 +145,7 @@ test_pages_follow_the_report(void **state)
     }
 }
 
-/* Checks that an owner's report is ignored if the owner's replica is now in different memory. */
+/* Checks that a report about a replica is ignored if the replica is now in different memory. */
 static void
 test_report_about_other_memory(void **state)
 {
@@ -155,7 +157,8 @@ test_report_about_other_memory(void **state)
     expect_pages(f);
 }
 
-/* Checks that both addresses reach the same bytes, and that the memory itself stays accessible. */
+/* Checks that both addresses of a replica reach the same bytes, and that its unguarded address
+ * stays accessible. */
 static void
 test_alias_has_the_same_bytes(void **state)
 {
@@ -196,7 +199,7 @@ expect_text(const char *address, bool writes, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* Checks that the message names the byte, the reason and the last call. */
+/* Checks that the message about a fault names the byte, the reason and the last call. */
 static void
 test_messages(void **state)
 {
@@ -223,7 +226,8 @@ test_messages(void **state)
                 "scope; the last one was a call of bytes 0 to 64");
 }
 
-/* Checks that the message names a lease on the byte, until the note about the lease is removed. */
+/* Checks that the message about a fault names a closed lease of the byte. After the note about that
+ * lease is removed, the message must not name it. */
 static void
 test_message_about_a_lease(void **state)
 {
@@ -244,8 +248,8 @@ test_message_about_a_lease(void **state)
                 "call of bytes 0 to 64");
 }
 
-/* Checks that the alias of a freed replica stays inaccessible, and that its message names the
- * reason. */
+/* Checks that the guarded second mapping of a freed replica stays inaccessible. The message about a
+ * fault there must name the reason. */
 static void
 test_message_about_a_freed_replica(void **state)
 {

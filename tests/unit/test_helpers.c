@@ -94,8 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that the submitter prefers other queued tasks to a task whose data is in the caches of a
- * helper. */
+/* Checks that the thread that submits tasks prefers other queued tasks to a task whose data is in
+ * the caches of a helper thread. */
 static void
 test_own_tasks_come_first(void **state)
 {
@@ -124,8 +124,8 @@ test_own_tasks_come_first(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that threads are started only once. A later request for more threads must have no effect.
- */
+/* Checks that helper threads are started only once. A later request for more threads must have no
+ * effect. */
 static void
 test_threads_start_once(void **state)
 {
@@ -218,8 +218,8 @@ processors(const char *digits)
     return set;
 }
 
-/* Checks which processors the helpers choose. Each digit is a processor. "-" means that none is
- * chosen. */
+/* Checks which processors are selected for the helper threads of a device. Each digit is a
+ * processor. "-" means that none is selected. */
 static void
 assert_choice(const char *allowed, const char *near, unsigned threads, const char *expected)
 {
@@ -241,7 +241,7 @@ test_processors_are_chosen_where_there_are_enough(void **state)
     assert_choice("01234567", "4567", 5, "-");
     assert_choice("234", "34567", 2, "34");
     assert_choice("0123", "4567", 1, "-");
-    /* No processors are chosen if all processors that the process may use are near. */
+    /* No processors are selected if all processors that the process may use are near the device. */
     assert_choice("456", "4567", 2, "-");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a source is compiled only once, even by several processes. The key of a cache entry
- * must contain each input that affects the code. */
+/* Tests the cache of compiled kernels. A source must be compiled only once, even by several
+ * processes. The key of a cache entry must contain each input that affects the code. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -178,8 +178,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* Checks that the cache detects a changed compiler. The version may be the same in a different
- * file. The version may be different in a file of the same size and time. */
+/* Checks that a different compiler compiles the source again. In one case, a different file has the
+ * same version. In the other case, a file of the same size and time has a different version. */
 static void
 test_another_compiler_compiles_anew(void **state)
 {
@@ -321,8 +321,8 @@ open_fake(struct fakecuda *fake)
     return context;
 }
 
-/* Creates the kernel in a new context and launches it. The option may be NULL. Returns how often
- * the compiler ran. */
+/* Creates a kernel in a new context and launches it. `option` is a compiler option or NULL. Returns
+ * how often the compiler ran. */
 static int
 use_kernel_with(const char *option)
 {
@@ -385,8 +385,8 @@ test_kernels_are_compiled_once(void **state)
     assert_int_equal(use_kernel(), 1);
 }
 
-/* Makes a conversion while the driver refuses the library's image. So the pair is compiled, or its
- * code is found in the cache. Returns how often the compiler ran. */
+/* Converts values while the driver refuses the conversion code that the library contains. So the
+ * code is compiled or found in the cache. Returns how often the compiler ran. */
 static int
 use_conversion(void)
 {

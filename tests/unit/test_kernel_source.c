@@ -130,8 +130,8 @@ test_long_logs_go_whole_to_the_log(void **state)
     assert_false(lines.broken);
 }
 
-/* Checks that the image is code for the device's architecture if the compiler supports that
- * architecture. Otherwise the image is PTX, which the driver translates. */
+/* Checks that a kernel is compiled to code for the device's architecture if the compiler supports
+ * that architecture. Otherwise the result is PTX, which the driver translates. */
 static void
 test_which_image_comes_out(void **state)
 {

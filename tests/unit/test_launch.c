@@ -287,7 +287,8 @@ test_in_place_is_legal(void **state)
         ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_holds(a, doubled);
-        /* The two arguments overlap, so that element i + 1 becomes twice element i. */
+        /* Both inputs are element 10 and the output is element 11 of the same buffer. So element 11
+         * becomes twice element 10. */
         arguments[0] = arguments[1] = ferry_buffer_argument(a, &float_element, 10, 1);
         arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
@@ -549,7 +550,7 @@ test_what_a_failing_body_writes_is_lost(void **state)
         assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
                          FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
-        /* Bytes outside the range of the kernel must be unchanged. A new write makes lost bytes
+        /* Bytes outside the failed kernel's range must be unchanged. A new write makes lost bytes
          * valid again. */
         OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
@@ -601,8 +602,8 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* Checks that the first read returns the failure, even if the host function has not run when the
- * read begins. */
+/* Checks that the first read of a kernel's results returns the kernel's failure, even if its host
+ * function has not run when the read begins. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
 {
@@ -660,8 +661,7 @@ test_failures_travel_with_the_data(void **state)
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
         OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
-        /* The launch fails at once if the host function of the earlier kernel has already failed.
-         */
+        /* The launch of `add` fails at once if the host function of `solve` has already failed. */
         ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
         if (strcmp(device, "emulated") != 0)
             assert_int_equal(status,
@@ -733,8 +733,8 @@ assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
     assert_says("the matrix is singular");
 }
 
-/* Checks that bytes that a call writes after a failing kernel stay valid. The other bytes of the
- * kernel must be lost. */
+/* Checks that bytes that a call writes after a failing kernel stay valid. The other bytes that the
+ * kernel wrote must be lost. */
 static void
 test_a_late_failure_loses_nothing_newer(void **state)
 {
@@ -785,8 +785,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* Lets a kernel read lost bytes. Its results must be lost, even if the input is written again
- * before the failure is noticed. */
+/* Lets a kernel read bytes that a failed kernel lost. The results must be lost, even if the program
+ * writes these bytes again before it notices the failure. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {
@@ -824,8 +824,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
-/* Checks that a kernel succeeds if its input was written again after a different kernel failed and
- * before this kernel ran. */
+/* Checks that a kernel can use a buffer that a failed kernel wrote, if the program writes the
+ * buffer again between the two launches. */
 static void
 test_an_input_written_anew_is_not_lost(void **state)
 {
@@ -863,8 +863,8 @@ test_an_input_written_anew_is_not_lost(void **state)
 
 /* -- long queues ------------------------------------------------------------------------------- */
 
-/* Queues `count` launches of a kernel that updates the array. Returns the number of heap bytes per
- * pending launch. */
+/* Queues `count` launches of a kernel that updates the buffer `a`. Returns the number of heap bytes
+ * per pending launch. */
 static size_t
 queue_updates(ferry_kernel *scale, ferry_buffer *a, size_t count)
 {
@@ -924,8 +924,8 @@ test_a_queued_launch_takes_constant_memory(void **state)
     }
 }
 
-/* Lets a failure pass through many kernels. Its message must name only the first and the second
- * kernel. */
+/* Launches many kernels that each update the output of a failing kernel. The error message must
+ * name only the failing kernel and the first kernel that read its output. */
 static void
 test_a_failure_passed_on_keeps_its_message(void **state)
 {
@@ -1009,8 +1009,8 @@ test_threads_launch_one_kernel(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that a pending host call has copies of its arguments. So its kernel, buffers and stream
- * can be destroyed before it runs. Its failure is then not reported. */
+/* Checks that a pending host function has copies of its arguments. So its kernel, buffers and
+ * stream can be destroyed before it runs. Its failure is then not reported. */
 static void
 test_everything_may_go_before_the_body_runs(void **state)
 {

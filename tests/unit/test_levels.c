@@ -45,16 +45,16 @@ random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, 
                                scale * (begin + 1 + random_next(seed) % longest), copy, writes};
 }
 
-/* Checks that the level of a copy is one more than the highest level of the earlier copies that it
- * depends on. */
+/* Checks the levels of copies, which put copies that depend on each other in order. The level of a
+ * copy must be one more than the highest level of the earlier copies that it depends on. */
 static void
 test_levels_are_as_low_as_can_be(void **state)
 {
     (void)state;
     enum { MOST = 400 };
     static const uintptr_t scales[] = {
-        1, 77, 65536, UINTPTR_MAX / 6000}; /* with some of these values the sort keys differ in few
-                                              digits, with others in all */
+        1, 77, 65536, UINTPTR_MAX / 6000}; /* factors for addresses; the sort keys differ in few
+                                              digits with some, in all digits with others */
     for (uint64_t round = 1; round <= 500; round++) {
         uint64_t seed = round;
         struct copy copies[MOST];

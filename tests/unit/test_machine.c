@@ -16,7 +16,7 @@
 
 static char root[FOLDER_PATH_BYTES];
 
-/* Writes a file below the root folder. Creates missing parent folders. */
+/* Writes a file below the folder that imitates a machine. Creates missing parent folders. */
 static void
 put(const char *name, const char *text)
 {
@@ -58,7 +58,8 @@ test_no_files_no_quota(void **state)
     assert_int_equal(ferryi_machine_quota(root), 0);
 }
 
-/* Checks that the smallest quota of a group and its parent groups is used, and is rounded up. */
+/* Checks that the smallest processor quota of a control group and its parent groups is used, and is
+ * rounded up. */
 static void
 test_quota_of_version_2(void **state)
 {
@@ -74,8 +75,8 @@ test_quota_of_version_2(void **state)
     assert_int_equal(ferryi_machine_quota(root), 1);
 }
 
-/* Checks a container, where the mount point is the group of the container. The path of the group
- * names a folder of the host. */
+/* Checks the processor quota in a container. There the mount point itself is the container's
+ * control group, and the group's path names a folder of the host. */
 static void
 test_quota_of_a_container(void **state)
 {
@@ -98,8 +99,8 @@ test_quota_of_version_1(void **state)
     assert_int_equal(ferryi_machine_quota(root), 7);
 }
 
-/* Checks that the bandwidth of a link is its maximum speed times its current width. The current
- * speed of an idle device is too low. The slot may be narrower than the device. */
+/* Checks that the bandwidth of a device's PCIe link is its maximum speed times its current width.
+ * The current speed of an idle device is too low. The slot may be narrower than the device. */
 static void
 test_links(void **state)
 {

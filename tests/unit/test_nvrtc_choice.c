@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests which of several NVRTC libraries is used. Each case runs in a child process, because a
- * loaded library keeps the name of its release. A driver of CUDA 13.0 accepts PTX up to version
- * 9.0, and a driver of CUDA 12.8 up to version 8.7.
+ * process keeps each release that it loaded. A driver of CUDA 13.0 accepts PTX up to version 9.0,
+ * and a driver of CUDA 12.8 up to version 8.7.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -64,7 +64,8 @@ static int (*install(int release))(void)
     return compilations;
 }
 
-/* Hides the releases that a case must not find. It loads empty libraries under their names. */
+/* Hides the NVRTC releases that a case must not find: loads empty libraries under their names,
+ * which the loader then finds instead. */
 static bool
 hide_others(const struct choice *choice)
 {
@@ -81,7 +82,7 @@ hide_others(const struct choice *choice)
     return hidden;
 }
 
-/* Returns from a case with a number that identifies the line if `truth` is false. A case that
+/* If `truth` is false, returns from a case with a number that identifies this line. A case that
  * reaches its end returns 0. */
 #define CHECK(truth)                                                                               \
     do {                                                                                           \
@@ -157,16 +158,17 @@ test_choices(void **state)
 {
     (void)state;
     static const struct choice choices[] = {
-        /* The release of the driver is preferred to all other releases. */
+        /* The NVRTC of the driver's release is preferred to all others. */
         {NEW, 90, {13, 12, 11}, 13, "=sm_90", NULL, NULL},
         {MIDDLE, 90, {12, 13, 11}, 12, "=sm_90", NULL, NULL},
-        /* The second choice is an older release, because newer drivers accept its code. */
+        /* The second choice is the NVRTC of an older release, because newer drivers accept its
+         * code. */
         {NEW, 90, {12, 11}, 12, "=sm_90", NULL, NULL},
         {MIDDLE, 80, {11, 13}, 11, "=sm_80", NULL, NULL},
         {NEW, 120, {11}, 11, "=compute_86", NULL, NULL},
         /* A newer release is the last choice. */
         {MIDDLE, 90, {13}, 0, NULL, NULL, REFUSED},
-        /* A release that does not support the device must be skipped. */
+        /* An NVRTC that does not support the device must be skipped. */
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
         {NEW, 61, {13}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability below 7.5"},
         {NEW, 35, {13, 12, 11}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability"},
@@ -177,7 +179,7 @@ test_choices(void **state)
         /* If the driver refuses the PTX of the NVRTC of its release, the next NVRTC is used. */
         {MIDDLE, 86, {12, 11, 13}, 11, "=sm_86", "8.8", NULL},
         {NEW, 90, {13, 12}, 12, "=sm_90", "9.1", NULL},
-        /* If no other release exists, the first refusal is reported. */
+        /* If no other NVRTC exists, the driver's first refusal is reported. */
         {NEW, 90, {13}, 0, NULL, "9.1", REFUSED},
     };
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {

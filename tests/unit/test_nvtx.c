@@ -6,7 +6,8 @@
 
 #include "tests/support/nvtx_tool.h"
 
-/* Tests the notifications that the library sends to the tool that NVTX_INJECTION64_PATH names. */
+/* Tests which heaps and regions of device memory the library reports through NVTX.
+ * NVTX_INJECTION64_PATH names the tool that receives the reports. */
 
 enum { HELD = 64, STEPS = 20000 };
 

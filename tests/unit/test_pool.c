@@ -518,8 +518,8 @@ test_a_second_give_is_refused_by_name(void **state)
     assert_non_null(strstr(ferry_last_error(), "test memory"));
     assert_non_null(copy);
 
-    /* A second free must be detected even after the memory was freed, because the pool keeps the
-     * descriptors of blocks. */
+    /* The pool must detect that a block is freed twice, even after the block's memory was freed. It
+     * can, because it keeps the descriptors of blocks. */
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferryi_pool_give(copy, 0);

@@ -7,7 +7,7 @@
 #include "src/pool/magazine.h"
 #include "tests/support/short_memory.h"
 
-/* Tests compaction with a holder of blocks that can move only some of them. */
+/* Tests the compaction of a pool. The holder of the pool's blocks can move only some of them. */
 
 enum { HELD = 256 };
 
@@ -18,8 +18,8 @@ struct mover {
     /* N if one of N blocks is in use and cannot be moved; 0: all blocks can be moved */
     size_t stuck;
     size_t calls, failed;
-    size_t asked_for; /* number of bytes that the holder takes instead of moving blocks; 0: the
-                         holder moves blocks */
+    size_t asked_for; /* if not 0, the holder takes a block of this many bytes instead of moving
+                         blocks */
     ferry_status answer;
 };
 
@@ -325,8 +325,8 @@ begin_to_compact(void *user)
     assert_true(ferryi_block_is_leaving(meeting->block));
 }
 
-/* Gives back the thread's first block of a size class. The pool then allocates a magazine, and a
- * compaction begins during this allocation. */
+/* Gives back this thread's first block of a size class. The pool must therefore allocate a
+ * magazine, and a compaction begins during this allocation. */
 static void *
 give_the_block(void *user)
 {

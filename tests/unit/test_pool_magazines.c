@@ -96,8 +96,8 @@ cache_count(const ferry_pool *pool)
 
 /* -- the hit ----------------------------------------------------------------------------------- */
 
-/* Checks that hits do not lock the pool's mutex. The test holds the mutex, so a hit that locks it
- * would deadlock. */
+/* Checks that a take that finds its block in a magazine (a hit) does not lock the pool's mutex. The
+ * test holds the mutex, so a hit that locks it would deadlock. */
 static void
 test_a_hit_takes_no_lock_and_calls_nobody(void **state)
 {
@@ -376,7 +376,7 @@ struct rush {
 };
 
 /* Takes three blocks, marks each block, checks the marks and gives the blocks back. A changed mark
- * shows that a second thread took a block that this thread held. */
+ * shows that a second thread was given the same block. */
 static void
 rush_once(struct rush *rush, int i)
 {

@@ -75,7 +75,7 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* Limits the waste of a block to an eighth for the size class, plus the alignment, plus the red
+    /* A block may waste an eighth of its size for the size class, plus the alignment, plus the red
      * zones of a checked build. */
     size_t needed = bytes + ferryi_pool_zone_bytes(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)

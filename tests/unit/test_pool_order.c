@@ -255,8 +255,8 @@ test_a_tool_lets_queued_work_go_on(void **state)
 }
 #endif
 
-/* Checks that a timeline waits only once for several blocks that one earlier timeline used. One
- * wait is enough for all of the blocks. */
+/* Checks that a timeline that takes several blocks from one other timeline waits for that timeline
+ * only once. One wait is enough for all of the blocks. */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
 {
@@ -292,14 +292,16 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
-    /* The block was not used since, so earlier work of B is still its last use. */
+    /* B took the block and gave it back unused, so earlier work of B is still the block's last use.
+     */
     ferryi_pool_give(b, 0);
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
-    /* The pool prefers memory of the slab that was never used to the block that A still uses. */
+    /* The pool prefers memory that was never used, in the same slab, to the block that timeline A
+     * still uses. */
     ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B));
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
@@ -317,8 +319,8 @@ test_the_host_takes_only_what_is_done(void **state)
     assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
-    /* The work has finished, but the pool has not noticed this yet. Before the pool allocates
-     * memory, it must query the device. */
+    /* The queued work on the block has finished, but the pool has not noticed this yet. Before the
+     * pool allocates memory, it must query the device. */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     assert_int_equal(f.fixture.backend.allocations, 2);
@@ -517,8 +519,8 @@ evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     return bytes;
 }
 
-/* Checks that a take waits once before its first eviction and once after it. The second wait ends
- * at the time limit. */
+/* Checks that all waits of a take share one time limit. The take waits once before its first
+ * eviction and once after it. The second wait ends at the limit. */
 static void
 test_all_waits_share_one_budget(void **state)
 {
@@ -571,8 +573,8 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     order_close(&f);
 }
 
-/* Checks that the pool merges idle neighbours when memory is short. Their work has finished, but
- * the pool has not noticed this yet. */
+/* Checks that the pool merges idle neighbouring blocks when memory is short. The queued work that
+ * used them has finished, but the pool has not noticed this yet. */
 static void
 test_shortage_merges_neighbours(void **state)
 {
@@ -595,8 +597,8 @@ test_shortage_merges_neighbours(void **state)
     order_close(&f);
 }
 
-/* Checks that the pool never merges blocks with pending work. Otherwise a different timeline would
- * get memory that is still in use. */
+/* Checks that the pool never merges blocks that queued work still uses. Otherwise a different
+ * timeline would get memory that is still in use. */
 static void
 test_pending_neighbours_stay_apart(void **state)
 {
@@ -617,8 +619,8 @@ test_pending_neighbours_stay_apart(void **state)
     order_close(&f);
 }
 
-/* Checks that a take does not reuse a block with pending work from a slab that a compaction is
- * draining. */
+/* Checks that a take does not reuse a block that queued work still uses, if a compaction is
+ * emptying the block's slab. */
 static void
 test_what_leaves_is_not_taken_again(void **state)
 {

@@ -136,7 +136,7 @@ test_the_backend_may_run_short(void **state)
     ferry_block *block = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 6 * MIB, NULL, &block), FERRY_OK);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
-    /* The idle 6 MiB were freed, so the block fits even with a red zone. */
+    /* The pool freed its idle block of 6 MiB, so the new block fits even with a red zone. */
     assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block), FERRY_OK);
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);

@@ -102,7 +102,8 @@ test_sizes_that_are_never_held_together(void **state)
     fixture_close(&fixture);
 }
 
-/* Takes blocks by hits. Checks that the peak includes these blocks when the pool grows next. */
+/* Takes idle blocks again, so that the pool does not grow. Checks that the peak of live bytes
+ * includes these blocks when the pool grows next. */
 static void
 test_sizes_that_are_held_together(void **state)
 {
@@ -141,7 +142,8 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    /* The stayers are static, because their threads run even after the test has failed. */
+    /* The stayers, threads that this test starts, are static, because they run even after the test
+     * has failed. */
     static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
@@ -162,7 +164,8 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    /* The stayers are static, because their threads run even after the test has failed. */
+    /* The stayers, threads that this test starts, are static, because they run even after the test
+     * has failed. */
     static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
@@ -177,8 +180,8 @@ test_threads_that_hold_at_once(void **state)
     fixture_close(&fixture);
 }
 
-/* Lets one thread take blocks and a second thread soon give them back. Checks that the peak stays
- * low. */
+/* Lets one thread take blocks and a second thread soon give them back. Checks that the recorded
+ * peak of live bytes stays low. */
 static void
 test_blocks_that_change_hands(void **state)
 {
@@ -199,14 +202,15 @@ test_blocks_that_change_hands(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that the recorded peak is at least the largest sampled sum, and at most the true maximum.
- * This must hold for any overlap of the threads. */
+/* Checks that the recorded peak of live bytes is at least each sum that the test has read. It must
+ * be at most the peak of the reserved bytes. */
 static void
 test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    /* The stayers are static, because their threads run even after the test has failed. */
+    /* The stayers, threads that this test starts, are static, because they run even after the test
+     * has failed. */
     static struct stayer stayers[CROWD];
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);

@@ -50,8 +50,8 @@ test_above_the_mark_idle_memory_goes_back(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a pool that grows above the mark frees older memory, even if its blocks are in
- * magazines. */
+/* Checks that a pool that grows above its high-water mark frees older idle memory, even if its
+ * blocks are in magazines. */
 static void
 test_growth_above_the_mark_gives_older_memory_back(void **state)
 {
@@ -104,8 +104,8 @@ test_old_memory_goes_back_when_the_period_is_over(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that even a thread whose takes are all hits sometimes checks whether the period has
- * passed. */
+/* Checks that a pool trims idle memory after its trim period, even if its only thread takes all
+ * blocks from magazines. */
 static void
 test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
 {
@@ -114,8 +114,7 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
-    statistics(&fixture); /* reading the statistics moves the block out of the magazines and records
-                             its time */
+    statistics(&fixture); /* moves the blocks out of the magazines, which records their time */
     configure(&fixture, (ferry_pool_options){.trim_period_ms = 5});
     ferryi_sleep_ns(10 * MS);
     for (int n = 0; n < 300; n++)
@@ -124,7 +123,7 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_close(&fixture);
 }
 
-/* Takes blocks of increasing sizes, so that no take is a hit and no idle block is large enough. */
+/* Takes blocks of increasing sizes, so that no idle block is large enough for the next take. */
 static void
 take_many_sizes(struct fixture *fixture, size_t step)
 {

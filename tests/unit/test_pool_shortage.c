@@ -112,8 +112,8 @@ give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
     return false;
 }
 
-/* Checks that the message reports the number of free bytes after the last attempt. The message adds
- * an explanation if these bytes would be enough for the request. */
+/* Checks that the out-of-memory message reports the number of free bytes after the last attempt.
+ * The message adds an explanation if these bytes would be enough for the request. */
 static void
 test_a_block_that_came_back_too_late_is_explained(void **state)
 {
@@ -254,8 +254,8 @@ promise_room(ferry_pool *pool, size_t needed_bytes, void *user)
     return true;
 }
 
-/* Checks that the number of attempts is limited. The holders and the program's callback report that
- * they freed memory, but free none. */
+/* Checks that a take gives up after a limited number of attempts. Its holders and the program's
+ * callback report that they freed memory, but free none. */
 static void
 test_attempts_are_bounded(void **state)
 {

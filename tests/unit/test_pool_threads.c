@@ -28,7 +28,7 @@ next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* State of threads that pass blocks to each other through slots. */
+/* Data of threads that pass blocks to each other through an array of shared pointers. */
 struct crowd {
     struct fixture fixture;
     _Atomic(ferry_block *) slots[SLOTS];
@@ -363,8 +363,8 @@ test_counts_agree_in_a_sandbox(void **state)
     (void)state;
     if (!ferryi_caches_are_lockless || !forbid_membarrier())
         skip();
-    /* Without membarrier(), the fence waits. The test measures that wait, because threads would
-     * rarely see different values even without a fence. */
+    /* Without membarrier(), ferryi_fence_all() waits for a while. The test measures that wait,
+     * because wrong values would be too rare to detect. */
     uint64_t begun = ferryi_now_ns();
     ferryi_fence_all();
     assert_true(ferryi_now_ns() - begun >= 1000000);

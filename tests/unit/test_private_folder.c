@@ -309,8 +309,8 @@ test_what_was_used_longest_ago_goes(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that a trim can remove more files than the initial capacity of its list. Folders must not
- * count. */
+/* Checks that a trim of the folder can remove more files than the trim's list of files has room for
+ * at first. Folders must not count as files. */
 static void
 test_many_files_are_trimmed(void **state)
 {

@@ -24,7 +24,8 @@ static char seen[1 << 16];
 
 #define OK(call) assert_int_equal((call), FERRY_OK)
 
-/* Returns the ranges that began since the previous call. Checks that all ranges have ended. */
+/* Returns the profiler ranges that began since the previous call. Checks that all ranges have
+ * ended. */
 static const char *
 look(void)
 {
@@ -143,8 +144,8 @@ test_launches_are_ranges_around_their_transfers(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that each eviction is a range that contains the download of the evicted bytes. The device
- * has memory for only two of the three buffers. */
+/* Checks that the profiler gets a range for each eviction, around the range of the download of the
+ * evicted bytes. The device has memory for only two of the three buffers. */
 static void
 test_evictions_are_ranges(void **state)
 {

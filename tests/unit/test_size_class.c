@@ -11,7 +11,8 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Checks that the class of a size is the smallest class that fits, and that it wastes little. */
+/* Checks that the size class of a request is the smallest class that fits, and that it wastes
+ * little. */
 static void
 check_size(size_t bytes)
 {

@@ -204,8 +204,8 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     free(back);
 }
 
-/* Checks that a faster link gets more helpers, and that a machine with few processors gets fewer.
- */
+/* Checks that a faster link to the device gets more helper threads, and that a machine with few
+ * processors gets fewer. */
 static void
 test_helpers_follow_the_link(void **state)
 {
@@ -239,8 +239,9 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* Checks that callbacks run on the caller's thread and that their counts rise. Bytes reported as
- * done must have arrived. Each of the other bytes must have its old or its new value. */
+/* Checks that progress callbacks run on the caller's thread and that the byte counts that they get
+ * rise. Bytes reported as done must have arrived. Each of the other bytes must have its old or its
+ * new value. */
 static void
 test_progress_and_cancel_with_helpers(void **state)
 {
@@ -256,7 +257,7 @@ test_progress_and_cancel_with_helpers(void **state)
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
         ferry_copy_options options = {.keep_going = keep_going, .user = &up};
         struct ferryi_transfer_job job = {.options = &options};
-        /* After a cancelled download, copies into the ring are still queued. */
+        /* After a cancelled download, copies into the staging ring are still queued. */
         assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
         memset(device, 0, bytes);
         ferry_status status = upload(&r, device, source, bytes, &job);
@@ -326,8 +327,8 @@ watched_trips(void *opaque)
     free(memory);
 }
 
-/* Checks that several callbacks that make copies through a short ring can proceed, although their
- * transfers hold chunks of that ring. */
+/* Checks that several progress callbacks can make copies through a short staging ring at the same
+ * time, although their transfers hold chunks of that ring. */
 static void
 test_callbacks_that_copy_do_not_starve(void **state)
 {
@@ -357,8 +358,8 @@ test_callbacks_that_copy_do_not_starve(void **state)
 
 /* -- loops and rings --------------------------------------------------------------------------- */
 
-/* Checks transfers with each copy loop of the option. All bytes must arrive, and the chosen loop
- * must be used for every ring and size. */
+/* Checks transfers with each copy loop that an option can select. All bytes must arrive, and the
+ * selected loop must be used for every ring and size. */
 static void
 test_the_loop_that_was_asked_for(void **state)
 {
@@ -386,8 +387,8 @@ test_the_loop_that_was_asked_for(void **state)
     free(back);
 }
 
-/* Checks that without the option the ring and the loop depend only on the size and the processor.
- * So equal transfers take equal time. */
+/* Checks that, if no option selects them, the ring and the copy loop depend only on the size and
+ * the processor. So equal transfers take equal time. */
 static void
 test_choices_are_fixed(void **state)
 {
@@ -489,12 +490,12 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
     assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
-    /* The limit must apply only to ranges that Ferry registered. */
+    /* The limit on page-locked bytes must apply only to ranges that Ferry registered. */
     assert_false(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page));
     assert_true(ferryi_pins_add_own(pins, memory + 10 * page, page));
     assert_int_equal(pins->own_bytes, 4 * page);
-    /* The pool needs one page, so one of the two ranges is removed. The range that is in use must
-     * stay. */
+    /* The pinned pool takes one page of the limit, so Ferry removes one of its two ranges. The
+     * range that is in use must stay. */
     pin = ferryi_pins_hold(pins, memory, page);
     ferryi_pins_pool_takes(pins, page);
     assert_true(ferryi_pins_holds(pins, memory, page));
@@ -506,7 +507,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_false(ferryi_pins_holds(pins, memory, page));
     ferryi_pins_pool_gave(pins, 2 * page + 1);
     assert_int_equal(pins->own_bytes + pins->pool_bytes, 0);
-    /* The call must remove exactly the ranges that begin in the freed memory. */
+    /* ferryi_pins_remove_own() must remove exactly the ranges that begin in the given memory. */
     for (size_t i = 0; i < 4; i++)
         assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
     ferryi_pins_remove_own(pins, memory + page, 2 * page);
@@ -514,7 +515,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
                 ferryi_pins_holds(pins, memory + 3 * page, page));
     assert_false(ferryi_pins_holds(pins, memory + page, 1) ||
                  ferryi_pins_holds(pins, memory + 2 * page, 1));
-    /* When the engine is destroyed, it must remove the remaining ranges. */
+    /* When the engine is destroyed, it must remove the ranges that are still registered. */
     rig_close(&r);
     struct ferryi_device_config config = {0};
     ferryi_device *device;

@@ -72,8 +72,8 @@ test_long_messages_are_reported_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* Makes the allocation for a thread's first error message fail. The message must state this. The
- * next failure must have its normal message. */
+/* Makes the allocation for a thread's first error message fail. The thread's message must report
+ * that failure. The next failure must have its normal message. */
 static void *
 fail_without_memory(void *user)
 {
@@ -97,7 +97,7 @@ test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
-    /* The second thread reuses the state of the thread that has ended. */
+    /* The second thread reuses the error state of the first thread, which has ended. */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -129,8 +129,8 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* Checks that a slot that a device does not implement contains a function that returns UNSUPPORTED.
- * No slot may be NULL. The message must name the slot and the device. */
+/* Checks that each device call that a device does not implement returns UNSUPPORTED. Its entry in
+ * the table of calls must not be NULL. The message must name the call and the device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {

@@ -35,8 +35,8 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* Makes reservations just as the owner of a map does. The map does not change meanwhile, so the
- * second attempt must succeed. */
+/* Reserves memory of a map for `count` commits, just as the owner of the map does. The second
+ * attempt has the memory that the first one lacked, so it must succeed. */
 static void
 reserve_many(ferryi_valid_map *map, uint32_t count)
 {
@@ -328,8 +328,8 @@ test_random_history_of_many_chunks(void **state)
 /* -- reservations
  * ---------------------------------------------------------------------------------- */
 
-/* Makes all reservations first, and then cuts out single bytes. Returns the number of the map's
- * chunks, used and spare. */
+/* Makes all reservations first, and then splits segments by overwriting single bytes. Returns the
+ * number of the map's chunks, used and spare. */
 static size_t
 cut_on_reservations(ferryi_valid_map *map, size_t reservations, size_t first, size_t stride)
 {
@@ -357,7 +357,7 @@ test_many_reservations_hold_together(void **state)
     size_t chunks = cut_on_reservations(&map, 1000, 1, 2);
     assert_int_equal(map.index->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 16);
-    /* Cuts first behind the last cut and then between old cuts. Some chunks become full after the
+    /* These calls split the segment behind all earlier splits. Some chunks become full after the
      * reservations were made. */
     cut_on_reservations(&map, 500, 2001, 2);
     cut_on_reservations(&map, 498, 3001, 2);
@@ -385,8 +385,8 @@ thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t c
     assert_int_equal(chunk->count, count);
 }
 
-/* Cuts segments of the chunk until the chunk is full. Returns the position of a byte inside a
- * segment that was not cut. */
+/* Splits segments of the chunk until the chunk is full. Returns the position of a byte inside a
+ * segment that was not split. */
 static size_t
 fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
 {
@@ -462,7 +462,7 @@ test_a_supply_that_is_too_small_reserves_nothing(void **state)
     assert_int_equal(map.reserved, 0);
     assert_int_equal(map.index->spare_count, 0);
 
-    /* A supply that has enough chunks must not allocate more. */
+    /* A supply of chunks that has enough chunks must not allocate more. */
     struct ferryi_map_chunk *first = supply.chunks;
     assert_int_equal(ferryi_map_supply_make(&supply, 1, 1), FERRY_OK);
     assert_ptr_equal(supply.chunks, first);
@@ -527,7 +527,7 @@ test_excess_goes_out_and_reserved_chunks_stay(void **state)
     ferryi_valid_map_commit_whole(&map, 0, FERRYI_CHANGE_WRITE);
     take_excess(&map);
     assert_int_equal(map.index->spare_count, 2);
-    /* The memory that is left must be enough for repeated writes of parts. */
+    /* The two spare chunks must be enough for the next write of a part of the buffer. */
     struct ferryi_map_supply none = {0};
     assert_true(ferryi_valid_map_reserve(&map, 1, &none));
     ferryi_valid_map_clear(&map);
@@ -666,9 +666,8 @@ shuffle(uint32_t *order, size_t count)
     }
 }
 
-/* Makes 10^5 segments and merges them one by one in random order. If the segments were one
- * contiguous array, this test would take minutes. */
-/* Sets `what` to a wrong value, checks that the error is detected, and restores the value. */
+/* Sets the field `what` to a wrong value, checks that ferryi_valid_map_check() detects it, and
+ * restores the value. */
 #define BREAK(what, value)                                                                         \
     do {                                                                                           \
         __typeof__(what) right_ = (what);                                                          \
@@ -727,6 +726,8 @@ test_the_check_notices_each_broken_rule(void **state)
     ferryi_valid_map_clear(&map);
 }
 
+/* Makes 10^5 segments and merges them one by one in random order. If the segments were one
+ * contiguous array, this test would take minutes. */
 static void
 test_a_hundred_thousand_segments(void **state)
 {
@@ -748,7 +749,7 @@ test_a_hundred_thousand_segments(void **state)
     ferryi_valid_map_need(&map, 1, &chunks, &index_capacity);
     assert_true(
         map.index->spare_count + chunks <=
-        2); /* memory of one commit, which does not depend on the number of nearly full chunks */
+        2); /* the memory for a commit does not grow with the number of nearly full chunks */
     assert_true(ferryi_valid_map_check(&map));
 
     shuffle(order, CUTS);
