@@ -18,14 +18,14 @@ struct ferryi_piece {
     void *target;
     const void *source;
     size_t bytes; /* more than 0 */
-    /* the allocations that contain the two sides, or NULL if a side is the caller's pageable
+    /* the allocations that contain the target and the source, or NULL for the caller's pageable
      * memory. Adjacent pieces are joined only if they lie in the same allocations */
     const void *target_owner, *source_owner;
     uint8_t target_place, source_place; /* 0: the host */
     uint8_t note;                       /* for the caller; the engine does not read it */
-    bool pinned;  /* whether one side is host memory that the copy engine may access directly */
-    bool zeros;   /* whether the target is filled with zeros, so that the piece has no source */
-    bool between; /* whether the target is intermediate memory, so that the piece does not count as
+    bool pinned;  /* whether the piece's host memory may be accessed directly by the copy engine */
+    bool zeros;   /* whether the target is filled with zeros; the piece then has no source */
+    bool between; /* whether the target is intermediate memory; the piece then does not count as
                      progress of the job */
 };
 
@@ -38,10 +38,10 @@ enum ferryi_layout {
 
 /*
  * Copies `count` pieces, of which there must be at least one. The pieces must be disjoint and
- * independent. They must all have the same places, `pinned` and `zeros`. `timeline` must meet the
- * conditions of ferryi_engine_copy(). Statistics and traces count the pieces as one transfer, or
- * each piece as one transfer if `zeros` is set. job->done is increased by the bytes of each piece,
- * in the order of the pieces.
+ * independent. They must all have the same places, `pinned` and `zeros`. The caller must have
+ * ordered `timeline` as for ferryi_engine_copy(). Statistics and traces count the pieces as one
+ * transfer, or each piece as one transfer if `zeros` is set. job->done is increased by the bytes of
+ * each piece, in the order of the pieces.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
                                        size_t count, enum ferryi_layout layout,

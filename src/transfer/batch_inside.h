@@ -2,8 +2,9 @@
 #ifndef FERRYI_BATCH_INSIDE_H
 #define FERRYI_BATCH_INSIDE_H
 
-/* The internals of a batch. batch.c makes the submissions and chooses the path of a batch;
- * batch_staged.c implements the path through a staging ring. */
+/* The internals of a batch, which copies many pieces as one transfer. batch.c chooses how the
+ * pieces are copied, and submits the copies to the device. batch_staged.c implements the copy
+ * through a staging ring. */
 
 #include "src/transfer/batch.h"
 #include "src/transfer/run.h"
@@ -23,33 +24,35 @@ struct ferryi_batch {
     ferry_direction direction;
     struct ferryi_copy *entries;
     size_t room, entry_count;
-    const void *last_owner; /* the allocation that contains the last entry's memory on the side that
-                               is not a chunk */
-    /* the scatter kernel's table, which lies behind the packed bytes of the chunk or in a separate
-     * chunk; NULL if there is no table */
+    const void *last_owner; /* the allocation that contains the memory of the last entry of
+                               `entries`, on the side that is not a chunk */
+    /* the table that the scatter kernel reads; it lies behind the packed bytes of the chunk or in a
+     * separate chunk. NULL if there is no table */
     struct ferryi_scatter_entry *table;
-    size_t table_at;   /* offset of the table in a chunk; the chunk's size if there is no table */
+    size_t table_at;   /* offset of the scatter table in a chunk, or the chunk's size if there is no
+                          table */
     size_t packed_max; /* maximum number of bytes of pieces in a chunk */
 };
 
-/* Appends an entry to the current submission. If the copy continues the last entry on both sides,
- * in memory with the same owner, extends the last entry instead. */
+/* Appends a copy to the current submission. If it continues the last copy on both sides, in memory
+ * with the same owner, extends the last copy instead. */
 void ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
                       const void *owner);
-/* Submits the entries in one device call if the device supports that, and otherwise one by one.
- * Sets `*out_bytes` to the number of bytes that were queued, even if the call fails. */
+/* Submits the batch's collected copies in one device call if the device supports that, and
+ * otherwise one by one. Sets `*out_bytes` to the number of bytes that were queued, even if the call
+ * fails. */
 ferry_status ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes);
 
-/* Returns how many bytes of the piece at `at` go into the current submission. A submission holds
- * `whole` bytes, of which `room` are still unused. Returns 0 if the rest of the piece does not fit
- * here but fits completely into the next submission. */
+/* Returns how many bytes of the piece at the cursor `at` go into the current submission. A
+ * submission holds `whole` bytes, of which `room` are still unused. Returns 0 if the rest of the
+ * piece does not fit into the current submission but fits completely into the next one. */
 size_t ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room,
                          size_t whole);
 void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at, size_t bytes);
 
-/* Copies the pieces, starting at the cursor, through chunks of the ring. The copy is between the
- * host and a device, or between two devices. Between devices, the run's second timeline belongs to
- * the source device. */
+/* Copies the batch's pieces, starting at the batch's cursor, through chunks of the staging ring.
+ * The copy is between the host and a device, or between two devices. Between devices, the run's
+ * second timeline belongs to the source device. */
 ferry_status ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring);
 
 #endif

@@ -2,14 +2,14 @@
 #include "src/transfer/batch_inside.h"
 #include "src/transfer/flow.h"
 
-/* Copies the pieces of a batch through chunks of a staging ring: packs the pieces into chunks, and
- * unpacks the chunks on the other side. */
+/* Copies the pieces of a batch through chunks of a staging ring. The source side packs the pieces
+ * into chunks, and the target side unpacks the chunks. */
 
-/* Maximum number of chunks with data from a device that are in flight at the same time. */
+/* Maximum number of chunks that carry data from a device at the same time. */
 #define DEPTH 2
 
-/* Chooses how many bytes of pieces a chunk holds. Reserves space behind these bytes for the scatter
- * kernel's table. Omits the table if it would take at least half of the chunk. */
+/* Chooses how many bytes of the batch's pieces a chunk holds. Reserves space behind these bytes for
+ * the scatter kernel's table. Omits the table if it would take at least half of the chunk. */
 static void
 plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
 {
@@ -26,7 +26,7 @@ plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
         1);
 }
 
-/* One batch whose pieces are copied through a ring. */
+/* A batch whose pieces are copied through a ring, and the progress of unpacking. */
 struct packing {
     struct ferryi_batch *batch;
     struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
@@ -42,8 +42,8 @@ table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
                : NULL;
 }
 
-/* Fills the batch's entries with the next copies between a chunk and the device. For an upload,
- * packs the bytes into the chunk as well. Sets `chunk->bytes`. */
+/* Fills the batch's list with the next copies between a chunk and the device. For an upload, also
+ * packs the bytes into the chunk. Sets `chunk->bytes`. */
 static void
 pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -81,7 +81,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Submits the entries that fill_from_host() has prepared. */
+/* Submits the copies from the chunk to the device that fill_from_host() has prepared. */
 static ferry_status
 drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -128,8 +128,8 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Fills the batch's entries with copies from a chunk to the pieces, starting at byte `*done` of the
- * chunk. Increases `*done` by the bytes of the entries. */
+/* Fills the batch's list with copies from a chunk to the pieces, starting at byte `*done` of the
+ * chunk. Increases `*done` by the number of bytes that these copies cover. */
 static void
 unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
        size_t *done)
@@ -145,8 +145,8 @@ unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi
     }
 }
 
-/* Queues the copies from a chunk to the target device. The source device has packed the chunk
- * before. */
+/* Queues the copies from a chunk to the target device. The source device has already packed the
+ * pieces into the chunk. */
 static ferry_status
 drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

@@ -6,8 +6,8 @@
 
 #include <ferry/context.h>
 
-/* Counts transfers and their bytes. Any thread may count. A zeroed struct is a valid initial state.
- */
+/* Counts transfers and their bytes. Any thread may add to it. A zeroed struct is a valid initial
+ * state. */
 struct ferryi_counter {
     _Atomic uint64_t copies, bytes;
 };

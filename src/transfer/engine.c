@@ -7,8 +7,9 @@
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
-/* Default size of a chunk in the small ring. With this size, the ring fits into the second-level
- * caches of the threads that fill it. The size is doubled if each chunk costs driver calls. */
+/* Default size of a chunk in the ring of small chunks. With this size, the ring fits into the
+ * second-level caches of the threads that fill it. The size is doubled if each chunk costs driver
+ * calls. */
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
@@ -41,8 +42,9 @@ ferryi_engine_is_driven(const ferryi_engine *engine, int place)
     return !(engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE);
 }
 
-/* Returns the number of chunks in a ring. The device copies one half of the chunks. Meanwhile the
- * threads fill or drain the other half, one chunk for each thread. */
+/* Returns the number of chunks in a ring. The device copies one half of the chunks. At the same
+ * time, the caller and the helper threads fill or drain the other half, one chunk for each thread.
+ */
 static size_t
 chunks_for(unsigned helpers)
 {
@@ -61,8 +63,8 @@ ferryi_engine_common_node(ferryi_device *const devices[], int count)
     return count > 0 ? (int)devices[1]->host_node - 1 : -1;
 }
 
-/* Helpers serve all devices. So they are bound to a NUMA node only if it is the nearest node of
- * every device. */
+/* Initialises the helper threads, which serve all devices. They are bound to a NUMA node only if it
+ * is the nearest node of every device. */
 static void
 init_helpers(ferryi_engine *engine)
 {
@@ -235,8 +237,8 @@ read_direction(ferryi_engine *engine, ferry_direction direction)
                ferryi_counter_read(&engine->counters[direction][true]));
 }
 
-/* Returns the count of the transfers between host and device, in both directions together: either
- * of the direct transfers or of the staged ones. */
+/* Returns the count of the transfers between host and device, in both directions together. It
+ * counts either the direct transfers or the staged ones. */
 static ferry_transfer_count
 read_path(ferryi_engine *engine, bool staged)
 {
@@ -319,8 +321,8 @@ ferry_status
 ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source, size_t bytes)
 {
     if (overlap(target, source, bytes)) {
-        /* Overlapping memory is copied in one call. If the copy were divided into parts, later
-         * parts would read bytes that earlier parts have overwritten. */
+        /* Overlapping memory is copied in one call. If the copy were divided into parts, a later
+         * part would read bytes that an earlier part has overwritten. */
         memmove(target, source, bytes);
         ferryi_run_arrived(run, bytes);
         return ferryi_run_progress(run);
@@ -414,9 +416,10 @@ copy_direct(struct ferryi_run *run, char *target, const char *source)
     return status == FERRY_OK ? ferryi_run_progress(run) : status;
 }
 
-/* Copies the caller's memory without staging. Waits for each part, so that reported bytes have
- * arrived and no device uses the memory after the return. If the memory is in the registered range
- * `pin`, each part stays within one separately registered part of that range. */
+/* Copies between the caller's host memory and a device without staging. Waits for each part. So all
+ * reported bytes have arrived, and no device uses the memory after the return. If the memory is in
+ * the registered range `pin`, each part stays within one separately registered part of that range.
+ */
 static ferry_status
 copy_and_wait(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
               const char *source)
@@ -483,7 +486,7 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
     return run;
 }
 
-/* Takes a hold on the registered range that contains the host's side of the transfer, and returns
+/* Takes a hold on the registered range that contains the host memory of the transfer, and returns
  * the range. Returns NULL if there is no such range or the device cannot use it. */
 static struct ferryi_pin *
 hold_pin(struct ferryi_run *run, const void *host)
@@ -511,8 +514,8 @@ ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes)
            bytes > FERRYI_STAGED_MOST;
 }
 
-/* Copies the caller's pageable memory without staging. If the device refuses a copy as unsupported,
- * stages all bytes that have not arrived. */
+/* Copies between the caller's pageable memory and a device without staging. If the device refuses a
+ * copy as unsupported, stages all bytes that have not arrived. */
 static ferry_status
 copy_unstaged(struct ferryi_run *run, void *target, void *source)
 {

@@ -14,14 +14,15 @@
  * The copy engine accesses pinned host memory directly. Pageable memory goes through the device's
  * staging ring of pinned chunks (flow.h). An upload returns when the last byte is in the ring. A
  * download returns when the last byte has arrived. The caller and helper threads fill and drain the
- * chunks of long transfers (helpers.h). The ring and the copy loop are chosen by size and processor
- * family (staging.c). The calling thread makes copies from host to host.
+ * chunks of long transfers (helpers.h). The ring, and the code that copies into its chunks, are
+ * chosen by size and processor family (staging.c). The calling thread makes copies from host to
+ * host.
  *
  * Memory that was page-locked after its allocation (pins.h) is accessed directly as well. But a
- * transfer of such memory returns only when no device uses the memory any more. The same is true of
- * long pieces of pageable memory if the device's copy engine walks the host's page tables
- * (FERRYI_DEVICE_TAKES_PAGEABLE). If such a device refuses a piece, the piece is staged. No other
- * pageable memory is passed to an asynchronous driver call.
+ * transfer of such memory returns only when no device uses the memory any more. Long pieces of
+ * pageable memory are treated in the same way if the device's copy engine walks the host's page
+ * tables (FERRYI_DEVICE_TAKES_PAGEABLE). If such a device refuses a piece, the piece is staged. No
+ * other pageable memory is passed to an asynchronous driver call.
  *
  * Every transfer is counted by direction and path, and reported to the trace callback. No lock is
  * held during a copy, a wait or a callback. A transfer owns its chunks in flight, and several
@@ -44,12 +45,12 @@ struct ferryi_traffic;
 struct ferryi_memory {
     int place; /* 0: the host */
     void *pointer;
-    /* whether the pointer is to host memory that the copy engine may access directly */
+    /* whether `pointer` is host memory that the copy engine may access directly */
     bool pinned;
 };
 
-/* The caller's description of a call's transfers, and their progress. The engine uses it for
- * traces, progress reports and cancellation. All transfers of a call share one job. */
+/* A job: the caller's description of the transfers of one call, and their progress. The engine uses
+ * it for traces, progress reports and cancellation. All transfers of a call share one job. */
 struct ferryi_transfer_job {
     const char *buffer; /* the buffer's name or "" */
     const char *reason;
@@ -58,28 +59,28 @@ struct ferryi_transfer_job {
     const ferry_copy_options *options;   /* or NULL */
     const atomic_bool *cancelled;        /* or NULL */
     atomic_size_t *arrived;              /* a copy of `done` for other threads; or NULL */
-    bool foreign_source, foreign_target; /* whether that side is the caller's memory, for which
-                                            traces report place -1 */
-    bool moves;      /* whether source and target are replicas of the same buffer */
-    uint32_t id;     /* id of the buffer; 0: there are several buffers, or the buffer has no id */
-    size_t offset;   /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
-    size_t total;    /* number of bytes that all transfers of the job together write; 0: the job has
-                        only one transfer */
-    size_t done;     /* number of bytes of `total` that were submitted (uploads) or have arrived
-                        (downloads) */
-    size_t reported; /* value of `done` at the engine's last call of keep_going; used only by the
-                        engine */
+    bool foreign_source, foreign_target; /* whether the source or the target is the caller's memory,
+                                            for which traces report place -1 */
+    bool moves;    /* whether source and target are replicas of the same buffer */
+    uint32_t id;   /* id of the buffer; 0: there are several buffers, or the buffer has no id */
+    size_t offset; /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
+    size_t total;  /* number of bytes that all transfers of the job together write; 0: the job is a
+                      single transfer */
+    size_t done;   /* number of bytes of `total` that were submitted (uploads) or have arrived
+                      (downloads) */
+    size_t reported; /* value of `done` at the last call of the program's callback keep_going; used
+                        only by the engine */
 };
 
-/* A conversion that the host applies chunk by chunk. `run` converts `count` elements. If `run`
- * fails, the transfer stops. */
+/* A conversion of elements that the host applies to each chunk of a transfer. `run` converts
+ * `count` elements. If `run` fails, the transfer stops. */
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
     size_t source_bytes, target_bytes; /* size of one element */
     const void *user;
 };
 
-/* The loop that copies pageable memory into and out of the staging ring. */
+/* The code that copies pageable memory into and out of the staging ring. */
 enum ferryi_staging_loop {
     FERRYI_STAGING_LOOP_AUTO, /* chosen by size and processor family (staging.c) */
     FERRYI_STAGING_LOOP_LIBC,
@@ -95,9 +96,9 @@ struct ferryi_engine_config {
     /* size of a ring's chunks, and their number; 0: the engine chooses */
     size_t chunk_bytes, chunk_count;
     enum ferryi_staging_loop copy;
-    unsigned threads; /* number of threads that fill and drain chunks, including the caller; 0: the
-                         engine chooses */
-    size_t pinned_bytes_limit; /* limit on the sum of two sizes: the pinned pool, and Ferry's memory
+    unsigned threads; /* number of threads that fill and drain chunks, with the calling thread; 0:
+                         the engine chooses */
+    size_t pinned_bytes_limit; /* maximum bytes of the pinned pool, together with Ferry's memory
                                   that was page-locked after its allocation */
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
@@ -109,17 +110,17 @@ struct ferryi_engine_config {
 ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);
 void ferryi_engine_destroy(ferryi_engine **engine);
 
-/* Returns the timeline that a transfer between these places should use. This is `out` of the source
- * device for a download, and otherwise `in` of the target device. Returns NULL if both places are
- * the host. */
+/* Sets `*out` to the timeline that a transfer between these places should use. This is `out` of the
+ * source device for a download, and otherwise `in` of the target device. Sets it to NULL if both
+ * places are the host. */
 ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place,
                                     ferryi_timeline **out);
 
 /*
- * Copies `bytes` bytes. `timeline` belongs to the target's place, or for a download to the source's
- * place. It is NULL if both places are the host. Source and target must not overlap, except on the
- * host, where the copy works like memmove(). Copies between devices that cannot access each other
- * go through the target's staging ring.
+ * Copies `bytes` bytes between two memories. `timeline` belongs to the target's place, or for a
+ * download to the source's place. It is NULL if both places are the host. Source and target must
+ * not overlap, except on the host, where the copy works like memmove(). Copies between devices that
+ * cannot access each other go through the target's staging ring.
  * @return FERRY_OK, FERRY_ERROR_CANCELLED (keep_going or the flag of the job requested it; the
  * message says how many bytes arrived), or the device's status
  */
@@ -128,9 +129,9 @@ ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory targ
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /* Copies like ferryi_engine_copy(), but the host converts the `count` elements between source and
- * target. At least one side must be the host. Statistics count the bytes that cross the link: those
- * of the source for a download, otherwise those of the target. The job counts the target's bytes.
- * Returns UNSUPPORTED if one element is larger than a staging chunk. */
+ * target. At least one side must be the host. Statistics count the bytes that cross between host
+ * and device: those of the source for a download, otherwise those of the target. The job counts the
+ * target's bytes. Returns UNSUPPORTED if one element is larger than a staging chunk. */
 ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
                                             struct ferryi_memory source, size_t count,
                                             const struct ferryi_transform *transform,
@@ -138,9 +139,9 @@ ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi
                                             struct ferryi_transfer_job *job);
 
 /* Fills `bytes` bytes, a multiple of `element_bytes`, with copies of the pattern. A device fills
- * patterns of 1, 2 and 4 bytes in one call. For other patterns, the host writes the first copies.
- * The device then copies the filled part behind itself, which doubles it, until the memory is full.
- */
+ * patterns of 1, 2 and 4 bytes in one call. For other patterns, the host writes the first copies of
+ * the pattern. The device then appends a copy of all filled bytes, again and again, until the
+ * memory is full. */
 ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t bytes,
                                 const void *pattern, size_t element_bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
@@ -156,31 +157,30 @@ size_t ferryi_engine_part(const ferryi_engine *engine, const struct ferryi_trans
 ferry_status ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job,
                                     size_t bytes);
 
-/* Returns the set of places from which `target_place` can copy directly, with one bit for each
- * place. */
+/* Returns the set of places whose memory the device at `target_place` can copy from directly, with
+ * one bit for each place. */
 uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);
 
-/* Returns the ranges of host memory that were page-locked after their allocation. */
+/* Returns the engine's list of host memory that was page-locked after its allocation. */
 struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 
 /* Statistics of staged transfers, which are not part of the public statistics. */
 struct ferryi_staging_stats {
-    uint64_t staging_chunks; /* number of chunks that carried bytes. Chunks are used by single
-                                copies, batches, rows, files, conversions, copies between devices
-                                and the first bytes of fills. For a transfer that failed or was
-                                cancelled, only the chunks that arrived are counted */
+    uint64_t staging_chunks; /* number of chunks that carried bytes, in all kinds of transfers. For
+                                a transfer that failed or was cancelled, only the chunks that
+                                arrived are counted */
     uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers take
-                                part only in single copies */
+                                part only in copies of a single range */
     uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks. Bytes of
-                              files and conversions are not counted, because they are read from and
-                              written to the chunks directly */
+                              files and conversions are not counted, because these are read into
+                              chunks and written from them without a copy */
 };
 
-/* Reads all statistics of transfers except those that the devices count. */
+/* Reads all statistics of transfers, except those that the devices themselves count. */
 void ferryi_engine_stats(ferryi_engine *engine, ferry_transfer_stats *out);
 void ferryi_engine_staging_stats(ferryi_engine *engine, struct ferryi_staging_stats *out);
 /* Sets all counters of the engine to zero. Any thread may call it. The counters are exact
- * afterwards only if no transfer is running meanwhile. */
+ * afterwards only if no transfer is running during the call. */
 void ferryi_engine_reset_stats(ferryi_engine *engine);
 
 #endif

@@ -5,13 +5,14 @@
 
 #include "src/transfer/flow.h"
 
-/* Number of bytes in one read or write of host memory. Such a call takes a few milliseconds, so a
- * cancel takes effect soon. Smaller parts would make direct reads from disks slow. */
+/* Number of bytes that one call reads or writes, if the memory is on the host. Such a call takes a
+ * few milliseconds, so a cancellation takes effect soon. Smaller parts would make direct reads from
+ * disks slow. */
 #define HOST_PART ((size_t)8 << 20)
 #define ZEROS     ((size_t)64 << 10)
 
-/* Maximum number of chunks that one load or store of a file holds at once. A higher number could
- * leave no chunk for a concurrent load or store. */
+/* Maximum number of staging chunks that one load or store of a file holds at once. A higher number
+ * could leave no chunk for a concurrent load or store. */
 #define LOAD_CHUNKS  1
 #define STORE_CHUNKS 2
 

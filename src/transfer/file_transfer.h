@@ -4,9 +4,10 @@
 
 /*
  * Transfers between a file and the memory of a place. Host memory is read and written directly.
- * Device memory goes through the device's staging ring. So reading chunk k + 1 overlaps the upload
- * of chunk k, and writing chunk k overlaps the download of later chunks. Statistics count these
- * transfers as uploads, downloads and host copies. Traces show the file as place -1.
+ * Device memory goes through the device's staging ring. So reading chunk k + 1 from the file
+ * overlaps the upload of chunk k. Writing chunk k to the file overlaps the download of later
+ * chunks. Statistics count these transfers as uploads, downloads and host copies. Traces show the
+ * file as place -1.
  */
 
 #include "src/base/file.h"
@@ -19,7 +20,7 @@ struct ferryi_file_range {
 };
 
 /* Copies from a file to memory, just as ferryi_engine_copy() copies between memories. Fails with IO
- * if the file cannot be read. job->done is the number of bytes that arrived. */
+ * if the file cannot be read. job->done counts the bytes that arrived. */
 ferry_status ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
                                 struct ferryi_file_range source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);

@@ -4,8 +4,8 @@
 
 #include "src/transfer/run.h"
 
-/* Number of bytes that the host writes before the device begins to double the filled part. They fit
- * into the first-level cache. */
+/* Number of bytes that the host writes before the device copies the filled part again and again.
+ * They fit into the first-level cache. */
 #define SEED_BYTES 4096
 
 struct pattern {
@@ -13,8 +13,8 @@ struct pattern {
     size_t count; /* number of bytes */
 };
 
-/* Returns the shortest pattern that gives the same fill. If repeating the first 1, 2 or 4 bytes of
- * the pattern gives the pattern, returns these bytes. Otherwise returns the whole pattern. */
+/* Returns the shortest pattern that gives the same fill. If the pattern consists of repetitions of
+ * its first 1, 2 or 4 bytes, returns these bytes. Otherwise returns the whole pattern. */
 static struct pattern
 reduce(const void *bytes, size_t count)
 {
@@ -26,7 +26,8 @@ reduce(const void *bytes, size_t count)
     return (struct pattern){bytes, count};
 }
 
-/* Fills `bytes` bytes, a multiple of the pattern's size, with copies of the pattern. */
+/* Fills `bytes` bytes of host memory, a multiple of the pattern's size, with copies of the pattern.
+ */
 static void
 repeat(char *target, struct pattern pattern, size_t bytes)
 {
@@ -100,7 +101,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
     struct ferryi_transfer_job job = {
-        .cancelled = run->job->cancelled}; /* the fill reports the progress, not the upload */
+        .cancelled = run->job->cancelled}; /* the fill reports the progress, not this upload */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;
@@ -117,9 +118,9 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Fills the memory with a pattern that the device cannot fill. Uploads the first elements. The
- * device then copies all filled bytes to the memory behind them, again and again, so that each copy
- * doubles the filled part. */
+/* Fills the memory with a pattern that the device's fill call does not support. Uploads the first
+ * elements. The device then copies all filled bytes to the memory behind them, again and again, so
+ * that each copy doubles the filled part. */
 static ferry_status
 fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
 {

@@ -3,10 +3,10 @@
 
 /* -- device memory as source and sink ---------------------------------------------------------- */
 
-/* Marks the downloads into a chunk. If the chunk holds the whole transfer, no other chunk can be
- * filled meanwhile, so the host waits now: a wait without an event costs fewer driver calls.
- * Otherwise an event is recorded now, so that a wait for this chunk does not include later chunks.
- */
+/* Records the queued downloads into a chunk as a use of the chunk. If the chunk holds the whole
+ * transfer, no other chunk could be filled during the downloads, so the host waits for them now. A
+ * wait without an event costs fewer driver calls. Otherwise an event is recorded now, so that a
+ * wait for this chunk does not include later chunks. */
 ferry_status
 ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -53,9 +53,9 @@ held(const struct ferryi_flow *flow)
     return flow->filling.count + flow->draining.count;
 }
 
-/* Begins to fill one more chunk. Sets `*out_none` if no chunk can be filled now. The reason is that
- * all bytes are in chunks already, that the flow holds its maximum number of chunks, or that other
- * transfers hold the remaining chunks. */
+/* Begins to fill one more chunk. Sets `*out_none` if no chunk can be filled now. Possible reasons:
+ * all bytes are in chunks already, the flow holds its maximum number of chunks, or other transfers
+ * hold the remaining chunks. */
 static ferry_status
 fill_next(struct ferryi_flow *flow, bool *out_none)
 {
@@ -74,8 +74,8 @@ fill_next(struct ferryi_flow *flow, bool *out_none)
     return status;
 }
 
-/* Waits until the chunk's task has made its copy, and counts the copied bytes. Does nothing if the
- * chunk has no task. */
+/* Waits until the chunk's task, which is a copy for the helper threads, is done. Counts the copied
+ * bytes. Does nothing if the chunk has no task. */
 static void
 finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -130,8 +130,8 @@ finish_next(struct ferryi_flow *flow)
     return ferryi_run_progress(flow->run);
 }
 
-/* Returns all chunks of a chain to the ring after a failure. Each chunk records the queued work
- * that still uses it, so the next transfer that takes the chunk waits for that work. */
+/* Returns all chunks of a list to the ring after a failure. Each chunk records the queued work that
+ * still uses it, so the next transfer that takes the chunk waits for that work. */
 static void
 give_all(struct ferryi_flow *flow, struct ferryi_chain *chain)
 {

@@ -8,11 +8,11 @@
  * memory or a device's memory (staged.c), for pieces of memory (batch_staged.c), or for a file
  * (file_transfer.c).
  *
- * These functions may return before a chunk is filled or drained. Such a function either queues a
- * copy on a device and records this use of the chunk, or submits the chunk's task to the helpers.
- * Before the flow drains a chunk, it waits for the recorded use and for the task. After draining,
- * it waits only for the task. So the flow may return a chunk that a device still reads. The next
- * transfer that takes the chunk waits for the device.
+ * A source or sink function may return before a chunk is filled or drained. It then has either
+ * queued a copy on a device and recorded this use of the chunk, or submitted the copy as the
+ * chunk's task to the helper threads. Before the flow drains a chunk, it waits for the recorded use
+ * and for the task. After draining, it waits only for the task. So the flow may return a chunk that
+ * a device still reads. The next transfer that takes the chunk waits for the device.
  *
  * The flow counts chunks and bytes, reports progress, and checks after each chunk whether the
  * transfer was cancelled. After a failure, it returns all chunks.
@@ -26,8 +26,8 @@ struct ferryi_flow;
  * `chunk->bytes` to their number. */
 typedef ferry_status ferryi_flow_fill(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 /* Begins to drain the chunk, whose first byte is byte `flow->drained` of the transfer. Sets
- * `chunk->bytes` to the number of bytes that leave the chunk. After a failure, the number may be
- * smaller than the chunk's content, or 0. */
+ * `chunk->bytes` to the number of bytes that leave the chunk. After a failure, this number may be
+ * smaller than the number of bytes in the chunk, or 0. */
 typedef ferry_status ferryi_flow_drain(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 
 struct ferryi_flow {
@@ -53,8 +53,8 @@ ferry_status ferryi_flow_run(struct ferryi_flow *flow);
 /* Queues the download of `chunk->bytes` bytes into the chunk. They begin at byte `flow->filled` of
  * `flow->source`, which is memory of the source's device. */
 ferry_status ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Records a use of the chunk: the downloads into it that were queued on the timeline of the source
- * device. If the chunk holds the whole transfer, waits for these downloads instead. */
+/* Records the downloads into the chunk, which are queued on the source device's timeline, as a use
+ * of the chunk. If the chunk holds the whole transfer, waits for these downloads instead. */
 ferry_status ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 /* Queues the upload of the chunk to `flow->target`, which is memory of the target's device. */
 ferryi_flow_drain ferryi_flow_send;

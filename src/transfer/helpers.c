@@ -17,8 +17,9 @@ ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near)
     ferryi_cond_init(&helpers->done);
 }
 
-/* Returns whether this process is a child of the process that started the threads. The child has no
- * helpers and must not lock the mutex, because a helper may have held it during the fork. */
+/* Returns whether this process is a child of the process that started the helper threads. The child
+ * has no helpers. It must not lock the mutex, because a helper may have held the mutex during the
+ * fork. */
 static bool
 is_lost(struct ferryi_helpers *helpers)
 {
@@ -26,7 +27,7 @@ is_lost(struct ferryi_helpers *helpers)
     return process != 0 && process != ferryi_process_id();
 }
 
-/* Joins all helper threads. No thread may be started meanwhile. */
+/* Joins all helper threads. No helper may be started during the call. */
 static void
 join_threads(const struct ferryi_helpers *helpers)
 {
@@ -72,7 +73,8 @@ take_task(struct ferryi_helpers *helpers, unsigned helper)
     return task;
 }
 
-/* Removes a task from the list and makes the task's copy. The mutex is unlocked during the copy. */
+/* Removes a task from the list of queued tasks and makes its copy. The mutex is unlocked during the
+ * copy. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 do_one(struct ferryi_helpers *helpers, unsigned helper)
@@ -139,8 +141,8 @@ ferryi_helpers_start(struct ferryi_helpers *helpers, unsigned wanted)
                ferryi_thread_start(&helpers->threads[helpers->count], "ferry-staging", helper_main,
                                    helpers) == FERRY_OK)
             helpers->count++;
-        /* If the system starts fewer threads than wanted, the transfer uses these and does not
-         * fail. */
+        /* If the system starts fewer threads than wanted, the transfer continues with those that
+         * were started. */
         if (helpers->count < wanted)
             ferryi_last_error_restore(&before);
     }
@@ -171,7 +173,7 @@ ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, 
     ferryi_mutex_unlock(&helpers->mutex);
 }
 
-/* Waits until a helper has executed a task. The mutex is unlocked during the wait. */
+/* Waits until a helper has made the copy of a task. The mutex is unlocked during the wait. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_helper(struct ferryi_helpers *helpers, struct ferryi_task *task)

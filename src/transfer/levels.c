@@ -22,8 +22,8 @@ by_begin(const void *a, const void *b)
 /* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
  * than all the rest --- */
 
-/* Minimum length of a list that is sorted by digits of its key. Shorter lists are sorted by
- * comparing. */
+/* Minimum length of a list that is sorted digit by digit. Shorter lists are sorted by comparing
+ * elements. */
 #define DIGITS_FROM 64
 #define DIGITS      256
 
@@ -33,8 +33,7 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* Sorts the uses by one digit of the key with a counting sort, which keeps the order of equal
- * digits. */
+/* Sorts the list of uses by one digit of the sort key. Uses with equal digits keep their order. */
 static void
 sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
               struct ferryi_use *out)
@@ -44,13 +43,14 @@ sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsign
         ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* ends[digit] is the index of the next use with this digit. It starts at the first index of the
-     * digit's uses and finally is the index after the last. */
+    /* ends[digit] is the index at which the next use with this digit is stored. It starts at the
+     * digit's first index. At the end, it is the index behind the digit's last use. */
     for (size_t i = 0; i < count; i++)
         out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
 }
 
-/* Sorts the uses by the key. `spare` must have room for `count` uses. */
+/* Sorts the uses by their first address, or by memory space if `by_space` is true. `spare` must
+ * have room for `count` uses. */
 static void
 sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
 {
@@ -104,7 +104,7 @@ ferryi_levels_sort(struct ferryi_use *uses, size_t count)
     free(spare);
 }
 
-/* Returns whether no use that writes overlaps any other use. */
+/* Returns whether no range that is written overlaps another range of the list. */
 static bool
 are_independent(const struct ferryi_use *uses, size_t count)
 {
@@ -131,7 +131,8 @@ struct point {
 };
 
 struct node {
-    /* highest value that was noted for all bytes of the node: [0] for reads, [1] for writes */
+    /* highest value that was noted for the whole range of the node: [0] for reads, [1] for writes
+     */
     uint32_t all[2];
     uint32_t most[2]; /* highest value that was noted for the node or any node below it */
 };
@@ -183,7 +184,7 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest value that was noted for the leaf or any node above it. */
+/* Returns the highest value that was noted for the leaf or any node above it in the tree. */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {
@@ -193,8 +194,8 @@ highest_above(const struct tree *tree, size_t leaf, bool writes)
     return highest;
 }
 
-/* Returns the highest value that was noted for any leaf in [left, right). The value is 1 + the
- * level of a copy. It is for writes if `writes` is true, otherwise for reads. */
+/* Returns the highest value that was noted for any leaf in [left, right). A noted value is 1 + the
+ * level of a copy. Only writes are considered if `writes` is true, otherwise only reads. */
 static uint32_t
 find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
 {
@@ -232,8 +233,9 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
     }
 }
 
-/* Groups the uses by copy, in the order of the copies. The uses of a copy are the elements of
- * *out_by_copy from index[copy] to index[copy + 1] - 1. */
+/* Groups the uses by copy, in the order of the copies. A use is a range that a copy reads or
+ * writes. The uses of a copy are the elements of *out_by_copy from index[copy] to index[copy + 1] -
+ * 1. */
 static ferry_status
 index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
            const struct ferryi_use ***out_by_copy, size_t **out_index)

@@ -12,7 +12,7 @@
 #include "src/base/base.h"
 
 /* A range of bytes that a copy reads or writes; `begin` is less than `end`. Ranges in different
- * spaces never overlap. */
+ * memory spaces never overlap. */
 struct ferryi_use {
     const void *space;
     uintptr_t begin, end;
@@ -22,8 +22,8 @@ struct ferryi_use {
 
 /*
  * Sets `levels[copy]` to the lowest possible level of each copy; levels start at 0. Sorts `uses` by
- * space and begin. A copy must not write bytes that it also reads. The time is proportional to n
- * log n, or to n if the uses are sorted and do not overlap.
+ * space and begin. A copy must not write bytes that it also reads. For n uses, the time is
+ * proportional to n log n, or to n if the uses are sorted and do not overlap.
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
                                size_t copy_count, uint32_t *out_count);

@@ -20,8 +20,9 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Pieces are counted from the page boundary at or before the range's start, so each piece except
- * the first begins at a page boundary. So no page belongs to two pieces. */
+/* Returns the number of bytes from `pointer` to the end of its separately registered piece. Pieces
+ * are counted from the page boundary at or before the range's start. So each piece except the first
+ * begins at a page boundary, and no page belongs to two pieces. */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {
@@ -31,8 +32,8 @@ ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, co
     return ferryi_min_size(pins->piece_bytes - in_piece, left);
 }
 
-/* Unregisters the pieces before offset `end` of a range. A failed call leaves its piece registered,
- * so the call is repeated once. */
+/* Unregisters the separately registered pieces before offset `end` of a range. A failed call leaves
+ * its piece registered, so the call is repeated once. */
 static ferry_status
 unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
 {
@@ -121,8 +122,8 @@ make_room(struct ferryi_pins *pins)
     return true;
 }
 
-/* Inserts a range into the list. Transfers can take holds on the range only after `settled` is set.
- */
+/* Inserts a range into the list. Transfers can take holds on the range only once its `settled` is
+ * set. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
@@ -158,8 +159,8 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 
 /* -- registering ------------------------------------------------------------------------------- */
 
-/* Registers a range. The messages of CONFLICT and OUT_OF_MEMORY do not name the operation, so the
- * caller must add its name. */
+/* Registers a range with the driver. The messages of CONFLICT and OUT_OF_MEMORY do not name the
+ * operation, so the caller must add its name. */
 static ferry_status
 add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
 {
@@ -199,8 +200,8 @@ ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
                : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
 }
 
-/* Unregisters a range whose `settled` the caller has cleared. Removes the range from the list even
- * if the driver fails. */
+/* Unregisters a range. The caller has cleared the range's `settled`, so that no transfer takes a
+ * hold on it. Removes the range from the list even if the driver fails. */
 static ferry_status
 give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -235,8 +236,8 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
 
 /* -- what the driver refused ------------------------------------------------------------------- */
 
-/* Remembers that the driver has refused to register a range. A refusal because of a conflict or a
- * lack of memory is not remembered, because it may be temporary. */
+/* Remembers that the driver has refused to register a range, unless the reason is a conflict or a
+ * lack of memory. These reasons may be temporary. */
 static void
 note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_status status)
 {
@@ -249,7 +250,8 @@ note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_s
     atomic_store(&pins->refused, true);
 }
 
-/* Returns the first remembered refusal that overlaps the memory, or NULL if there is none. */
+/* Returns the first remembered refusal whose range overlaps the memory, or NULL if there is none.
+ */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin_refusal *
 find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -263,8 +265,8 @@ find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
     return NULL;
 }
 
-/* Forgets the refusals of memory that is about to be freed. The driver may later accept different
- * memory at the same addresses. */
+/* Forgets that the driver has refused to register this memory, which is about to be freed. The
+ * driver may later accept different memory at the same addresses. */
 static void
 forget_refusals(struct ferryi_pins *pins, const void *memory, size_t bytes)
 {
@@ -318,8 +320,8 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
     }
 }
 
-/* Clears `settled` of the first of Ferry's ranges that begins in the memory, and returns the range.
- * Returns NULL if there is none. Waits until no transfer holds the range; the mutex is unlocked
+/* Finds the first of Ferry's ranges that begins in the memory, clears its `settled`, and returns
+ * it. Returns NULL if there is none. Waits until no transfer holds the range. The mutex is unlocked
  * during the wait. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
@@ -355,8 +357,9 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* If the limit is exceeded, clears `settled` of one of Ferry's ranges that no transfer holds, and
- * returns the range. Returns NULL if the limit is not exceeded, or if every range is held. */
+/* If the limit on page-locked memory is exceeded, finds one of Ferry's ranges that no transfer
+ * holds, clears its `settled`, and returns it. Returns NULL if the limit is not exceeded, or if
+ * every range is held. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)

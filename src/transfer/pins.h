@@ -3,18 +3,19 @@
 #define FERRYI_PINS_H
 
 /*
- * Ranges of ordinary host memory that the engine has page-locked. The memory belongs to the
- * program, which has registered it, or to Ferry's host replicas that were transferred often. A
- * range is registered piece by piece, because one huge call would block every other user of the
- * driver. Each piece is faulted in before it is registered. One driver call must not copy across
- * the end of a piece.
+ * Ranges of ordinary host memory that the engine has page-locked by registering them with the
+ * driver. The memory belongs to the program, which asked for it, or to Ferry's host replicas that
+ * were transferred often. A range is registered piece by piece, because one huge call would block
+ * every other user of the driver. Before a piece is registered, all its pages are populated. One
+ * driver call must not copy across the end of a piece.
  *
  * A copy from or to such a range takes a hold on the range until the device has finished the copy.
  * Ferry's ranges share a limit with the pinned pool, which has precedence. If the pool needs more
  * of the limit than the ranges leave, ranges that are not held are unregistered.
  *
- * A mutex guards the sorted list. No driver call is made while the mutex is locked. A range that is
- * being registered or unregistered is in the list, but no transfer can take a hold on it.
+ * A mutex guards the list of ranges, which is sorted by address. No driver call is made while the
+ * mutex is locked. A range that is being registered or unregistered is in the list, but no transfer
+ * can take a hold on it.
  */
 
 #include "src/base/base.h"
@@ -27,14 +28,15 @@ FERRYI_MUTEX_CLASS(ferryi_pins_mutex);
 struct ferryi_pin {
     char *start;
     size_t bytes;
-    bool own; /* whether the memory is Ferry's; such a range may be unregistered at any time */
+    bool own; /* whether the memory is Ferry's, not the program's; Ferry may then unregister it */
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
         bool settled; /* whether the range is registered, and not about to be unregistered */
         unsigned holders;
     };
 };
 
-/* Maximum number of refused ranges that are remembered. The oldest ones are forgotten first. */
+/* Maximum number of ranges that are remembered because the driver refused to register them. The
+ * oldest ones are forgotten first. */
 #define FERRYI_PIN_REFUSALS 16
 
 struct ferryi_pin_refusal {
@@ -43,7 +45,7 @@ struct ferryi_pin_refusal {
 };
 
 struct ferryi_pins {
-    /* the device that registers memory for all devices; NULL: no device can */
+    /* the device whose driver registers memory for all devices; NULL: no device can */
     ferryi_device *device;
     const struct ferryi_log *log;
     size_t piece_bytes, limit_bytes;
@@ -52,8 +54,8 @@ struct ferryi_pins {
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
         struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
-        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and number of bytes in
-                                         the pinned pool; their sum is limited */
+        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and in the pinned pool;
+                                         their sum is limited */
         /* Ferry's ranges that the driver has refused to register. Registration is not tried again
          * until the memory is freed. */
         struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
@@ -61,7 +63,7 @@ struct ferryi_pins {
     };
     atomic_bool refused;  /* whether the driver has ever refused a range */
     _Atomic size_t count; /* number of items; changed only under the mutex */
-    /* number of Ferry's ranges that were registered since the last reset of the statistics */
+    /* number of Ferry's ranges that were page-locked since the last reset of the statistics */
     _Atomic uint64_t turned;
 };
 
@@ -72,19 +74,19 @@ void ferryi_pins_clear(struct ferryi_pins *pins);
 
 /* Page-locks memory of the program by registering it with the driver.
  * @return FERRY_OK; UNSUPPORTED; CONFLICT (part of the memory is already registered);
- * OUT_OF_MEMORY; the device's status */
+ * OUT_OF_MEMORY; otherwise the device's status */
 ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes);
 /* Unregisters memory that the program registered with ferryi_pins_add().
- * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts at `memory`); BUSY (the range
- * is held); the device's status */
+ * @return FERRY_OK; INVALID_ARGUMENT (no range of the program starts at `memory`); BUSY (a transfer
+ * holds the range); otherwise the device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
-/* Registers memory of Ferry if the limit allows it. Returns whether the memory is now registered.
- * The result is true if the memory was registered before the call. Failures set no error message.
+/* Registers memory of Ferry with the driver if the limit allows it. Returns whether the memory is
+ * now registered, which includes memory that was registered before. Failures set no error message.
  */
 bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Unregisters Ferry's ranges that begin in the memory, and forgets refusals of this memory. Must be
- * called before the memory is freed. Waits until no transfer holds these ranges. */
+/* Unregisters Ferry's ranges that begin in the memory, and forgets that the driver has refused any
+ * of it. Must be called before the memory is freed. Waits until no transfer holds these ranges. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
 /* Takes a hold on the registered range that contains all `bytes` bytes at the address, and returns
@@ -98,7 +100,7 @@ size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *
                        const void *pointer);
 
 /* ferryi_pins_pool_takes() must be called before the pinned pool allocates `bytes` bytes. While the
- * limit is exceeded, it unregisters ranges of Ferry that no transfer holds. The second function
+ * limit is exceeded, it unregisters ranges of Ferry that no transfer holds. ferryi_pins_pool_gave()
  * must be called after the pool has freed `bytes` bytes. */
 void ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes);
 void ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes);

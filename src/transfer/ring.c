@@ -51,7 +51,7 @@ ferryi_ring_clear(struct ferryi_ring *ring)
 
 /* Allocates a chunk's memory on the ring's NUMA node. A copy engine reads memory of its nearest
  * node faster, and the bytes then cross between nodes only once. The thread's memory policy is set
- * during the call, because the driver allocates according to this policy. */
+ * to that node during the call, because the driver allocates according to this policy. */
 static ferry_status
 allocate_near(struct ferryi_ring *ring, void **out)
 {
@@ -75,16 +75,16 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
     }
-    /* Children of a fork do not inherit the chunk. Otherwise some kernels would give the parent a
-     * new page at the parent's next write, although the device still uses the old page. */
+    /* Children of a fork do not inherit the chunk's memory. Otherwise some kernels would give the
+     * parent a new page at the parent's next write, although the device still uses the old page. */
     ferryi_set_inherited(chunk->memory, ring->chunk_bytes, false);
     *out = chunk;
     return FERRY_OK;
 }
 
-/* Removes and returns the first free chunk that no queued work uses. If queued work uses all free
- * chunks, the result depends on `any`. If `any` is true, removes and returns the chunk that was
- * returned to the ring first. If `any` is false, returns NULL. */
+/* Removes and returns the first free chunk of the ring that no queued work uses. If queued work
+ * uses all free chunks, the result depends on `any`. If `any` is true, removes and returns the
+ * chunk that was returned to the ring first. If `any` is false, returns NULL. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
@@ -156,8 +156,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* Returns the last use of the middle chunk of a list. The list consists of `taken` and, behind it,
- * the ring's free chunks. */
+/* Returns the last use of the chunk in the middle of a list: `taken`, followed by the ring's free
+ * chunks. */
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
@@ -174,7 +174,7 @@ find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
     return used;
 }
 
-/* Returns whether every event that covers the later use also covers the earlier use. */
+/* Returns whether every event that covers the use `later` also covers the use `earlier`. */
 static bool
 covers(ferryi_sync_point later, ferryi_sync_point earlier)
 {
@@ -183,15 +183,15 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 }
 
 /*
- * Waits until no queued work uses the chunk that was taken.
+ * Waits until no queued work uses the chunk that was taken from the ring.
  *
  * If `alone` is true, the caller holds no other chunk. If the chunks are small as well, the
- * function first waits for the last use of the middle chunk, so that half of the ring is free
- * afterwards. Such a wait is needed only if the caller fills chunks faster than the device copies
- * them. The other half of the ring then keeps the device busy.
+ * function first waits for the last use of the chunk in the middle of the free list. Half of the
+ * ring is free afterwards, and the other half keeps the device busy. Such a wait is needed only if
+ * the caller fills chunks faster than the device copies them.
  *
- * Otherwise, the function only polls the last use of the middle chunk. So short transfers often
- * find several chunks free after one wait.
+ * Otherwise, the function only queries whether that middle chunk's last use is complete. So short
+ * transfers often find several chunks free after one wait.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)

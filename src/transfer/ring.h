@@ -10,11 +10,12 @@
  * The chunk records that use, and the next transfer that takes the chunk waits for the use. So
  * several transfers share a ring, and no lock is held during a copy or a callback.
  *
- * A thread that holds a chunk must not wait for another chunk. So no waiting thread holds a chunk,
- * and the chunks that are waited for are always returned. A callback that runs while a transfer
+ * A thread that holds a chunk must not wait until another chunk is returned. So no waiting thread
+ * holds a chunk, and each chunk is returned at some time. A callback that runs while a transfer
  * holds chunks must not begin a transfer.
  *
- * A ring belongs to the engine. Its mutex guards the list and is never held during a driver call.
+ * A ring belongs to the engine. Its mutex guards the list of free chunks and is never held during a
+ * driver call.
  */
 
 #include "src/base/base.h"
@@ -22,14 +23,14 @@
 #include "src/transfer/helpers.h"
 
 /* Size of a chunk in a ring of large chunks. Large chunks are used if each chunk costs driver
- * calls. Small chunks stay in the caches between being filled and drained, so their bytes cross the
- * memory bus fewer times. */
+ * calls. The advantage of small chunks is that they stay in the processor's caches between being
+ * filled and drained, so their bytes cross the memory bus fewer times. */
 #define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
 
 struct ferryi_chunk {
     void *memory;
-    ferryi_sync_point used; /* the queued work that may still use the memory; 0: none */
-    size_t bytes; /* number of bytes in flight in the chunk; only the chunk's holder uses it */
+    ferryi_sync_point used; /* the queued work that may still use the chunk's memory; 0: none */
+    size_t bytes; /* number of bytes that the chunk carries now; only the chunk's holder uses it */
     struct ferryi_task task; /* the copy that the helpers make to fill or drain the chunk; only the
                                 chunk's holder uses it */
     /* next chunk in the ring's list of free chunks, or in the holder's list */
@@ -48,7 +49,7 @@ struct ferryi_ring {
     ferryi_device *device; /* the device that allocates the chunks' pinned memory */
     ferryi_order *order;
     size_t chunk_bytes, chunk_count;
-    int node; /* the NUMA node that is preferred for new chunks; -1: any node */
+    int node; /* the NUMA node on which new chunks are allocated if possible; -1: any node */
     struct ferryi_ring_mutex mutex;
     ferryi_cond given;
     FERRYI_GUARDED_BY(ferryi_ring_mutex) struct {
@@ -57,28 +58,29 @@ struct ferryi_ring {
     };
 };
 
-/* Initialises a ring without chunks. `node` is the NUMA node that is preferred for new chunks, or
- * -1. */
+/* Initialises a ring without chunks. `node` is the NUMA node on which new chunks are allocated if
+ * possible, or -1 for any node. */
 void ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
                       size_t chunk_bytes, size_t chunk_count, int node);
-/* Waits for the work that uses the chunks, then frees all chunks. No transfer may be running. */
+/* Waits for the queued work that uses the ring's chunks, then frees all chunks. No transfer may be
+ * running. */
 void ferryi_ring_clear(struct ferryi_ring *ring);
 
 /*
- * Takes a chunk, and waits until no queued work uses it. If all chunks are held, `block` decides:
- * if it is true, waits until a chunk is returned; otherwise sets `*out` to NULL. Fails for lack of
- * memory only if the ring has no chunk at all.
+ * Takes a chunk from the ring, and waits until no queued work uses it. If all chunks are held,
+ * `block` decides: if it is true, waits until a chunk is returned; otherwise sets `*out` to NULL.
+ * Fails for lack of memory only if the ring has no chunk at all.
  */
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
-/* Returns whether the ring has a chunk. If the ring has none, first tries to allocate one. Keeps
- * this thread's error message. */
+/* Returns whether the ring has a chunk. If it has none, first tries to allocate one. Keeps this
+ * thread's error message. */
 bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /*
  * Records that all work queued on the timeline so far may use the chunk. On Ferry's internal
- * timelines, no event is recorded yet. The first thread that waits records it, or the next
+ * timelines, no event is recorded yet: that is left to the first thread that waits, or to the next
  * ferryi_timeline_flush(). On the program's timelines, the event is recorded now, because Ferry may
  * not record events there later. If recording fails, the call waits for the work. So after a
  * failure the work is complete, unless the wait failed as well.
@@ -91,7 +93,7 @@ ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *ti
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
 void ferryi_chain_push(struct ferryi_chain *chain, struct ferryi_chunk *chunk);
-/* Removes and returns the oldest chunk of the chain. The chain must not be empty. */
+/* Removes and returns the oldest chunk of a list of chunks. The list must not be empty. */
 struct ferryi_chunk *ferryi_chain_pop(struct ferryi_chain *chain);
 
 #endif

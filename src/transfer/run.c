@@ -9,8 +9,8 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* Minimum size of a part. Transfers that can be cancelled and do not use a ring are divided into
- * parts. */
+/* Minimum size of the parts into which a transfer is divided if it can be cancelled and does not
+ * use a ring. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -21,8 +21,8 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* Writes two facts for messages: the place whose device makes the transfer, and the purpose of the
- * transfer. Example: `to cuda:0 for read_device of buffer "heights"`. */
+/* Describes the transfer for messages: the place whose device makes it, and its purpose. Example:
+ * `to cuda:0 for read_device of buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
@@ -38,8 +38,8 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts a number of the run's bytes to the corresponding number of the target's bytes, which the
- * job counts. */
+/* Converts a number of bytes of this transfer to the corresponding number of bytes at the target,
+ * which the job counts. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -102,16 +102,16 @@ ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
     add_done(run->job, in_target(run, bytes));
 }
 
-/* Returns the number of bytes between two calls of keep_going. */
+/* Returns the number of bytes between two calls of the program's callback keep_going. */
 static size_t
 interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 {
     return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
 }
 
-/* Returns whether the job must stop, because its flag is set or keep_going requests it. Calls
- * keep_going if enough bytes have arrived since its last call. Returns false if all bytes have
- * arrived. */
+/* Returns whether the job must stop, because its cancel flag is set or the program's callback
+ * keep_going requests it. Calls keep_going if enough bytes have arrived since its last call.
+ * Returns false if all bytes have arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -218,7 +218,8 @@ ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
     atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
-/* Returns the name of a place for the trace, or "value" or "caller" if the side has no place. */
+/* Returns the name of a place for the trace. Returns "caller" if the memory there is the caller's.
+ * Returns "value" if `place` is negative: the transfer then has no source memory. */
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
@@ -229,8 +230,8 @@ name_side(const struct ferryi_run *run, int place, bool foreign)
                      : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
-/* Returns the offset in the buffer, in bytes, at which the run began. Returns SIZE_MAX if the
- * offset is unknown. */
+/* Returns the byte offset in the buffer at which the transfer began. Returns SIZE_MAX if the offset
+ * is unknown. */
 static size_t
 find_offset(const struct ferryi_run *run)
 {
@@ -303,8 +304,8 @@ tell(const struct ferryi_run *run)
         call_trace(run);
 }
 
-/* A transfer that failed or was cancelled must not return while its queued work is still running,
- * so this function waits for that work. */
+/* Waits for the queued work of a transfer that failed or was cancelled. The transfer must not
+ * return while that work is still running. */
 void
 ferryi_run_settle(struct ferryi_run *run)
 {
