@@ -131,9 +131,9 @@ ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
  * message. */
 void ferryi_run_settle(struct ferryi_run *run);
 
-/* Returns the number of bytes in the run's next part, which begins at byte `begin`. The number is a
- * multiple of `unit`, except at the end. It does not exceed `largest`, the options' chunk size, or
- * the number of bytes that are left. */
+/* Returns the size in bytes of the run's next part, which begins at byte `begin`. The size is a
+ * multiple of `unit`, except for the last part. It does not exceed `largest`, the chunk size in the
+ * options, or the number of bytes that are left. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
 /* Returns whether the transfer can be cancelled or reports progress. If so, it must be made part by
  * part. */
@@ -150,8 +150,8 @@ ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
  * small pieces this is better than a direct copy, because an upload through the ring does not wait
  * for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
-/* Returns whether the run's device copies pageable memory in pieces of `bytes` bytes without
- * staging. Such a copy is asynchronous, so the caller must wait for it. */
+/* Returns whether the run's device copies pageable memory directly, without the staging ring, in
+ * pieces of `bytes` bytes. Such a copy is asynchronous, so the caller must wait for it. */
 bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
 /* Queues one copy on the timeline. The direction of the copy determines the device call. */
@@ -166,8 +166,7 @@ ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ri
                                   struct ferryi_chunk *chunk);
 
 /* Transfers pageable memory through a ring (staged.c). The transfer begins at byte run->done and
- * applies the run's transform. `target` and `source` are the addresses of byte 0 of the transfer.
- */
+ * applies the run's transform. `target` and `source` are the addresses of the transfer's byte 0. */
 ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
                                   void *target, const void *source);
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,

@@ -134,7 +134,7 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
 }
 
 /* Chooses the parameters of a staged transfer. Two chunks for each thread keep all threads busy:
- * they work on one half of the ring, and the copy engine works on the other half. */
+ * the threads work on one half of the ring while the copy engine works on the other half. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, bool up, size_t bytes)
 {

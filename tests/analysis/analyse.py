@@ -21,8 +21,8 @@ FOLDERS = ("src", "cli", "examples", "mpi")
 COMPILED = (*FOLDERS, "python")
 
 # cppcheck 2.10 does not know that a call writes its output whenever it returns FERRY_OK. It takes an mmap() over mapped
-# memory for an allocation, and a munmap() of a part for a release. Compilers, the clang analyser and the sanitizers
-# find uninitialized outputs, leaks and uses of freed memory instead.
+# memory for an allocation, and a munmap() of a part for a release. So its checks for uninitialized variables and leaks
+# are suppressed. Compilers, the clang analyser and the sanitizers find such errors instead.
 CPPCHECK = ["cppcheck", "--quiet", "--error-exitcode=1", "--std=c11", "--enable=warning,performance,portability",
             "--inline-suppr", "--library=posix,gnu", "--suppress=uninitvar", "--suppress=uninitStructMember",
             "--suppress=memleak", "--suppress=deallocret", "--suppress=leakReturnValNotUsed",

@@ -4,8 +4,9 @@
 
 /*
  * A fixture for tests that make a second call in the middle of a first call, or let the device fail
- * there. Its device is the fault device, whose hooks run inside calls to the device. Programs that
- * link this file must also link short_memory_dep, whose hooks run inside allocations.
+ * there. The fixture uses the device of tests/support/fault.h, whose hooks run inside calls to the
+ * device. Programs that link this file must also link short_memory_dep, whose hooks run inside
+ * allocations.
  */
 
 #include "tests/buffer/work.h"
@@ -46,7 +47,7 @@ void need_points(void);
 bool have_met(void);
 
 /* Creates a buffer of `blocks` blocks whose bytes are current only at the device. The buffer has a
- * name, because Ferry does not reuse the memory of a destroyed named buffer for the next buffer. */
+ * name, because Ferry keeps the memory of an unnamed destroyed buffer for the next buffer. */
 ferry_buffer *make_dirty(fixture *f, size_t blocks);
 ferry_pool *device_pool(fixture *f);
 

@@ -380,7 +380,7 @@ test_abandon_waits_for_calls(void **state)
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(to[i], i);
     OK(ferry_event_synchronize(
-        event)); /* reached only shortly after the copy's last use of the memory, so wait for it */
+        event)); /* the event is reached shortly after the copy's last use of the memory */
     ferry_event_destroy(&event);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(munmap(memory, BYTES), 0);

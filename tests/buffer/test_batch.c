@@ -12,8 +12,8 @@
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
-/* Returns whether the fake driver refuses batches, or registered memory in batches. The library
- * then makes the same copies by other driver calls. */
+/* Returns whether the fake driver refuses batches, or refuses batches with registered memory. The
+ * library then makes the same copies by other driver calls. */
 static bool
 driver_is_strict(void)
 {

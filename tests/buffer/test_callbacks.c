@@ -638,8 +638,8 @@ static const struct entry entries[] = {
 
 /* -- a world for each case --------------------------------------------------------------------- */
 
-/* Makes the call under test at the first invocation of the callback named `callback`. Every
- * callback calls this function. */
+/* Makes the call under test when the callback named `callback` is invoked for the first time. Every
+ * callback of this test calls this function. */
 static void
 call_once(struct world *w, const char *callback)
 {
@@ -793,7 +793,7 @@ static bool
 run_log(struct world *w)
 {
     ferry_pool *pool = w->pool;
-    /* The context owns the pool, so this destroy is logged as an error. */
+    /* The context owns this pool, so destroying the pool here is logged as an error. */
     ferry_pool_destroy(&pool);
     return true;
 }
@@ -1000,8 +1000,7 @@ run_reserve(struct world *w)
     run_short(w);
     assert_int_equal(ferry_buffer_reserve(w->same, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    /* Checks that the message is that of the outer call, not that of the call inside the callback.
-     */
+    /* Checks that the message is that of the outer call, not of the call inside the callback. */
     assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
@@ -1013,8 +1012,7 @@ run_short_copy(struct world *w)
     assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
-    /* Checks that the message is that of the outer call, not that of the call inside the callback.
-     */
+    /* Checks that the message is that of the outer call, not of the call inside the callback. */
     assert_null(strstr(ferry_last_error(), "the callback"));
     return true;
 }
@@ -1131,9 +1129,8 @@ is_refused(const struct world *w)
     return w->status == FERRY_ERROR_INVALID_STATE && strstr(w->message, named);
 }
 
-/* Returns whether the call under test would destroy the buffer of the outer call, or the chunk of a
- * file that the callback `work` is processing. Neither can be destroyed while the outer call runs.
- */
+/* Returns whether the call under test would destroy the buffer of the outer call, or the file
+ * chunk that the callback `work` is processing. Neither can be destroyed during the outer call. */
 static bool
 is_in_use(const struct world *w)
 {

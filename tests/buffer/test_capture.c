@@ -311,8 +311,7 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
           ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     assert_non_null(array->array.release);
-    /* This import succeeds, because its stream is not being captured and may wait for the producer.
-     */
+    /* This import succeeds: its stream is not being captured and may wait for the producer. */
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema,
                                  &(ferry_import_options){.ready_on = other}, &out));
     ferry_buffer_destroy(&out);

@@ -690,8 +690,7 @@ test_files_that_fail(void **state)
     free_world(w);
 }
 
-/* A region of a ferry_copy() call may read the file that an earlier region of the same call wrote.
- */
+/* A region may read the file that an earlier region of the same ferry_copy() call wrote. */
 static void
 test_files_go_in_order(void **state)
 {
@@ -935,8 +934,7 @@ test_later_calls_wait_for_a_list(void **state)
         atomic_store(&may_go, false);
         OK(ferry_copy(regions, 2,
                       &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
-        /* The prefetch need not wait for the ferry_copy() call, because both only read `doubles`.
-         */
+        /* The prefetch need not wait for the ferry_copy(), because both only read `doubles`. */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},
@@ -960,8 +958,7 @@ test_later_calls_wait_for_a_list(void **state)
 
 /* -- places, counts and shortcuts -------------------------------------------------------------- */
 
-/* A ferry_copy() call whose options name a stream writes its buffers at the place of that stream.
- */
+/* A ferry_copy() whose options name a stream writes its buffers at the place of that stream. */
 static void
 test_the_stream_says_where(void **state)
 {

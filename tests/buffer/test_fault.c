@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Each device call and each allocation of every scenario fails once. After each failure, no data
- * may be lost or wrong, nothing may leak, and a second try must succeed. */
+/* Runs scenarios, each of which makes a few calls on two buffers. Each device call and each
+ * allocation of every scenario fails once. After each failure, no data may be lost or wrong,
+ * nothing may leak, and a second try must succeed. */
 #include "src/buffer/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
@@ -21,7 +22,8 @@
 /* COUNT integers take three staging chunks of 4 KiB, the last of which is not full. */
 enum { COUNT = 2500, MORE = 4000 };
 
-/* Sanitized builds take at least ten times as long, so there only every 7th or 29th call fails. */
+/* Sanitized builds take at least ten times as long, so only every 7th or 29th call of a scenario
+ * fails there. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
 /* The places where a buffer is current when a scenario begins. */
@@ -48,8 +50,8 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    /* Changes the expected contents new_a and new_b, which equal the old contents before the call;
-     * NULL: changes neither. */
+    /* Changes new_a and new_b to the contents expected after the call; at first they equal the old
+     * contents. NULL: the call changes neither. */
     void (*expect)(struct world *world);
     bool by_chunks; /* whether a failure may leave some elements old and others new */
 };
@@ -534,8 +536,8 @@ run_fill_async(struct world *world)
     return finish(status, &event);
 }
 
-/* Checks an element that was read. The element may be new, because an earlier failed try may have
- * written it. */
+/* Checks the value of an element that a scenario has read. The value may be new, because an earlier
+ * failed try may have written it. */
 static void
 check_got(const struct world *world, int got, int index)
 {
@@ -796,7 +798,8 @@ run_export_device(struct world *world)
     return export_at(world, 1);
 }
 
-/* Number of calls to the producers' deleters. The producers in this file allocate nothing. */
+/* Number of calls to the deleters of imported memory. The producers in this file allocate nothing.
+ */
 static int deletions;
 
 static void
@@ -854,8 +857,8 @@ import_as(struct world *world, enum import_kind kind, int32_t device, void *memo
     return ferry_buffer_import_arrow(world->f.context, &array, &exchange_int_schema, options, out);
 }
 
-/* Imports from each kind of producer. If the import fails, the producer keeps the memory. Otherwise
- * the library calls the deleter exactly once, even if a later call fails. */
+/* Imports memory from each kind of producer. If an import fails, the producer keeps the memory.
+ * Otherwise the library calls the deleter exactly once, even if a later call fails. */
 static ferry_status
 import_each(struct world *world, int32_t device, void *memory, void *event,
             const ferry_import_options *options)

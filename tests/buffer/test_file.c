@@ -27,9 +27,9 @@ static struct {
     /* File offset from which on calls fail with EIO. A call that begins before it stops there. 0:
      * no call fails. */
     off_t broken_at;
-    /* Whether open() accepts O_DIRECT although later direct reads and writes fail. */
+    /* Whether direct reads and writes fail although open() accepts O_DIRECT. */
     bool refuses_direct;
-    /* Which of the next queries of a file's size fails with EIO, counted from 1; 0: no query
+    /* Which of the coming queries of a file's size fails with EIO; 1 is the next query. 0: no query
      * fails. */
     unsigned unsized_at;
     unsigned calls, interruptions;

@@ -111,8 +111,8 @@ test_write_after_write(void **state)
     DESTROY_STREAMS(&a, &b, &c);
 }
 
-/* Work on default streams is ordered with host scopes that are opened between two pieces of
- * work. */
+/* A host scope that is opened between two pieces of work on default streams is ordered after the
+ * first and before the second piece. */
 static void
 test_host_between_streams(void **state)
 {
@@ -783,8 +783,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* Before it wrote this buffer in round r, the host has waited only for kernels of the
-         * rounds up to r - 2. */
+        /* Before the host wrote this buffer in round r, it waited only for kernels of the rounds up
+         * to r - 2. */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }
@@ -802,8 +802,8 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* The output of a host function may be overwritten at one place and removed at its own place before
- * the function runs. The old output must then not become current again. */
+/* The output of a queued host function may be overwritten at a different place and removed from the
+ * function's place before the function runs. The old output must then not become current again. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {

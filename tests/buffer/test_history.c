@@ -197,8 +197,8 @@ model_state(const struct model *m, size_t begin, size_t end)
                         : FERRY_STATE_SYNCHRONIZED;
 }
 
-/* Removes the place from the range in the model. Bytes that only this place held are first copied
- * to a different place. */
+/* Removes `place` from the places that hold the range in the model. Bytes that only this place held
+ * are first copied to a different place. */
 static void
 model_forget(struct history *h, struct model *m, size_t begin, size_t end, int place)
 {
@@ -441,7 +441,7 @@ do_abandon(struct history *h)
     if (scribbles)
         place_write(&h->f, place, memory, h->scratch, count * sizeof(int32_t));
     OK(ferry_scope_abandon(&scope));
-    /* On coherent devices all places share the memory, so the abandon applies to all of them. */
+    /* On coherent devices all places share the memory, so an abandoned write affects them all. */
     for (size_t i = t.begin; i < t.end; i++) {
         model_leave(&t.model->cells[i], place, scribbles);
         for (int other = 0; h->f.coherent && other <= h->f.places; other++)
@@ -759,7 +759,8 @@ do_compact(struct history *h)
 static struct pending *
 new_pending(struct history *h, size_t count)
 {
-    /* Queued calls hold range locks, which prevent evictions. */
+    /* If device memory is short, waits for queued calls, because their range locks prevent
+     * evictions. */
     if (h->pending_count == PENDING || h->is_short)
         drain(h);
     struct pending *p = &h->pending[h->pending_count];

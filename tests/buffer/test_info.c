@@ -24,7 +24,8 @@ test_the_text_names_everything(void **state)
     snprintf(expected, sizeof(expected),
              "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
     assert_string_equal(text, expected);
-    /* Like snprintf(), the call truncates the text and returns the length of the whole text. */
+    /* Like snprintf(), ferry_buffer_describe() truncates its text to the space that it gets, and
+     * returns the length of the whole text. */
     memset(cut, 'x', sizeof(cut));
     assert_int_equal(ferry_buffer_describe(b, cut, 10), strlen(expected));
     assert_memory_equal(cut, "int[1000]\0xx", 12);

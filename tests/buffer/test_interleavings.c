@@ -230,8 +230,8 @@ reserve_beside(void *user)
     OK(ferry_buffer_reserve(*buffer, 0));
 }
 
-/* A resize may run while memory of the old length is being allocated. That memory must not be used
- * for the new length. */
+/* A resize may run while a different call allocates memory of the old length. That memory must not
+ * be used for the new length. */
 static void
 test_memory_is_reserved_while_the_buffer_grows(void **state)
 {
@@ -448,8 +448,8 @@ test_a_scope_on_what_was_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A scope over FERRY_REST ends at the length that the buffer has while the scope is open. The test
- * uses every access, with and without a transfer. */
+/* A scope with the count FERRY_REST ends at the length that the buffer has while it is open, even
+ * if a resize runs at the same time. The test uses every access, with and without a transfer. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
@@ -484,8 +484,8 @@ test_calls_for_a_rest_that_is_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A resize may run while a block of the old length is being allocated. That block must not become
- * the new replica. */
+/* A resize may run while a different call allocates a block of the old length. That block must not
+ * become the new replica. */
 static void
 test_a_buffer_grows_while_memory_is_taken(void **state)
 {

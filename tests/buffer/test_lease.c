@@ -770,8 +770,8 @@ position(const struct scene *scene, int what)
     return i;
 }
 
-/* A log callback that runs inside the last destroy. The callback opens a lease on a different
- * buffer. That call must fail and leak nothing. */
+/* A log callback that runs while the context is destroyed. The callback opens a lease on a
+ * different buffer of the context. That call must fail and leak nothing. */
 struct late {
     ferry_buffer *other;
     ferry_status status;
