@@ -448,8 +448,9 @@ test_a_scope_on_what_was_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A scope with the count FERRY_REST ends at the length that the buffer has while it is open, even
- * if a resize runs at the same time. The test uses every access, with and without a transfer. */
+/* A scope with the count FERRY_REST ends at the length that the buffer has while it is open. A
+ * resize while the scope is being opened changes that length. The test uses every access, with and
+ * without a transfer. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
