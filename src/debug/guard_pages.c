@@ -68,7 +68,8 @@ find(const void *memory)
 
 /* -- the message of a fault -------------------------------------------------------------------- */
 
-/* Returns the note of the newest lease whose range contains the byte, or NULL. */
+/* Returns the note that names the newest lease of the byte at `offset`. Returns NULL if no lease
+ * contains the byte. */
 static const struct ferryi_guard_note *
 note_at(const struct ferryi_guard_pages *guard, size_t offset)
 {

@@ -24,14 +24,15 @@ typedef uint16_t ferryi_site;
  * function's frame, so the called function must also be in the section of public functions. */
 #define FERRYI_AT_EDGE __attribute__((noinline, section("ferry_api")))
 
-/* Returns the site that called the running public function; never NONE. The caller must not hold a
- * lock of the library, because the function takes the loader's lock. */
+/* Returns the code location of the program that called the running public function; never
+ * FERRYI_SITE_NONE. The caller must not hold a lock of the library, because the function takes the
+ * loader's lock. */
 ferryi_site ferryi_site_here(void);
-/* Sets the site that ferryi_site_here() returns on this thread. Used while this thread works for a
- * call that a different thread made. NONE ends this setting. */
+/* Makes ferryi_site_here() return `site` on this thread. Used while this thread works for a call
+ * that a different thread made. FERRYI_SITE_NONE ends this setting. */
 void ferryi_site_lend(ferryi_site site);
-/* Returns the text of a site, which never changes. Returns "" for NONE and UNKNOWN. May be called
- * in signal handlers. */
+/* Returns the text of a site, which never changes. Returns "" for FERRYI_SITE_NONE and
+ * FERRYI_SITE_UNKNOWN. May be called in signal handlers. */
 const char *ferryi_site_text(ferryi_site site);
 
 #endif

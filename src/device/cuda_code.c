@@ -162,7 +162,7 @@ read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size
     size_t count = 0, offset, bytes;
     while (count < most) {
         ferryi_cu_result result = cuda->driver->cuFuncGetParamInfo(native, count, &offset, &bytes);
-        /* The driver returns this error for an index beyond the last parameter. */
+        /* The driver returns INVALID_VALUE for an index beyond the last parameter. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
             break;
         ferry_status st = FERRYI_CUDA_CHECK(cuda, cuFuncGetParamInfo, result);

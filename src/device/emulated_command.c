@@ -142,10 +142,11 @@ fill_pattern(const struct command *command)
 }
 
 /*
- * Reserves the link for the command, and returns the time at which the link will have carried the
- * command's bytes. Each direction carries one command at a time. The command starts as soon as the
- * link is free, the previous work is done and the command is queued. The time at which the calling
- * thread woke up is ignored, because a real copy engine does not wait for a thread.
+ * Reserves the emulated link to the host for a command, and returns the time at which the link will
+ * have carried the command's bytes. Each direction carries one command at a time. The command
+ * starts as soon as the link is free, the previous work is done and the command is queued. The time
+ * at which the calling thread woke up is ignored, because a real copy engine does not wait for a
+ * thread.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)

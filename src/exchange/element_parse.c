@@ -424,8 +424,8 @@ read_items(struct parser *p, struct extent *out)
     return status;
 }
 
-/* Returns the largest alignment that agrees with the offsets of all fields and with the size. The
- * result does not exceed the largest alignment of a field. */
+/* Returns the largest alignment of a struct that agrees with the offsets of all its fields and with
+ * its size. The result does not exceed the largest alignment of a field. */
 static size_t
 align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
 {

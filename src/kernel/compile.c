@@ -98,8 +98,8 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     return FERRY_OK;
 }
 
-/* Returns the declaration that parameter `index` of a kernel needs. Returns NULL if the parameter
- * needs no declaration, or if an earlier parameter has the same one. */
+/* Returns the CUDA declaration of the element of parameter `index`. Returns NULL if the element
+ * needs no declaration, or if an earlier parameter has the same declaration. */
 static const char *
 new_declaration(const ferry_parameter *parameters, size_t index)
 {

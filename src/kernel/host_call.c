@@ -178,8 +178,9 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_ho
 
 /* -- the device's part ------------------------------------------------------------------------- */
 
-/* Checks whether an earlier failure has made the value of an input invalid. The message names only
- * the first kernel whose input was lost, so that it does not grow from launch to launch. */
+/* Checks whether an earlier failure has made an input of the host function invalid. The message
+ * names only the first kernel whose input was lost, so that it does not grow from launch to launch.
+ */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
