@@ -38,8 +38,8 @@ def count(record):
             failed += 1
         else:
             passed += 1
-    # A program that crashed, timed out or was stopped by a sanitizer counts as failed. Successful programs with skipped
-    # cases do not: cmocka 1.1.5 prints "not ok N # SKIP" for these cases, so Meson alone would report FAIL.
+    # A program counts as failed if it crashed, timed out or was stopped by a sanitizer. A successful program with
+    # skipped cases does not: cmocka 1.1.5 prints "not ok N # SKIP" for these cases, so Meson alone would report FAIL.
     if record["result"] not in GOOD and failed == 0 and not (skipped and record.get("returncode") == 0):
         failed = 1
     return passed, failed, skipped

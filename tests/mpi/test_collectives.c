@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that collectives on ranges have the right results, and that only necessary bytes cross the
- * link. The cases use chunks, device pointers and host memory. */
+/* Checks that collective operations on ranges give the right results, and that only the necessary
+ * bytes cross the link. The cases send chunks, device pointers and host memory. */
 
 #include "ranks.h"
 
@@ -10,8 +10,8 @@
 #include <ferry/complex_double.h>
 #include <ferry/half.h>
 
-/* Numbers of elements of each rank. With some lengths only the elements of all ranks together
- * exceed a chunk. With others those of a single rank exceed a chunk. */
+/* Numbers of elements of each rank. With some of these lengths, the elements of a single rank
+ * exceed a chunk. With others, only the elements of all ranks together do. */
 static const size_t lengths[] = {0, 1, 5, CHUNK_INTS, 2 * CHUNK_INTS + 3, 7000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
@@ -83,8 +83,8 @@ gather(struct ranks *ranks, const struct way *way, size_t count, bool all)
         CHECK_OK(ferry_mpi_allgather(way->mpi, &from, &to));
     else
         CHECK_OK(ferry_mpi_gather(way->mpi, &from, receives ? &to : NULL, root));
-    /* An exchange of several blocks that needs several steps always uses chunks, even if MPI
-     * accepts device pointers. */
+    /* If the elements of all ranks exceed a chunk, the exchange needs several steps. It then always
+     * uses chunks, even if MPI accepts device pointers. */
     bool steps = size * count * sizeof(int) > CHUNK_BYTES;
     uint64_t up = receives && way->on_device && (way->by_chunks || steps)
                       ? ranks_cost(ranks, size * count)
@@ -145,8 +145,8 @@ test_host(struct ranks *ranks)
     all_lengths(ranks, &(struct way){.mpi = ranks->mpi});
 }
 
-/* Checks that collectives work if some ranks have their range on the host and others on the device.
- */
+/* Checks that collectives work if the ranges of some ranks are on the host and those of other ranks
+ * are on the device. */
 static void
 test_mixed(struct ranks *ranks)
 {
@@ -298,8 +298,8 @@ test_types(struct ranks *ranks)
     }
     check_type(pair_element(), sizeof(int) + sizeof(double)); /* padding is not counted */
 
-    /* If the program sends a message with this type, MPI transfers the fields of the struct but not
-     * the padding. */
+    /* If a program sends a message with this type, MPI transfers the fields of each struct without
+     * its padding. */
     MPI_Datatype type = MPI_DATATYPE_NULL;
     struct pair mine[2], theirs[2];
     int other = ranks->rank ^ 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks that ferry-mpi turns every error of every MPI function into a status with MPI's text. This
- * program defines the MPI functions that ferry-mpi calls. Each definition calls MPI, or fails if a
- * case requests it. Each rank uses only MPI_COMM_SELF.
+ * program replaces the MPI functions that ferry-mpi calls. Each replacement calls MPI, or fails if
+ * a test case requests it. Each rank uses only MPI_COMM_SELF.
  */
 
 #include "ranks.h"
@@ -11,8 +11,8 @@
 
 /* -- functions that fail ----------------------------------------------------------------------- */
 
-/* The MPI call that must fail. The first `skipped` calls of the function `name` succeed, and the
- * next one fails with `code`. */
+/* The MPI call that must fail. The first `skipped` calls of the MPI function `name` succeed, and
+ * the next call fails with `code`. */
 static struct {
     const char *name;
     int code, skipped;
@@ -78,7 +78,8 @@ MAY_FAIL(MPI_Type_create_resized, (MPI_Datatype t, MPI_Aint l, MPI_Aint e, MPI_D
          (t, l, e, o))
 MAY_FAIL(MPI_Type_commit, (MPI_Datatype * t), (t))
 
-/* Completes the MPI operation, and then returns the failure that a case has requested, if any. */
+/* Waits for the MPI request first, so that no request is left. Then returns the failure that a test
+ * case has requested, if any. */
 int
 MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
@@ -114,7 +115,7 @@ receive(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return ferry_mpi_receive(mpi, range, 0, 3);
 }
 
-/* Runs a persistent request with two messages, where one message receives what the other sends. */
+/* Runs a persistent request with two messages: one message sends what the other receives. */
 static ferry_status
 run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 {
@@ -135,7 +136,7 @@ run_request(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return status;
 }
 
-/* Creates a persistent request with one message that has no matching message, so it cannot
+/* Creates a persistent request whose only message has no matching message, so the request cannot
  * complete. */
 static ferry_mpi_request *
 make_half(ferry_mpi *mpi, ferry_mpi_direction direction, const ferry_mpi_range *range)
@@ -199,7 +200,8 @@ broadcast(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
     return ferry_mpi_broadcast(mpi, range, 0);
 }
 
-/* Copies a range to a buffer of the same length by one of the collectives. */
+/* Copies a range to a new buffer of the same length with a collective operation, which `kind`
+ * selects. */
 static ferry_status
 move(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range, int kind)
 {
@@ -303,8 +305,8 @@ expected_of(int error_class)
     return FERRY_ERROR_DEVICE;
 }
 
-/* Checks one call that fails. The check uses a new ferry_mpi, because a failure can leave an MPI
- * operation pending on the communicator of the old one. */
+/* Checks one call that fails. Uses a new ferry_mpi for each call, because a failure can leave an
+ * MPI operation pending on the communicator of the old ferry_mpi. */
 static void
 fail_once(struct ranks *ranks, const char *function,
           ferry_status (*call)(ferry_mpi *, struct ranks *, ferry_mpi_range *), int code,
@@ -324,7 +326,7 @@ fail_once(struct ranks *ranks, const char *function,
     CHECK_FAILS(call(mpi, ranks, &range), expected_of(code), text);
     CHECK(!failing.name);
     failing.name = NULL;
-    /* The range must no longer be protected, and must have its old values. */
+    /* After the failure, the range must have its old values, and must no longer be protected. */
     ranks_check_numbers(buffer, 0, 500, 7, 1);
     CHECK_OK(ferry_int_fill(buffer, 0, 500, 1, NULL));
     ferry_int_destroy(&buffer);
@@ -345,8 +347,8 @@ test_classes(struct ranks *ranks)
 {
     for (int error_class = MPI_SUCCESS + 1; error_class < MPI_ERR_LASTCODE; error_class++) {
         int read_back = 0;
-        /* These two error classes are skipped, because they mean that the actual errors are in the
-         * statuses of the requests. */
+        /* These two error classes are skipped. They mean that each request has an error in its MPI
+         * status. */
         if (error_class == MPI_ERR_IN_STATUS || error_class == MPI_ERR_PENDING ||
             MPI_Error_class(error_class, &read_back) != MPI_SUCCESS || read_back != error_class)
             continue;
@@ -355,8 +357,8 @@ test_classes(struct ranks *ranks)
     }
 }
 
-/* Makes one of several messages fail. Checks that the other messages still arrive, and that the
- * call returns the error of the failed message. */
+/* Makes one of several messages of a call fail. Checks that the other messages still arrive, and
+ * that the call returns the error of the failed message. */
 static void
 test_one_of_several(struct ranks *ranks)
 {

@@ -53,7 +53,7 @@ def test_64_ranks(_):
         vertical, horizontal = (row > 0) + (row < 7), (column > 0) + (column < 7)
         assert (sides, messages) == (vertical + horizontal, steps * (vertical + horizontal)), table
         assert sent == received == 4 * steps * (vertical * columns + horizontal * rows), table
-    # The largest number of bytes that any rank sends must be the same in jobs of all sizes.
+    # The largest number of bytes that any rank sends must be the same for all numbers of ranks.
     assert max(row[3] for row in table) == max(row[3] for row in planned(10000, rows, columns, steps))
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that messages between ranks arrive complete, that only necessary bytes cross the link, and
- * that ferry-mpi performs the steps of a message in the right order. */
+/* Checks that messages between ranks arrive complete, and that only the necessary bytes cross the
+ * link. Also checks that ferry-mpi performs the steps of a message in the right order. */
 
 #include "ranks.h"
 
@@ -9,7 +9,8 @@
 
 /* -- what MPI is asked to do ------------------------------------------------------------------- */
 
-/* Counts of MPI calls. ferry-mpi calls the MPI functions that this program defines. */
+/* Counts of the MPI calls that ferry-mpi makes. This program replaces the MPI functions and counts
+ * their calls. */
 static struct {
     unsigned int sends, receives, send_inits, receive_inits, waits;
     uint64_t sent_bytes, received_bytes;
@@ -66,8 +67,8 @@ MPI_Testsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Testsome(count, requests, out_count, indices, statuses);
 }
 
-/* Reports that MPI supports CUDA. The device memory of fakecuda is host memory, so every MPI can
- * use pointers to it. */
+/* Replaces the MPI library's function and reports that MPI supports CUDA. Every MPI can use
+ * pointers to fakecuda's device memory, because it is host memory. */
 int MPIX_Query_cuda_support(void);
 
 int
@@ -109,8 +110,8 @@ send_one(struct ranks *ranks, ferry_mpi *mpi, size_t length, bool from_device, b
     CHECK(ranks_down(ranks) == (sends ? cost : 0));
     CHECK(ranks_up(ranks) == (sends ? 0 : cost));
     if (ranks->rank == last && !sends) {
-        if (length > 0 && ranks->separate) /* the values must be current at the place where the
-                                              buffer was current before */
+        if (length > 0 && ranks->separate) /* the values must be current where the whole buffer was
+                                              current before the message */
             CHECK(ferry_buffer_is_current(buffer.raw, to_device ? 1 : 0) &&
                   !ferry_buffer_is_current(buffer.raw, to_device ? 0 : 1));
         ranks_check_numbers(buffer, 0, 4, -1000000, 1);
@@ -142,8 +143,7 @@ test_device_pointers(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Checks that a rank that passes device pointers to MPI can exchange messages with a rank that uses
- * chunks. */
+/* Checks messages between a rank that passes device pointers to MPI and a rank that uses chunks. */
 static void
 test_unlike_paths(struct ranks *ranks)
 {
@@ -159,8 +159,8 @@ test_unlike_paths(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Checks that ferry-mpi passes device pointers to MPI if MPI reports support for CUDA. Only
- * pointers of CUDA devices may be passed. */
+/* Checks that ferry-mpi passes device pointers to MPI if MPI supports CUDA. It must pass only
+ * pointers of CUDA devices. */
 static void
 test_automatic_path(struct ranks *ranks)
 {
@@ -175,8 +175,8 @@ test_automatic_path(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Receives into a range that was never written. Checks that the values arrive at the place of the
- * stream. */
+/* Receives a message into a range that was never written. Checks that the values arrive at the
+ * place of the stream. */
 static void
 test_place_of_stream(struct ranks *ranks)
 {
@@ -197,8 +197,8 @@ test_place_of_stream(struct ranks *ranks)
     ferry_int_destroy(&target);
 }
 
-/* Lets both ranks send more bytes than MPI buffers before either rank receives. Both must succeed.
- */
+/* Two ranks send to each other, each more bytes than MPI buffers before the receive begins. Checks
+ * that both messages arrive. */
 static void
 test_large_both_ways(struct ranks *ranks)
 {
@@ -257,7 +257,7 @@ test_large_elements(struct ranks *ranks)
 #define COLUMNS 700
 
 /* Lists the messages that exchange rows of a plate with the two neighbouring ranks. The first and
- * last rows of the plate receive the neighbours' rows. */
+ * the last row of the plate receive rows of the neighbours. */
 static void
 list_halos(const struct ranks *ranks, ferry_int_buffer plate, ferry_mpi_message messages[4])
 {
@@ -345,8 +345,7 @@ test_persistent(struct ranks *ranks)
           seen.sends == 0 && seen.receives == 0);
     check_halos(ranks, plate);
 
-    /* The range that the request sends is protected while the request runs, so a second start is
-     * refused. */
+    /* A second start is refused, because the running request protects the range that it sends. */
     CHECK_OK(ferry_mpi_request_start(request));
     CHECK_FAILS(ferry_mpi_request_start(request), FERRY_ERROR_INVALID_STATE, "not complete");
     if (neighbours(ranks) > 0) {
@@ -364,7 +363,8 @@ test_persistent(struct ranks *ranks)
     ferry_mpi_request_destroy(NULL);
 }
 
-/* Checks a persistent request with several chunks, the last of which is shorter. */
+/* Checks a persistent request that sends several chunks. The last chunk is shorter than the others.
+ */
 static void
 test_persistent_large(struct ranks *ranks)
 {
@@ -397,7 +397,7 @@ test_persistent_large(struct ranks *ranks)
 
 /* -- columns ----------------------------------------------------------------------------------- */
 
-/* Sends columns of a plate to columns of a second plate, and to a packed range. Checks that only
+/* Sends columns of a matrix to columns of a second matrix, and to a packed range. Checks that only
  * these columns cross the link. */
 static void
 send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, bool on_device)
@@ -458,8 +458,8 @@ note_copies(void)
     }
 }
 
-/* Checks that ferry-mpi copies a chunk while MPI sends the previous chunk. Each chunk must be
- * passed to MPI before the next copy begins. */
+/* Checks that ferry-mpi copies a chunk while MPI sends the previous chunk. MPI must have the
+ * previous chunk before the copy of the next chunk begins. */
 static void
 test_overlap(struct ranks *ranks)
 {
@@ -477,7 +477,7 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
-    /* The second chunk must have been copied while MPI sent the first chunk. */
+    /* ferry-mpi must have copied the second chunk while MPI was sending the first chunk. */
     if (ranks->rank == 0)
         CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)
@@ -496,8 +496,8 @@ shrink(void)
         CHECK_OK(ferry_int_resize(shrinking, 1));
 }
 
-/* Checks that a sender whose copy fails ends its message, because otherwise the receiver would wait
- * forever. Both ranks must be able to send and receive afterwards. */
+/* Checks that a sender whose copy fails still ends its message. Otherwise the receiver would wait
+ * forever. After the failure both ranks must be able to send and receive. */
 static void
 test_sender_fails(struct ranks *ranks)
 {
@@ -518,8 +518,8 @@ test_sender_fails(struct ranks *ranks)
     send_one(ranks, ranks->mpi, 5000, true, true, true);
 }
 
-/* Checks that a receiver that cannot store a message still receives its bytes, because otherwise
- * the sender would wait forever. */
+/* Checks that a receiver that cannot store a message still receives the bytes of the message.
+ * Otherwise the sender would wait forever. */
 static void
 test_receiver_fails(struct ranks *ranks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that calls before MPI_Init() and after MPI_Finalize() fail, and that objects can still be
- * destroyed after MPI_Finalize(). */
+/* Checks that ferry-mpi calls before MPI_Init() and after MPI_Finalize() fail. It must still be
+ * possible to destroy objects after MPI_Finalize(). */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that ranges are protected while their messages are in flight, and that a receive that
- * fails keeps the old values. */
+/* Checks that a range is protected while its message is in flight, and that a receive that fails
+ * keeps the old values of its range. */
 
 #include "ranks.h"
 
@@ -12,7 +12,8 @@
 #define FIRST 9 /* the range begins inside the buffer */
 #define OLD   (-1000000)
 
-/* The shape of a range in its buffer, and the place where its values are current. */
+/* The shape of a message's range in its buffer, and the place where the values of the range are
+ * current. */
 struct layout {
     const char *name;
     size_t count, rows, pitch;
@@ -94,8 +95,8 @@ target_range(struct ranks *ranks, const struct layout *layout, ferry_int_buffer 
                              .stream = layout->to_device ? ranks->device : NULL};
 }
 
-/* Checks that elements `begin` to `end` - 1 of the range have the sender's values. Elements are
- * counted row by row. All other elements must have their old values. */
+/* Checks that elements `begin` to `end` - 1 of a range have the values that were sent. The elements
+ * are counted row by row. All other elements of the buffer must have their old values. */
 static void
 check_values(const struct layout *layout, ferry_int_buffer buffer, size_t begin, size_t end,
              int sent)
@@ -145,8 +146,8 @@ use_device(struct ranks *ranks, ferry_int_buffer buffer, ferry_access access, si
     return status;
 }
 
-/* Checks that every use of a range is refused while the range is being received. This includes uses
- * of its last element, and uses on the stream of the program's kernels. */
+/* Checks that a range cannot be used while it is being received. The uses include the last element
+ * of the range, and the stream of the program's kernels. */
 static void
 check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -161,8 +162,8 @@ check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buff
     CHECK(ferry_int_fill(buffer, FIRST, 1, 7, NULL) == FERRY_ERROR_BUSY);
 }
 
-/* Checks that elements outside the range, and elements in the gaps between its rows, can be used.
- */
+/* Checks that other elements of the buffer can be used while a range is being received: those
+ * outside the range, and those between its rows. */
 static void
 check_free(const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -188,8 +189,8 @@ meet(void)
         usleep(200);
 }
 
-/* Tests two requests alternately until both are complete. A large message advances only if both of
- * its ends are tested. */
+/* Calls ferry_mpi_request_test() for two requests in turn until both are complete. A large message
+ * makes progress only if the sender and the receiver are both tested. */
 static void
 finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 {
@@ -203,8 +204,8 @@ finish_both(ferry_mpi_request *one, ferry_mpi_request *other)
 
 /* -- receives ---------------------------------------------------------------------------------- */
 
-/* A shift around all ranks: each rank receives into `target` from the previous rank, and sends
- * `source` to the next rank. */
+/* A message from each rank to the next one: the rank sends `source`, and receives into `target`
+ * from the previous rank. */
 struct shift {
     int previous;
     ferry_int_buffer target, source;
@@ -235,8 +236,8 @@ close_shift(struct shift *shift)
     ferry_int_destroy(&shift->target);
 }
 
-/* Checks that a range is protected while it is being received. No message can complete before all
- * ranks have called meet(). */
+/* Checks that a range is protected while it is being received. The message cannot complete earlier,
+ * because all ranks must first call meet(). */
 static void
 receive_protected(struct ranks *ranks, const struct layout *layout)
 {
@@ -281,7 +282,8 @@ test_receives(struct ranks *ranks)
         receive_protected(ranks, &layouts[i]);
 }
 
-/* Checks that only the range crosses the link, and only once, so its protection adds no copy. */
+/* Checks that each byte of the range crosses the link only once, so that protecting the range needs
+ * no additional copy. */
 static void
 test_bytes(struct ranks *ranks)
 {
@@ -298,8 +300,8 @@ test_bytes(struct ranks *ranks)
     }
 }
 
-/* Checks that a range that is being sent can be read but not written. Even work on the program's
- * stream must not write it. */
+/* Checks that a range that is being sent can be read, but cannot be written. Work on the program's
+ * stream must not write the range either. */
 static void
 test_sends(struct ranks *ranks)
 {
@@ -339,8 +341,8 @@ test_sends(struct ranks *ranks)
     }
 }
 
-/* Checks that a request with a range that is in use fails to start and sends nothing. A second
- * start must then succeed. */
+/* Checks that a request fails to start if its range is in use, and that it then sends nothing. A
+ * second start must succeed when the range is free. */
 static void
 test_busy_at_start(struct ranks *ranks)
 {
@@ -378,9 +380,9 @@ test_busy_at_start(struct ranks *ranks)
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /*
- * Sends a message that is shorter than the receiver's range. The elements that arrive are new, and
- * the others must keep their old values. Each call uses a different tag, because later messages
- * with the same tag may behave in any way.
+ * Sends a message that is shorter than the receiver's range. The elements that do not arrive must
+ * keep their old values. Each call uses a different tag, because MPI does not define what happens
+ * to later messages with the same tag.
  */
 static void
 receive_too_little(struct ranks *ranks, ferry_mpi *mpi, const struct layout *layout, size_t sent,
@@ -417,8 +419,7 @@ test_failures(struct ranks *ranks)
         receive_too_little(ranks, by_pointers, layout, 0, 4 * (int)i + 1);
         if (elements_of(layout) > 3 * CHUNK_INTS && !direct)
             receive_too_little(ranks, ranks->mpi, layout, 3 * CHUNK_INTS, 4 * (int)i + 2);
-        if (!direct) /* with device pointers, MPI writes an incomplete chunk directly into the range
-                      */
+        if (!direct) /* with device pointers, MPI itself writes an incomplete chunk to the range */
             receive_too_little(ranks, ranks->mpi, layout, elements_of(layout) - 1, 4 * (int)i + 3);
     }
     ferry_mpi_destroy(&by_pointers);
@@ -431,8 +432,8 @@ static size_t visited_at;
 static ferry_scope visit;
 static enum { NO_VISIT, WANTED, OPEN } visiting;
 
-/* Opens a scope while ferry_mpi_request_wait() waits for the next chunk, as a second thread could.
- */
+/* Replaces an MPI function that ferry_mpi_request_wait() calls. Opens a scope on a range before the
+ * next chunk arrives, as a second thread might. */
 int
 MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI_Status *statuses)
 {
@@ -443,8 +444,8 @@ MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Waitsome(count, requests, out_count, indices, statuses);
 }
 
-/* Receives a range that a second thread is reading. The receive must fail without a write to the
- * range. The sender must still be able to complete its send. */
+/* Receives a message into a range while a scope reads the range. The receive must fail without
+ * writing the range, and the sender must still complete its send. */
 static void
 test_visitor(struct ranks *ranks)
 {
@@ -474,7 +475,8 @@ test_visitor(struct ranks *ranks)
 
 /* -- long columns ------------------------------------------------------------------------------ */
 
-/* Checks that ferry-mpi does not protect a range with more rows than the option `guarded_rows`. */
+/* Checks that ferry-mpi does not protect a range that has more rows than the option `guarded_rows`
+ * allows. */
 static void
 test_guarded_rows(struct ranks *ranks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that wrong arguments and MPI errors produce a status with a message, and that the next
- * call succeeds. */
+/* Checks that wrong arguments and MPI errors give a status with a message, and that later calls
+ * succeed. */
 
 #include "ranks.h"
 
@@ -8,7 +8,8 @@
 
 #include <ferry/float.h>
 
-/* Sends a message between neighbouring ranks, to check that a failure has left no old message. */
+/* Sends a message between neighbouring ranks. The receiver must get this message, and not an old
+ * one that an earlier failure left. */
 static void
 check_still_works(struct ranks *ranks)
 {
@@ -54,7 +55,7 @@ test_creation(struct ranks *ranks)
     CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED,
                 "intercommunicator");
     CHECK(!mpi);
-    /* A communicator that contains half of the ranks numbers them from 0. */
+    /* In a communicator with half of the ranks, the ranks are numbered from 0. */
     CHECK_OK(ferry_mpi_create(ranks->context, half, NULL, &mpi));
     CHECK(ferry_mpi_rank(mpi) == ranks->rank / 2 && ferry_mpi_size(mpi) == ranks->size / 2);
     ferry_mpi_destroy(&mpi);
@@ -67,8 +68,8 @@ test_creation(struct ranks *ranks)
           ferry_mpi_chunk_bytes(NULL) == 0);
 }
 
-/* Checks that arguments that MPI rejects produce a status. The error handler of the program's
- * communicator would end the job, but the call must return. */
+/* Checks that arguments that MPI rejects give a status. The error handler of the program's
+ * communicator would end the job, so ferry-mpi must not use this handler. */
 static void
 test_rejected_by_mpi(struct ranks *ranks)
 {
@@ -108,7 +109,7 @@ test_rejected_by_mpi(struct ranks *ranks)
     }
 }
 
-/* Sends a different number of elements than the receiver expects. Checks that the receive fails. */
+/* Sends more or fewer elements than the receiver expects. Checks that the receive fails. */
 static void
 mismatch(struct ranks *ranks, size_t sent, size_t expected, bool on_device, const char *what)
 {
@@ -131,7 +132,7 @@ test_counts(struct ranks *ranks)
         mismatch(ranks, 1, 0, on_device, "MPI_ERR_TRUNCATE");
         mismatch(ranks, 5, 10, on_device, "ended after 20 of 40 bytes");
         mismatch(ranks, 0, 10, on_device, "ended after 0 of 40 bytes");
-        /* The receive must fail even if only whole chunks arrived before the message ended. */
+        /* The receive must fail even if the shorter message ends exactly at the end of a chunk. */
         mismatch(ranks, CHUNK_INTS, 2 * CHUNK_INTS, on_device, "ended after 4096 of 8192 bytes");
         mismatch(ranks, CHUNK_INTS, CHUNK_INTS + 1, on_device, "ended after 4096 of 4100 bytes");
         mismatch(ranks, 2 * CHUNK_INTS + 1, 8000, on_device, "ended after 8196 of 32000 bytes");
@@ -196,8 +197,8 @@ test_ranges(struct ranks *ranks)
     check_still_works(ranks);
 }
 
-/* Checks that a call fails before it sends anything if a scope is open on its range. A call that
- * would write to a read-only buffer must fail in the same way. */
+/* Checks that a call fails and sends nothing if a scope is open on its range. A call that would
+ * write to a read-only buffer must fail in the same way. */
 static void
 test_busy(struct ranks *ranks)
 {
@@ -262,7 +263,7 @@ test_messages(struct ranks *ranks)
     CHECK_OK(ferry_mpi_request_wait(request));
     ferry_mpi_request_destroy(&request);
 
-    /* Only the message to a rank that does not exist fails. The other messages of this call must
+    /* One message of this call fails, because its rank does not exist. The other messages must
      * arrive. */
     int next = (ranks->rank + 1) % ranks->size,
         previous = (ranks->rank + ranks->size - 1) % ranks->size;

@@ -9,8 +9,8 @@
 #include "tests/support/fakecuda.h"
 
 /*
- * Checks the end of a process, of its threads, and of the driver. Each case runs this program again
- * in a child process, so that exit() is really called.
+ * Checks what happens when a process, its threads, or the driver end. Each test case runs this
+ * program again as a child process, so that it really calls exit().
  */
 
 #define COUNT         100000
@@ -33,7 +33,8 @@ must(const char *call, bool well)
 static ferry_context *context;
 static int source[COUNT];
 
-/* Starts work that uses the library's helper threads, threads of the device, and magazines. */
+/* Starts work that uses the library's helper threads, threads of the device, and magazines of the
+ * pool. */
 static ferry_buffer *
 start_work(void)
 {
@@ -93,8 +94,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* A callback on a helper thread destroys the last owner of a context. A separate thread then ends
- * the context. exit() must wait for this separate thread. */
+/* The context is destroyed in a callback on a helper thread, so a separate thread ends the context.
+ * exit() must wait for this separate thread. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -118,12 +119,13 @@ destroy_and_go_on(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Destroys the context so that a separate thread ends it. That thread waits for the callback.
- * Returns when the thread has begun to end the context. */
+/* Starts a copy whose callback destroys the context, so that a separate thread ends the context
+ * when the callback has returned. Waits until the callback has destroyed it. */
 static void
 start_end(bool goes_on)
 {
-    static ferry_buffer *buffer; /* static, so that a leak checker still finds it */
+    static ferry_buffer
+        *buffer; /* static, so that a leak checker finds the pointer to the buffer */
     static ferry_event *event;
     const ferry_context_options options = {.log = note_end};
     WORKS(ferry_context_create(&options, &context));
@@ -148,8 +150,8 @@ check_end(void)
 static void
 exit_waits_for_an_end(void)
 {
-    (void)atexit(check_end); /* runs after handlers that were registered later, such as the handler
-                                of the library */
+    (void)atexit(check_end); /* runs after every handler that was registered later, including the
+                                library's */
     start_end(true);
     exit(0);
 }
@@ -162,12 +164,13 @@ destroy_and_exit(size_t done, size_t total, void *user)
     exit(context ? 1 : 0);
 }
 
-/* Calls exit() in a callback. The context can end only after this callback, so exit() must not wait
- * for the end of the context. */
+/* Calls exit() in a callback of the library. The context can end only after the callback has
+ * returned, so exit() must not wait for this end. */
 static void
 exit_in_the_callback_that_ends(void)
 {
-    static ferry_buffer *buffer; /* static, so that a leak checker still finds it */
+    static ferry_buffer
+        *buffer; /* static, so that a leak checker finds the pointer to the buffer */
     static ferry_event *event;
     WORKS(ferry_context_create(NULL, &context));
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
@@ -179,8 +182,8 @@ exit_in_the_callback_that_ends(void)
         pause();
 }
 
-/* Leaks are not detected, because the child of a fork exits with the memory of its parent's
- * threads. */
+/* Switches the leak checker off. A forked child exits with memory that belongs to threads of its
+ * parent, so the checker would report leaks. */
 const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
@@ -188,8 +191,8 @@ __asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* Threads that end a context do not exist in the child of a fork, so the child must not wait for
- * them. */
+/* Checks that a forked child does not wait for threads that end a context, because these threads
+ * exist only in the parent. */
 static void
 child_exits_during_an_end(void)
 {
@@ -206,11 +209,11 @@ child_exits_during_an_end(void)
         ferryi_sleep_ns(100000);
 }
 
-/* A thread that exits while its magazines hold blocks of a pool. It exits once before and once
- * after the pool is destroyed. */
+/* A thread that exits while its magazines hold free blocks of a pool. In one variant the pool is
+ * destroyed before the thread exits, and in one variant after it. */
 struct holder {
     ferry_pool *pool;
-    atomic_int step; /* 1: the thread has blocks in its magazines; 2: the thread may end */
+    atomic_int step; /* 1: the thread has filled its magazines; 2: the thread may end */
 };
 
 static void *
@@ -260,8 +263,8 @@ thread_ends_with_magazines(void)
     }
 }
 
-/* Checks calls that are made after the driver has ended. CUDA's driver ends in its exit handlers.
- * After that, every call returns CUDA_ERROR_DEINITIALIZED, which is 4. */
+/* Checks library calls after the CUDA driver has ended, which happens in its exit handler. From
+ * then on, every driver call returns CUDA_ERROR_DEINITIALIZED, which is 4. */
 static void
 driver_is_gone(void)
 {
@@ -281,7 +284,7 @@ driver_is_gone(void)
     for (size_t i = 0; i < LENGTH(calls); i++) {
         ferry_buffer *buffer = start_work();
         WORKS(ferry_buffer_wait_idle(buffer, 1));
-        /* A context that gets CUDA_ERROR_DEINITIALIZED stays lost. */
+        /* After a driver call returns CUDA_ERROR_DEINITIALIZED, the context stays lost. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||

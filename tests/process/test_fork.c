@@ -10,15 +10,16 @@
 #include "tests/support/exchange.h"
 
 /*
- * Checks programs that fork. Every call in the child on the parent's objects must fail at once with
- * a message. The child may destroy these objects, and may create new contexts. The parent and its
+ * Checks programs that fork. In the child, calls on objects of the parent must fail at once with a
+ * message. The child may destroy these objects, and may create new contexts. The parent and its
  * other threads must not be affected.
  */
 
 #define COUNT         4096
 #define HANGS_AFTER_S 20
 
-/* Without this option the thread sanitizer ends a forked child that starts threads. */
+/* Changes an option of the thread sanitizer, which would otherwise end a forked child that starts
+ * threads. */
 const char *__tsan_default_options(void);
 const char *
 __tsan_default_options(void)
@@ -32,7 +33,7 @@ __tsan_default_options(void)
  * allocated during the fork. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
-/* The objects that the parent has when it forks. */
+/* The objects of the library that the parent has when it forks. */
 struct things {
     ferry_buffer *buffer, *view, *other;
     ferry_stream *stream;
@@ -41,7 +42,7 @@ struct things {
     ferry_pool *pool;
     ferry_block *block;
     ferry_scope scope; /* an open READ scope */
-    /* the first is open on the host, the second is open on the device, and the third is closed */
+    /* one open on the host, one open on the device, and one closed */
     ferry_lease *leases[3];
 };
 
@@ -231,7 +232,7 @@ let_go(ferry_context **context, struct things *t)
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
 }
 
-/* Creates one context on the host and one context on a device with threads, in the child. */
+/* Creates two contexts in the forked child: one on the host and one on a device with threads. */
 static void
 begin_anew(const char *devices)
 {
@@ -345,8 +346,8 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
 
 /* -- exchange ---------------------------------------------------------------------------------- */
 
-/* The parent's leases and exports: leases on the host, on the device and for an update, an export
- * of each kind, and an import. */
+/* The objects that the parent has exported or imported: a buffer and its leases, exports of each
+ * kind, and an imported buffer. */
 struct exchanged {
     ferry_buffer *buffer, *imported;
     ferry_lease *leases[3];
@@ -427,8 +428,9 @@ ask_exchange(ferry_context *context, struct exchanged *e)
     REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
 }
 
-/* The child deletes exports before or after leases, buffers and the context, or deletes nothing
- * before it exits. The parent must not be affected. */
+/* Checks that the parent is not affected if the forked child deletes its copies of the parent's
+ * objects. The child deletes exports before or after leases, buffers and the context, or deletes
+ * nothing. */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {
@@ -469,7 +471,7 @@ test_exports_in_the_child(void **state)
         assert_true(WIFEXITED(ended));
         assert_int_equal(WEXITSTATUS(ended), 0);
     }
-    /* The child must not have changed the parent's leases and exports. */
+    /* The parent's leases and exports must still exist after the child has ended. */
     assert_int_equal(info_of(e.buffer).leases, 3);
     assert_int_equal(exchange_deleted(), 0);
     destroy_leases(&e);
@@ -585,9 +587,9 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
     ferry_context_destroy(&shared);
 }
 
-/* Checks that retaining or destroying a context in a forked child has no effect on the parent. The
- * child may destroy the context any number of times. The parent's number of owners stays the same.
- */
+/* Checks that a forked child that retains or destroys the parent's context does not affect the
+ * parent. The child may destroy the context any number of times, and the parent's number of owners
+ * stays the same. */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {
@@ -628,7 +630,8 @@ create_filled(int value, ferry_context **out_context, ferry_buffer **out)
     WORKS(ferry_buffer_fill(*out, INT, 0, COUNT, &value, NULL));
 }
 
-/* Creates and fills a buffer, waits for a byte from the pipe `go`, and then checks the values. */
+/* Creates and fills a buffer, waits until the other process writes a byte to the pipe `go`, and
+ * then checks the values. */
 static void
 fill_wait_and_look(int value, int ready, int go)
 {
@@ -645,8 +648,8 @@ fill_wait_and_look(int value, int ready, int go)
     ferry_context_destroy(&context);
 }
 
-/* Checks that memory of a checked run is private to its process. A parent and two children that run
- * at the same time must each keep their own values. */
+/* Checks that processes do not share the buffer memory of a checked run. A parent and two children
+ * run at the same time, and each must keep its values. */
 static void
 test_checked_memory_is_not_shared_with_relatives(void **state)
 {

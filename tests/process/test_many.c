@@ -9,11 +9,11 @@
 #include "tests/support/copies.h"
 #include "tests/support/heap.h"
 
-/* Checks very large numbers of buffers, segments and contexts. FERRY_LONG=1 selects the full
- * numbers. Without FERRY_LONG they are divided by 10 to 100. */
+/* Checks very large numbers of buffers, segments and contexts. The environment variable
+ * FERRY_LONG=1 selects the full numbers. Without it they are divided by 10 to 100. */
 
 #define IDLE_BYTES 256 /* maximum heap bytes of one idle buffer in a context with one device */
-/* maximum number of additional heap bytes of an idle buffer for each further device */
+/* maximum number of heap bytes that each further device adds to an idle buffer */
 #define COPY_BYTES 48
 
 static bool
@@ -23,7 +23,7 @@ is_long(void)
     return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Reads the sizes of the process's address space and of its resident memory, in bytes. */
+/* Reads how much address space and how much resident memory the process uses, in bytes. */
 static void
 ask_system(size_t *out_addresses, size_t *out_resident)
 {
@@ -73,8 +73,8 @@ test_a_million_buffers(void **state)
         write_counting(f, buffers[i], i % 2 ? 1 : 0, 0, 64, (int)(i % 1000));
     for (size_t i = 0; i < count; i += 97)
         expect_counting(f, buffers[i], i % 2 ? 0 : 1, 0, 64, (int)(i % 1000));
-    /* Buffers are destroyed at both ends and in the middle of the list, because none of these
-     * orders may be slow. */
+    /* Buffers are destroyed at both ends and in the middle of the context's list of buffers. None
+     * of these orders may be slow. */
     for (size_t i = 0; i < count; i += 2)
         ferry_buffer_destroy(&buffers[i]);
     for (size_t i = count; i-- > 0;)
@@ -89,8 +89,8 @@ test_a_hundred_thousand_segments(void **state)
     size_t segments = is_long() ? 100000 : 10000, count = segments;
     ferry_buffer *buffer = make_counting(f, count, 0);
     touch(f, buffer, 1, FERRY_READ, 0, count);
-    /* Writes every second element on the host, so that only these elements are stale on the device.
-     */
+    /* Writes every second element on the host, so that the replica on the device has many separate
+     * stale segments. */
     uint64_t began = ferryi_now_ns();
     for (size_t i = 0; i < count; i += 2)
         write_counting(f, buffer, 0, i, 1, 1000000);
@@ -165,8 +165,9 @@ test_ten_thousand_contexts(void **state)
     print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n",
                   count - warm, grown, rose);
 #if !FERRYI_SANITIZED_MALLOC
-    /* The limit is 16 bytes for each context, because every leaked allocation is larger. The 16384
-     * bytes are for the order of threads, which changes the heap by a few thousand bytes. */
+    /* The heap may grow by 16 bytes for each context, because every leaked allocation is larger.
+     * The other 16384 bytes are allowed because the heap also depends on the order in which threads
+     * run. */
     assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
     assert_true(rose <= (size_t)4 << 20);
 #endif
@@ -182,7 +183,7 @@ write_and_destroy(fixture *f, size_t count)
     }
 }
 
-/* Checks that a checked run reserves the addresses of only a limited number of freed buffers.
+/* Checks that a checked run keeps the addresses of only a limited number of freed buffers reserved.
  * Otherwise the address space would run out. */
 static void
 test_addresses_of_the_gone_are_bounded(void **state)
@@ -190,7 +191,7 @@ test_addresses_of_the_gone_are_bounded(void **state)
     (void)state;
     fixture f;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* checked runs are off with the thread sanitizer */
+        skip(); /* checked runs are not available with the thread sanitizer */
     setenv("FERRY_DEBUG", "1", 1);
     fixture_open(&f, &(ferry_context_options){0});
     size_t at_first = addresses();

@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Checks that many signals do not disturb threads that wait and copy. The signal handler does not
- * restart system calls. No call may fail, return early or hang. */
+/* Checks that many signals do not disturb threads that wait and copy. The system does not restart
+ * system calls after the test's signal handler. No library call may fail, return early or hang. */
 
 #define COUNT 300000
 
@@ -103,7 +103,8 @@ test_copies_in_a_storm(void **state)
     assert_true(atomic_load(&caught) > 0);
 }
 
-/* A scope stays open during the wait, so the wait must not return before its timeout. */
+/* Checks that a wait does not return before its timeout. The buffer stays unavailable during the
+ * wait, because a scope is open. */
 static void
 test_waits_last_in_a_storm(void **state)
 {
@@ -128,8 +129,8 @@ test_waits_last_in_a_storm(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Checks that the library's threads block signals, so that signal handlers run only on the
- * program's threads. */
+/* Checks that the threads that the library creates block signals, so that signal handlers run only
+ * on the program's threads. */
 static void
 test_handlers_run_on_the_programs_threads(void **state)
 {

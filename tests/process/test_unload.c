@@ -14,7 +14,7 @@
 #include <ferry/context.h>
 #include <ferry/pool.h>
 
-/* Checks a program that loads the library, uses it in a thread, and closes it while the thread is
+/* Checks a program that loads the library, uses it in a thread, and closes it while this thread is
  * running. The thread must then end without a fault. */
 
 static const char *library_name;

@@ -21,7 +21,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Goals that no prover proves in every run in reasonable time. docs/reliability.md says which checks cover these goals.
+# Proof goals that no prover proves in every run in reasonable time. docs/reliability.md says which checks cover these
+# goals.
 NOT_PROVED = {
     "ferryi_coherence_plan_loop_invariant_all_preserved",
     "ferryi_coherence_plan_loop_invariant_from_valid_preserved",
@@ -35,7 +36,8 @@ NOT_PROVED = {
     "ferryi_coherence_change_ensures_set",
 }
 
-# Deliberate errors: the text to replace in coherence.c, its replacement, and the function whose goals must fail.
+# Deliberate errors for the proof. Each entry has the text to replace in coherence.c, the replacement, and the function
+# whose proof must then fail.
 BUGS = [
     (": places | bit;", ": bit;", "ferryi_coherence_change"),
     ("0 : places & ~bit;", "0 : places;", "ferryi_coherence_change"),
@@ -96,8 +98,8 @@ def unexpected_of(goals):
 def prove_all(folder, timeout):
     goals = prove(ROOT, folder, timeout)
     keep(folder, goals)
-    # A proof may fail because the machine is busy, so failed proofs are tried again with more time. Goals that are
-    # already proved come from the cache, so they take no time.
+    # A proof may fail because the machine is busy, so failed proofs are tried again with more time. The results of
+    # successful proofs are in a cache, so they take no time.
     for function in sorted({function_of(goal) for goal in unexpected_of(goals)} - {"lemmas"}):
         again = prove(ROOT, folder, 4 * timeout, function)
         goals.update({goal: proved or goals.get(goal, False) for goal, proved in again.items()})

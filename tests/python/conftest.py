@@ -20,7 +20,7 @@ def context(request):
     messages = []
     made = ferry.Context(request.param, log=lambda level, message: messages.append((level, message)))
     yield made
-    # pytest still has a reference to the context here. So pytest_runtest_protocol() checks later that the context has
+    # pytest still refers to the context at this moment, so pytest_runtest_protocol() checks later that the context has
     # ended.
     request.node.stash[ENDING].append((weakref.ref(made), messages))
     del made
@@ -31,8 +31,7 @@ def pytest_runtest_protocol(item):
     item.stash[ENDING] = []
     yield
     gc.collect()
-    # Leaks are checked only after tests that passed, because the report of a failed test may have references to
-    # contexts.
+    # Only tests that passed are checked for leaks, because the report of a failed test may refer to contexts.
     for context, messages in [] if item.stash.get(FAILED, False) else item.stash[ENDING]:
         LEAKS.extend(f"{item.nodeid}: {problem}" for problem in [
             *(["the context has not ended"] if context() is not None else []),

@@ -9,7 +9,8 @@
 #define INDEX_STEP                 index_step
 #define KEEP_LOWEST(memory, value) (*(memory) = (value) < *(memory) ? (value) : *(memory))
 
-/* Index of the grid's thread that runs now, and the number of threads in the grid. */
+/* Index of the GPU thread that the host emulates at this moment, and the number of threads in its
+ * grid. */
 static _Thread_local size_t first_index, index_step;
 
 #include "src/convert/kernels.cu"

@@ -3,8 +3,8 @@
 #define CONVERT_KERNELS_H
 
 /*
- * The library's device kernels. Their CUDA source is compiled as C, and runs the blocks and threads
- * of a grid one after another. With these kernels, fakecuda converts elements "on the device".
+ * The library's device kernels for fakecuda, which uses them to convert elements. Their CUDA source
+ * is compiled as C, and runs the blocks and threads of a grid one after another.
  */
 
 #include "tests/support/fakecuda.h"
@@ -20,8 +20,8 @@ extern const size_t convert_kernel_count;
 /* Returns the kernel of that name, or NULL. */
 fakecuda_kernel *convert_kernel_find(const char *name);
 
-/* Registers all kernels with the library that FERRY_CUDA_LIBRARY names. Does nothing if that
- * library is not fakecuda. */
+/* Registers all conversion kernels with the library that FERRY_CUDA_LIBRARY names. Does nothing if
+ * that library is not fakecuda. */
 void convert_kernels_register(void);
 
 #endif

@@ -47,8 +47,8 @@ next(uint64_t *state)
     return *state;
 }
 
-/* Returns bits of a value near an edge. The value is a float or an integer of `bits` bits. Edges
- * are limits, halves, ties, subnormals, infinities and NaNs. */
+/* Returns the bits of a float or an integer of `bits` bits. The value is near a special value such
+ * as a limit, a half, a tie, a subnormal, an infinity or a NaN. */
 static uint64_t
 near_an_edge(uint64_t *state)
 {

@@ -2,7 +2,7 @@
 #ifndef CONVERT_VALUES_H
 #define CONVERT_VALUES_H
 
-/* Values with which tests check conversions, and a function that compares two results. */
+/* Values for tests of conversions, and a function that compares two results. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,14 +16,14 @@ extern const struct convert_number {
 } convert_numbers[ferryi_number_count];
 
 /*
- * Fills the memory with values for tests. `capacity` is the number of elements that fit, and must
- * be at least 65536. Types of 8 and 16 bits get all their values. Other types get values near edges
- * and random bits. A bool may contain any byte.
+ * Fills the memory with values for tests of conversions. `capacity` is the number of elements that
+ * fit, and must be at least 65536. Types of 8 and 16 bits get all their values. Other types get
+ * values near special values, and random bits. A bool may contain any byte.
  * @return number of elements
  */
 size_t convert_values_fill(const ferry_element *element, void *memory, size_t capacity);
 
-/* Returns whether two elements have the same bits. Any two NaNs of floats count as equal. */
+/* Returns whether two elements have the same bits. All NaNs of a float type count as equal. */
 bool convert_values_same(const ferry_element *element, const unsigned char *a,
                          const unsigned char *b);
 

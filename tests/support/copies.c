@@ -112,8 +112,8 @@ convert_buffer(ferry_buffer *target, const ferry_conversion *conversion, size_t 
 /* -- lists -- */
 
 /*
- * The lists use reallocarray(), which tests that inject allocation failures do not replace. So only
- * allocations in the library can fail.
+ * The lists of copies are allocated with reallocarray(). Tests that inject allocation failures do
+ * not replace this function, so only allocations in the library can fail.
  */
 
 ferry_status

@@ -3,13 +3,13 @@
 #define FERRY_TEST_COPIES_H
 
 /*
- * Short forms of ferry_copy() for tests: rows, conversions, and lists that grow. `options` may be
- * NULL. Each function returns the status of ferry_copy().
+ * Short forms of ferry_copy() for tests: copies of rows, conversions, and lists of copies.
+ * `options` may be NULL. Each function returns the status of ferry_copy().
  */
 
 #include <ferry/copy.h>
 
-/* Options of an asynchronous call on the stream `on`. The call stores its event in `out`. */
+/* Copy options of an asynchronous call on the stream `on`. The call stores its event in `out`. */
 #define ASYNC(on, out) (&(ferry_copy_options){.stream = (on), .event = (out)})
 /* Checks with OK() that an asynchronous call succeeds, and destroys the call's event at once.
  * Example: QUEUE(ferry_buffer_fill(..., ASYNC(stream, &forgotten))). */
@@ -20,7 +20,7 @@
     } while (0)
 extern _Thread_local ferry_event *forgotten;
 
-/* Copies `height` rows of `width` elements; a height of 0 copies nothing. */
+/* Copies `height` rows of `width` elements each; a height of 0 copies nothing. */
 ferry_status copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                             size_t pitch, const void *source, size_t source_pitch, size_t width,
                             size_t height, const ferry_copy_options *options);
@@ -32,8 +32,8 @@ ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_
                        size_t source_pitch, size_t width, size_t height,
                        const ferry_copy_options *options);
 
-/* Copies with a conversion. A `policy` of 0 means SATURATE. The function ignores the policy in
- * `options` and uses `policy`. */
+/* Copies and converts elements. Uses `policy` instead of the policy in `options`. A `policy` of 0
+ * means SATURATE. */
 ferry_status copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
                                  size_t offset, const void *source, size_t count,
                                  ferry_convert_policy policy, const ferry_copy_options *options);
@@ -45,8 +45,8 @@ ferry_status convert_buffer(ferry_buffer *target, const ferry_conversion *conver
                             size_t count, ferry_convert_policy policy,
                             const ferry_copy_options *options);
 
-/* A list of regions that keeps the buffers of its regions alive. If memory is short, creating or
- * extending a list fails with FERRY_ERROR_OUT_OF_MEMORY and changes nothing. */
+/* A list of copies that also keeps their buffers alive. If memory is short, creating or extending a
+ * list fails with FERRY_ERROR_OUT_OF_MEMORY and changes nothing. */
 typedef struct copy_list {
     ferry_copy_region *regions;
     size_t count;
@@ -62,7 +62,7 @@ ferry_status copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_e
                             size_t count);
 ferry_status copy_list_submit(copy_list *list, const ferry_copy_options *options);
 void copy_list_clear(copy_list *list);
-/* Destroys the list and sets `*list` to NULL. Does nothing if `*list` is NULL. */
+/* Destroys the list of copies and sets `*list` to NULL. Does nothing if `*list` is NULL. */
 void copy_list_destroy(copy_list **list);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes coverage counts in processes that end with _exit() or by a fatal signal, which would not
- * write them otherwise. Every program that calls _exit() is linked with this file.
+ * Writes the counts of a coverage build when a process ends with _exit() or by a fatal signal.
+ * Without this file the counts of such a process would be lost. Every program that calls _exit() is
+ * linked with this file.
  */
 #include <signal.h>
 #include <sys/syscall.h>
@@ -26,8 +27,8 @@ die(int signal_number)
     raise(signal_number);
 }
 
-/* Runs before main(), so the library installs its signal handlers later. They pass signals on to
- * the handler of this file. */
+/* Runs before main(). The library installs its signal handlers later, and they pass fatal signals
+ * on to the handler of this file. */
 static void __attribute__((constructor)) count_deaths(void)
 {
     signal(SIGSEGV, die);

@@ -6,8 +6,8 @@
 
 static atomic_int deleted;
 
-/* Returns the block that contains `inner`. `inner` is one of three structs, which are members of a
- * union at the start of the block. */
+/* Returns the block that contains `inner`, which is a DLPack tensor or an Arrow array. These
+ * structs are members of a union at the start of the block. */
 exchange_tensor *
 exchange_around(void *inner)
 {
@@ -47,8 +47,8 @@ end_legacy(struct DLManagedTensor *self)
     end(exchange_around(self));
 }
 
-/* Frees an array. A consumer may move the structs of Arrow, so the function finds the block through
- * their private data. */
+/* Release function of an Arrow array. A consumer may move the structs of Arrow, so the function
+ * finds the block through their private data. */
 static void
 end_arrow(struct ArrowArray *self)
 {

@@ -2,14 +2,15 @@
 #ifndef FERRY_TEST_EXCHANGE_H
 #define FERRY_TEST_EXCHANGE_H
 
-/* Creates DLPack tensors and Arrow arrays of ints on the host. Tests modify the structures before
- * they import them. */
+/* Creates DLPack tensors and Arrow arrays of ints on the host. Tests may modify these structures
+ * before they import them. */
 
 #include <ferry/exchange.h>
 
 #include "src/exchange/abi.h"
 
-/* A tensor or array and its data, in one block that the tensor's deleter frees. */
+/* A DLPack tensor or an Arrow array together with its data. Both are in one block, which the
+ * tensor's deleter frees. */
 typedef struct exchange_tensor {
     union {
         struct DLManagedTensorVersioned versioned;
@@ -22,8 +23,8 @@ typedef struct exchange_tensor {
     void *user;
 } exchange_tensor;
 
-/* Returns a one-dimensional tensor of `count` ints on the CPU, or NULL if memory is short. The
- * tensor's deleter increments the result of exchange_deleted(), calls `deleted` and frees the
+/* Returns a one-dimensional DLPack tensor of `count` ints on the CPU, or NULL if memory is short.
+ * The tensor's deleter increments the result of exchange_deleted(), calls `deleted` and frees the
  * block. */
 struct DLManagedTensorVersioned *exchange_versioned(void *memory, int64_t count);
 struct DLManagedTensor *exchange_legacy(void *memory, int64_t count);
@@ -31,11 +32,11 @@ struct ArrowDeviceArray *exchange_arrow(void *memory, int64_t count);
 /* Schema of an array of ints. */
 extern const struct ArrowSchema exchange_int_schema;
 
-/* Returns the block that contains the tensor or array `inner`. */
+/* Returns the block that contains `inner`, which is a DLPack tensor or an Arrow array. */
 exchange_tensor *exchange_around(void *inner);
-/* Returns how often deleters of all tensors have run, on any thread. */
+/* Returns how often the deleters of all tensors together have run, on any thread. */
 int exchange_deleted(void);
-/* Frees the block of a tensor that was never passed to a consumer. Does not call the deleter. */
+/* Frees the block of a tensor that no consumer has received. Does not call the deleter. */
 void exchange_free(void *inner);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: initialization, devices, contexts, and functions by which tests control the driver. */
+/* fakecuda, the fake CUDA driver: initialization, devices, contexts, and functions with which tests
+ * control the driver. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
-/* value of CUDA_ERROR_NOT_PERMITTED, for which the library has no name */
+/* value of CUDA_ERROR_NOT_PERMITTED, for which Ferry has no name */
 #define CALL_NOT_PERMITTED ((fake_result)800)
 
 #define STACK_MAX          32
@@ -25,7 +26,7 @@ static struct {
     int code, countdown;
 } wanted[FAKE_ENTRY_COUNT];
 static int attributes[ATTRIBUTE_MAX];
-static fake_result gone; /* error that every call returns while the devices are lost; 0: not lost */
+static fake_result gone; /* error that every call returns while the devices are lost, or 0 */
 
 static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
@@ -62,8 +63,8 @@ fake_host_function(bool runs)
     in_host_function = runs;
 }
 
-/* Returns an error if the process must not call the driver at this moment. This is the case after
- * exit(), in the child of a fork, and in a host function. */
+/* Returns an error if the process must not call the driver at this moment: after exit(), in a
+ * forked child, or in a host function. */
 static fake_result
 check_process(void)
 {
@@ -181,12 +182,12 @@ set_attributes(const char *list)
     }
 }
 
-/* Deinitializes the driver. As with the real driver, calls that run after exit() then fail. */
+/* Ends the fake driver when the process exits. As with the real driver, later calls then fail. */
 static void
 end(void)
 {
-    /* The child of a fork does not take the lock. It has only one thread, and a thread of the
-     * parent may have held the lock during the fork. */
+    /* A forked child does not take the lock. It has only one thread, and a thread of the parent may
+     * have held the lock during the fork. */
     bool locks = fake.process == getpid();
     if (locks)
         pthread_mutex_lock(&fake_lock);
@@ -386,7 +387,7 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     fake_context *context = &fake.contexts[device];
     if (context->retained == 1)
         fake_wait_context(context);
-    /* A second thread may have retained the context during the wait. */
+    /* The context ends only if a second thread has not retained it during the wait. */
     if (context->retained == 1)
         end_context(context);
     context->retained--;

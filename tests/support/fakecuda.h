@@ -3,11 +3,11 @@
 #define FAKECUDA_H
 
 /*
- * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses, over host
- * memory, so that cuda.c runs without a GPU. Name it in FERRY_CUDA_LIBRARY. Its asynchronous calls
- * really run later. It is at least as strict as the driver: it refuses handles and pointers of
- * other contexts, reuses the address of a destroyed stream for the next one, and runs the copies of
- * a batch in a different order.
+ * fakecuda: a shared library with the entry points of the CUDA driver that Ferry uses. It works on
+ * host memory, so that cuda.c runs without a GPU. Programs load it if FERRY_CUDA_LIBRARY names it.
+ * Its asynchronous calls really run later. It is at least as strict as the driver: it refuses
+ * handles and pointers of other contexts, reuses the address of a destroyed stream for the next
+ * one, and runs the copies of a batch in a different order.
  *
  *   FAKECUDA_DEVICES       number of devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each device; default 256 MiB
@@ -20,35 +20,35 @@
  *                          pageable memory are asynchronous
  *   FAKECUDA_STRICT        rules that only some drivers have, as a list such as "managed,align", or
  *                          "all":
- *     managed     host and device must not use managed memory at once: the host faults in it
- *                 while any kernel is queued
- *     registered  the device has other addresses for registered memory, which batches do not
- *                 translate: the device faults
+ *     managed     host and device must not use managed memory at the same time: the host faults in
+ *                 it while any kernel is queued
+ *     registered  registered memory has a different address on the device, and the device faults
+ *                 if a batch uses the host's address
  *     align       pinned memory is aligned to exactly 256 bytes
  *     size        allocating too much pinned memory returns CUDA_ERROR_INVALID_VALUE
  *     batch       every second batch is refused, with CUDA_ERROR_INVALID_VALUE and
  *                 CUDA_ERROR_NOT_SUPPORTED alternately
- *     private     the host faults in device memory
+ *     private     the host faults if it accesses device memory
  *     pages       registered memory is locked in whole pages, and no page is locked twice
  *     limits      the limits of grids, blocks and pitches are those of real devices
- *     host        one thread of the driver runs the host functions of all streams, and the calls
- *                 that they make return CUDA_ERROR_NOT_PERMITTED
+ *     host        one thread of the driver runs the host functions of all streams, and driver calls
+ *                 in these functions return CUDA_ERROR_NOT_PERMITTED
  *     ptx         PTX for newer devices is refused
  *     parts       a copy of partly registered host memory returns CUDA_ERROR_INVALID_VALUE
  *     capture     a batch is refused inside a capture, and the legacy stream cannot join one; the
  *                 capture stays valid
  *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
  *                 of the device, and is forbidden during a capture that is not relaxed
- *     sticky      the fault that ended a context also ends every later context of its device,
- *                 until the rule is lifted
+ *     sticky      a fault that ends a context also ends every later context of its device, until
+ *                 the test removes this rule
  *     constant    memory that the process cannot write is registered with a flag, and only if
  *                 the device has attribute 113
  *
- * In every mode, each call in the child of a fork after cuInit() returns
- * CUDA_ERROR_NOT_INITIALIZED. After exit() was called, each call returns CUDA_ERROR_DEINITIALIZED.
+ * In every mode, a call in a forked child returns CUDA_ERROR_NOT_INITIALIZED if the parent had
+ * called cuInit(). After exit() was called, each call returns CUDA_ERROR_DEINITIALIZED.
  *
- * Tests reach its controls through fakecuda_find() instead of linking it, because several builds of
- * it may be loaded at once.
+ * Tests find the control functions with fakecuda_find() instead of linking them, because several
+ * builds of fakecuda may be loaded at once.
  */
 
 #include <dlfcn.h>
@@ -58,25 +58,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of live objects. Only calls that free an object decrease them. Destroying a context does
- * not. */
+/* Numbers of objects that the fake driver has created and not yet freed. Destroying a context does
+ * not decrease these numbers. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
-/* Host function of a kernel. `parameters` contains the addresses of copies of the arguments, which
- * are made by the launch. The function can dereference device pointers. */
+/* Host function that runs instead of a kernel. `parameters` contains the addresses of copies of the
+ * launch's arguments. The function can dereference device pointers. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
 
 #define FAKECUDA_CONTROLS(X)                                                                       \
-    /* Return how often all threads have called the driver: all entry points, or one. */           \
+    /* Return how often all threads together have called the driver. fakecuda_calls_of() counts    \
+     * only calls of the entry point `symbol`. */                                                  \
     X(uint64_t, fakecuda_calls, (void))                                                            \
     X(uint64_t, fakecuda_calls_of, (const char *symbol))                                           \
     X(struct fakecuda_live, fakecuda_live, (void))                                                 \
     /* Returns the number of asynchronous copies of host memory that is not page-locked. */        \
     X(uint64_t, fakecuda_pageable_copies, (void))                                                  \
-    /* Makes the nth call of an entry point from now on fail; the next call is number 1. The       \
-     * call does nothing and returns `code`. Some codes end the context. */                        \
+    /* Makes one of the next calls of the entry point `symbol` fail: call number `nth`, counted    \
+     * from 1. This call does nothing and returns `code`. Some codes end the context. */           \
     X(void, fakecuda_fail_next, (const char *symbol, int code, int nth))                           \
     X(void, fakecuda_fail_none, (void))                                                            \
     /* Makes all devices lost. Every call that needs a context then does nothing and returns       \
@@ -90,11 +91,11 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
      * returns CUDA_ERROR_NOT_SUPPORTED. */                                                        \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
-    /* Makes the driver accept cubins and fatbins. Each of them contains all registered            \
-     * kernels. */                                                                                 \
+    /* Makes the fake driver accept cubins and fatbins. Each of them then contains all             \
+     * registered kernels. */                                                                      \
     X(void, fakecuda_take_binaries, (void))                                                        \
-    /* Must be called in a host function. Returns the device's address of memory that is not an    \
-     * argument. */                                                                                \
+    /* Must be called in a host function, for memory whose address is not an argument of the       \
+     * launch. Returns the address at which the device reaches `memory`. */                        \
     X(void *, fakecuda_reach, (const void *memory))                                                \
     /* Must be called in a host function. Ends the context, just as a fault on a device does. */   \
     X(void, fakecuda_fault, (int code))                                                            \
@@ -113,8 +114,8 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(void, fakecuda_reset, (int device))                                                          \
     /* Returns the peers that a device can access, as a set of bits: bit b is device b. */         \
     X(unsigned, fakecuda_peers, (int device))                                                      \
-    /* Begin and end a graph capture like the driver's functions. Return the driver's status       \
-     * codes. */                                                                                   \
+    /* Begin and end a graph capture in the same way as the driver's functions, whose status       \
+     * codes they return. */                                                                       \
     X(int, fakecuda_begin_capture, (void *stream, int mode))                                       \
     X(int, fakecuda_end_capture, (void *stream, int *out_nodes))
 
@@ -124,8 +125,8 @@ struct fakecuda {
 #undef FAKECUDA_MEMBER
 };
 
-/* Finds the controls of the build of fakecuda in `library_name`, which stays loaded. Returns false
- * if that library is not fakecuda. */
+/* Finds the control functions of the fakecuda library `library_name`, and keeps this library
+ * loaded. Returns false if the library is not fakecuda. */
 static inline bool
 fakecuda_find(const char *library_name, struct fakecuda *out)
 {
@@ -144,8 +145,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* Finds the controls of the driver that the process uses, even if a recorder wraps the driver.
- * Returns false if the driver is not fakecuda. */
+/* Finds the control functions of the process's driver, even if a recorder wraps the driver. Returns
+ * false if the driver is not fakecuda. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {

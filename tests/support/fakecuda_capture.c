@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakecuda: graph capture and its effects on other calls. During a capture, some calls are refused
- * and some invalidate the capture. A graph is a list of the work that a capture recorded. A launch
- * of the graph runs this work in the order of the calls.
+ * fakecuda: graph capture and its effects on other driver calls. During a capture, some calls are
+ * refused and some invalidate the capture. A graph is a list of the work that a capture recorded. A
+ * launch of the graph runs this work in the order in which it was recorded.
  */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
 
-/* List of all captures that ever began. A capture stays in the list after its end, because events
- * may still refer to the capture. */
+/* List of all graph captures that ever began. A capture stays in the list after its end, because
+ * events may still refer to it. */
 static struct fake_capture *captures;
 static _Thread_local ferryi_cu_capture_mode thread_mode = FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -25,8 +25,8 @@ forbids(const struct fake_capture *capture)
     return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/* Returns whether a capture forbids calls that do not queue stream work. Invalidates each capture
- * that forbids them. */
+/* Returns whether any graph capture forbids calls that do not queue work on a stream. Such a call
+ * invalidates the captures that forbid it. */
 bool
 fake_capture_forbids(void)
 {
@@ -40,8 +40,8 @@ fake_capture_forbids(void)
     return forbidden;
 }
 
-/* Returns a queue of the context that is being captured, or NULL. If `blocking_only` is true,
- * ignores queues that are not blocking. */
+/* Returns a stream queue of the context whose work is being captured, or NULL. If `blocking_only`
+ * is true, ignores queues that are not blocking. */
 static struct fake_queue *
 captured_queue(fake_context *context, bool blocking_only)
 {
@@ -60,8 +60,8 @@ fake_capture_of_context(fake_context *context, bool invalidate)
     return queue != NULL;
 }
 
-/* Checks that work can be queued now. If a capture records the queue, counts the work in that
- * capture. */
+/* Checks that work can be queued on a stream at this moment. If a capture records the queue, adds
+ * the work to the capture's count. */
 fake_result
 fake_capture_check(struct fake_queue *queue)
 {
@@ -172,7 +172,7 @@ FAKE_EXPORT int cuGraphLaunch(void *exec, void *stream);
 FAKE_EXPORT int cuGraphExecDestroy(void *exec);
 FAKE_EXPORT int cuGraphDestroy(void *graph);
 
-/* Returns the capture that created this graph, or NULL if no capture created it. */
+/* Returns the capture that created the graph, or NULL if the handle is not such a graph. */
 static const struct fake_capture *
 graph_of(const void *graph)
 {
@@ -240,7 +240,7 @@ cuGraphLaunch(void *exec, void *stream)
     return (int)fake_end(result);
 }
 
-/* The graph is not freed here, because queued work may still refer to the graph. */
+/* The graph stays allocated here, because queued work may still refer to it. */
 int
 cuGraphExecDestroy(void *exec)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: modules and launches. An image is PTX text, or "FAKEPTX", a NUL and text. The text
- * declares the entry points of the image. Tests register the host functions of entry points. A
+/* fakecuda: modules and kernel launches. The image of a module is PTX text, or "FAKEPTX", a NUL and
+ * text. The text declares the kernels of the image, whose host functions are registered by tests. A
  * cubin or fatbin is refused unless a test has called fakecuda_take_binaries(). */
 #include "tests/support/fakecuda_internal.h"
 
@@ -86,10 +86,10 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
         snprintf(buffer, bytes, "%s", message);
 }
 
-/* The newest PTX version that a driver of this generation accepts, as 10 * major + minor. */
+/* The newest PTX version that a driver of this CUDA generation accepts, as 10 * major + minor. */
 #define PTX_NEWEST (FAKECUDA_GENERATION == 13 ? 90 : FAKECUDA_GENERATION == 12 ? 87 : 60)
 
-/* Checks that the PTX version of the text is not newer than the driver, and that the text names an
+/* Checks that the driver is new enough for the PTX version of the text, and that the text names an
  * architecture. A text that states neither is accepted. */
 static fake_result
 check_ptx(const char *text)
@@ -203,7 +203,7 @@ is_name_part(char letter)
     return isalnum((unsigned char)letter) || letter == '_' || letter == '$';
 }
 
-/* Returns the text after ".entry name", or NULL if the text has no such entry point. */
+/* Returns the part of PTX text after ".entry name", or NULL if the text has no such entry point. */
 static const char *
 find_entry(const char *text, const char *name)
 {
@@ -217,7 +217,7 @@ find_entry(const char *text, const char *name)
     return NULL;
 }
 
-/* Returns whether the name occurs in the text before the position `end`. */
+/* Returns whether the name occurs in PTX text before the position `end`. */
 static bool
 is_used(const char *text, const char *end, const char *name, size_t length)
 {
@@ -228,8 +228,8 @@ is_used(const char *text, const char *end, const char *name, size_t length)
     return false;
 }
 
-/* Returns the size in bytes of one declaration such as ".shared .align 4 .b32 name[100];". Returns
- * 0 if the kernel's text does not use the declared variable. */
+/* Returns the size in bytes of one PTX declaration such as ".shared .align 4 .b32 name[100];".
+ * Returns 0 if the kernel's text does not use the declared variable. */
 static int
 bytes_of_shared(const char *declaration, const char *begin, const char *end)
 {
@@ -242,8 +242,8 @@ bytes_of_shared(const char *declaration, const char *begin, const char *end)
                : 0;
 }
 
-/* Returns how many bytes of static shared memory a kernel uses. `text` is the kernel's text after
- * its name. A variable of the module counts for each kernel that uses the variable. */
+/* Returns how many bytes of static shared memory a kernel uses. `text` is the kernel's PTX after
+ * its name. Variables of the module count for each kernel that uses them. */
 static int
 static_shared(const char *text, const char *kernel)
 {
@@ -257,8 +257,8 @@ static_shared(const char *text, const char *kernel)
     return bytes;
 }
 
-/* Parses the kernel's list of parameters, such as "(.param .u64 a, .param .align 4 .b8 b[12])". The
- * list follows the kernel's name in the text. */
+/* Parses the parameter list of a PTX kernel, such as "(.param .u64 a, .param .align 4 .b8 b[12])".
+ * The list follows the kernel's name in the text. */
 static void
 read_parameters(struct CUfunc_st *function, const char *text)
 {
@@ -339,8 +339,8 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* Loads the kernel. Does nothing in a driver without lazy loading, because that driver loads
- * kernels with their modules. */
+/* Loads a kernel on its first use. Does nothing if the driver has no lazy loading, because modules
+ * then load their kernels. */
 static fake_result
 load(struct CUfunc_st *function, fake_context *context)
 {
@@ -364,8 +364,8 @@ cuFuncLoad(ferryi_cu_function function)
     return fake_end(load(function, context));
 }
 
-/* If the kernel's text has no parameter list, the driver uses the list that was registered with the
- * host function. */
+/* If the kernel's PTX has no parameter list, the driver uses the list that a test has registered
+ * together with the host function. */
 ferryi_cu_result
 cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes)
 {
@@ -416,8 +416,8 @@ padded(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
-/* Translates a parameter that is an address of managed memory. The new value is the address at
- * which the device reaches that memory. */
+/* Replaces an argument that is an address of managed memory. The new value is the address at which
+ * the device reaches this memory. */
 static void
 use_view(void *parameter)
 {
@@ -434,7 +434,7 @@ drop_launch(void *payload)
     fake_kernel_ends();
 }
 
-/* Creates a launch with copies of the current values of its arguments. */
+/* Creates a kernel launch, with copies of the present values of its arguments. */
 static struct launch *
 prepare(const struct kernel *kernel, void **arguments)
 {
@@ -486,8 +486,8 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    if (queue->capture) /* the capture only records the launch, and the graph may run the launch
-                           many times */
+    if (queue->capture) /* the capture records the launch, which runs each time the graph is
+                           launched */
         return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
     fake_kernel_begins();
     return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));

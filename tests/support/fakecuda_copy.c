@@ -11,11 +11,11 @@ struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* copy of the source's bytes, made during the call; freed with the work */
-    bool wait;    /* whether the call returns only after the bytes have arrived */
-    bool fault;   /* whether the driver does not know a pointer, so that the device faults when it
-                     runs the copy */
-    bool peers;   /* may access memory of peer contexts */
+    char *staged; /* copy of the source's bytes that the call made; freed after the work has run */
+    bool wait;    /* whether the call must wait until the bytes have arrived */
+    bool fault; /* whether the device must fault when it runs the copy, because the driver does not
+                   know a pointer */
+    bool peers; /* may access memory of peer contexts */
 };
 
 static fake_result
@@ -42,8 +42,8 @@ extent(size_t pitch, size_t row_bytes, size_t rows)
     return (rows - 1) * pitch + row_bytes;
 }
 
-/* Replaces `memory` in the copy by the address at which the device reaches that memory. Otherwise
- * the copy would use the host's mapping. */
+/* Replaces the host address `memory` in the copy by the address at which the device reaches the
+ * same memory. */
 static void
 use_view(struct copy *copy, const void *memory)
 {
@@ -53,8 +53,8 @@ use_view(struct copy *copy, const void *memory)
         copy->source = fake_view(memory);
 }
 
-/* Checks the pointer to device memory in a copy. Memory of this context is valid, and so is managed
- * or page-locked memory of any context. */
+/* Checks the device pointer of a copy. Legal memory belongs to this context, or is managed or page-
+ * locked memory of any context. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -69,8 +69,8 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* Checks the pointer to host memory in a copy. If the memory is not page-locked, the call stages
- * the source or waits for the copy. */
+/* Checks the host pointer of a copy. If the memory is not page-locked, the driver copies the source
+ * during the call, or the call waits for the copy. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
@@ -81,7 +81,7 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A device that uses the host's page tables reads or writes the memory when it runs the copy.
+    /* A device that uses the host's page tables accesses the memory later, when it runs the copy.
      */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
@@ -183,7 +183,8 @@ check_contexts(const fake_context *target, const fake_context *source)
 {
     if (!target || !source || !target->retained || !source->retained)
         return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
-    return source->error; /* a fault ended the source's context; the current context stays valid */
+    return source
+        ->error; /* the source's context has ended after a fault; the current context stays valid */
 }
 
 ferryi_cu_result
@@ -279,7 +280,7 @@ struct batch {
     struct copy copies[];
 };
 
-/* Runs the copies of a batch from the last to the first, because the library must not rely on their
+/* Runs the copies of a batch from the last to the first, because Ferry must not rely on their
  * order. */
 static fake_result
 run_batch(void *payload)
@@ -299,7 +300,7 @@ drop_batch(void *payload)
         drop_copy(&batch->copies[i]);
 }
 
-/* Returns whether the driver treats the address as host memory. This includes pinned memory,
+/* Returns whether the driver treats an address as host memory. This includes pinned memory,
  * registered memory, and every address that the driver has not allocated. */
 static bool
 is_host(const void *memory, size_t bytes)
@@ -308,8 +309,7 @@ is_host(const void *memory, size_t bytes)
     return !block || block->kind == FAKE_PINNED || block->kind == FAKE_REGISTERED;
 }
 
-/* Returns the error of a batch if a rule of FAKECUDA_STRICT refuses the batch. Returns
- * FERRYI_CUDA_SUCCESS otherwise. */
+/* Returns the error of a batch that a rule of FAKECUDA_STRICT refuses, or FERRYI_CUDA_SUCCESS. */
 static fake_result
 refusal(void)
 {
@@ -319,8 +319,8 @@ refusal(void)
                                  : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Returns whether the memory is registered and has a different address on the device. Batches do
- * not translate such addresses. */
+/* Returns whether the memory is registered and has a different address on the device, which a batch
+ * of copies does not translate. */
 static bool
 is_untranslated(const void *memory, size_t bytes)
 {

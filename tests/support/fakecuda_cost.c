@@ -15,8 +15,7 @@ static const char *const names[] = {
 };
 static unsigned long cost_ns[FAKE_ENTRY_COUNT];
 
-/* Sets the cost of one entry point. Ignores names of entry points that this driver does not have.
- */
+/* Sets the cost of one driver call. Ignores names of entry points that fakecuda does not have. */
 static void
 set_cost(const char *name, unsigned long ns)
 {
@@ -48,7 +47,7 @@ now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Keeps the calling thread busy for the cost of a driver call. Holds no lock. */
+/* Spins for the cost of a driver call. The calling thread holds no lock meanwhile. */
 void
 fake_cost_spin(enum fake_entry entry)
 {
