@@ -21,8 +21,8 @@ ferryi_block_list(ferry_pool *pool, ferry_block *block)
 }
 
 /* Whether the size of the block suits the request. A request without a size class accepts a block
- * that is up to 1/8 larger than needed, which is the maximum waste of a class. With `any_fit`, a
- * request for a large class accepts the same waste. */
+ * that is up to 1/8 larger than needed, like the blocks of a class. With `any_fit`, a request for a
+ * large class does so too. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {

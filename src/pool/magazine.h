@@ -20,8 +20,8 @@
  * mutex. A thread that holds the mutex may use its own cache without locking itself out. Some
  * systems have no fence that runs in all threads. There, a thread always holds the mutex when it
  * uses its cache, and `ferryi_thread_caches.slots` stays empty. A pointer to a cache or magazine
- * that does not exist yet points to a dummy that is both empty and full, so the fast path does not
- * check for NULL.
+ * that does not exist yet points to a dummy. The dummy is both empty and full, so the fast path
+ * does not check for NULL.
  *
  * A cache belongs to its pool and to its thread. A pool that is destroyed empties and detaches its
  * caches. A thread that ends empties and frees its caches. The mutex `registry` in cache.c keeps

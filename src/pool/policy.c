@@ -77,8 +77,8 @@ surplus(ferry_pool *pool, size_t need)
 }
 
 /* Whether idle memory may be returned to the backend now. If the backend's `free` waits for the
- * device, memory is returned only if the device is short of memory or its free memory is unknown.
- */
+ * device, memory is returned only in two cases: the device is short of memory, or its free memory
+ * is unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {

@@ -136,8 +136,8 @@ run_steps(struct shortage *shortage)
     return status;
 }
 
-/* Returns whether the pool has called its backend with success since the call of this function that
- * set `*seen`, or is calling the backend now. Updates `*seen`. */
+/* Returns whether the pool has called its backend with success since `*seen` was last updated, or
+ * is calling the backend now. Updates `*seen`. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {

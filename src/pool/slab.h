@@ -256,8 +256,8 @@ FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
 /* Removes a free piece from its bin. */
 FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
-/* Cuts a block of the size that the request needs from the best free piece. Returns the block in
- * state MOVING, or NULL if no piece is large enough. */
+/* Cuts a block of the size that the request needs from the best free piece. Returns the block,
+ * which the caller must still make live, or NULL if no piece is large enough. */
 FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* Merges neighbouring small blocks that are idle and whose work is done. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
@@ -265,8 +265,8 @@ FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 /* Returns a new slab without memory, which is in no list. Its first block has `block_bytes` bytes,
  * and a second block has the rest. Returns NULL if there is no host memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
-/* Adds a slab to the pool's lists. The backend has allocated `memory` for the slab. @return the
- * slab's first block, in state MOVING */
+/* Adds a slab to the pool's lists. The backend has allocated `memory` for the slab.
+ * @return the slab's first block, which the caller must still make live */
 FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
                                                   void *memory);
 /* Frees the memory of a slab that is in no list. If the backend fails, the memory stays valid. */
@@ -287,9 +287,10 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
 /* -- blocks (idle.c): under the mutex -- */
 
 /*
- * Finds idle memory for the request and returns it as a block in state MOVING. If *out_ordered is
- * false, the request's timeline must first wait for the block's sync point. Returns NULL if no idle
- * memory fits. For a request of the host, only memory whose work is known to be done fits.
+ * Finds idle memory for the request and returns it as a block, which the caller must still make
+ * live. If *out_ordered is false, the request's timeline must first wait for the block's sync
+ * point. Returns NULL if no idle memory fits. For a request of the host, only memory whose work is
+ * known to be done fits.
  */
 FERRYI_POOL_LOCKED ferry_block *
 ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);

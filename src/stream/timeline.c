@@ -429,8 +429,8 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     if (*out)
         return true;
     ferryi_timeline *fresh, *none = NULL;
-    /* A stream whose number is in the upper half of the numbers gets no separate timeline of
-     * uploads, so that enough numbers are left for streams. */
+    /* A stream with a number in the upper half gets no separate timeline of uploads. So enough
+     * numbers are left for streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)

@@ -8,11 +8,12 @@
  * memory or a device's memory (staged.c), for pieces of memory (batch_staged.c), or for a file
  * (file_transfer.c).
  *
- * A source or sink function may return before a chunk is filled or drained. It then has either
- * queued a copy on a device and recorded this use of the chunk, or submitted the copy as the
- * chunk's task to the helper threads. Before the flow drains a chunk, it waits for the recorded use
- * and for the task. After draining, it waits only for the task. So the flow may return a chunk that
- * a device still reads. The next transfer that takes the chunk waits for the device.
+ * A source or sink function may return before a chunk is filled or drained. There are two such
+ * cases. The function has queued a copy on a device and recorded this use of the chunk. Or it has
+ * submitted the copy as the chunk's task to the helper threads. Before the flow drains a chunk, it
+ * waits for the recorded use and for the task. After draining, it waits only for the task. So the
+ * flow may return a chunk that a device still reads. The next transfer that takes the chunk waits
+ * for the device.
  *
  * The flow counts chunks and bytes, reports progress, and checks after each chunk whether the
  * transfer was cancelled. After a failure, it returns all chunks.

@@ -358,7 +358,7 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
 }
 
 /* If the limit on page-locked memory is exceeded, finds one of Ferry's ranges that no transfer
- * holds, clears its `settled`, and returns it. Returns NULL if the limit is not exceeded, or if
+ * holds. Clears its `settled` and returns it. Returns NULL if the limit is not exceeded, or if
  * every range is held. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *

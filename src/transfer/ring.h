@@ -23,8 +23,8 @@
 #include "src/transfer/helpers.h"
 
 /* Size of a chunk in a ring of large chunks. Large chunks are used if each chunk costs driver
- * calls. The advantage of small chunks is that they stay in the processor's caches between being
- * filled and drained, so their bytes cross the memory bus fewer times. */
+ * calls. Small chunks stay in the processor's caches between being filled and drained. So their
+ * bytes cross the memory bus fewer times. */
 #define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
 
 struct ferryi_chunk {
