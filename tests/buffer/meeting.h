@@ -47,7 +47,7 @@ void need_points(void);
 bool have_met(void);
 
 /* Creates a buffer of `blocks` blocks whose bytes are current only at the device. The buffer has a
- * name, because Ferry keeps the memory of an unnamed destroyed buffer for the next buffer. */
+ * name, because Ferry may keep the memory of a destroyed unnamed buffer for the next buffer. */
 ferry_buffer *make_dirty(fixture *f, size_t blocks);
 ferry_pool *device_pool(fixture *f);
 
