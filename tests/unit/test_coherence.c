@@ -470,8 +470,8 @@ test_zeros_that_were_read_stay_unwritten(void **state)
     assert_true(ferryi_places_written(FERRYI_PLACE_BIT(1)));
     assert_false(ferryi_places_written(read));
     assert_int_equal(read, FERRYI_ZEROS | FERRYI_PLACE_BIT(1));
-    /* A place is filled with zeros, unless it shares memory with a place that already has the
-     * zeros. */
+    /* A place is filled with zeros if it lacks bytes that are zero, unless it shares memory with a
+     * place that has these zeros. */
     assert_int_equal(ferryi_coherence_source(read, 0, 0, FERRYI_EVERY_PLACE), FERRYI_ZERO);
     assert_int_equal(ferryi_coherence_source(read, 0, 3, FERRYI_EVERY_PLACE), 1);
     /* Bytes that are zero are not lost when the last replica is removed. */

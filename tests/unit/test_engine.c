@@ -165,8 +165,8 @@ round_trip(struct bench *b, char *device, const char *source, char *back, size_t
 {
     memset(back, 0xAA, bytes + 1);
     assert_int_equal(copy(b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
-    /* The download and the upload use different timelines, which the caller of the engine must
-     * order. */
+    /* The upload and the download use different timelines. The caller of the engine must order
+     * them, so the test waits for the upload. */
     finish(b, 1);
     assert_int_equal(copy(b, at(0, back), at(1, device), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
@@ -600,7 +600,8 @@ test_repeating_elements_need_one_call(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
-    /* A fill with larger elements doubles the filled part with each copy, so it makes few calls. */
+    /* A fill with elements of 8 bytes copies the filled part repeatedly. Each copy doubles that
+     * part, so the fill makes few calls. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
@@ -750,7 +751,7 @@ enum way {
     WAYS
 };
 
-/* A transfer of bytes from one memory to a different one. `expected` is a copy of the bytes of
+/* A transfer from the memory `from` to the memory `to`. `expected` is a copy of the bytes of
  * `from`. */
 struct trip {
     struct bench b;
@@ -1107,8 +1108,8 @@ assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
     }
 }
 
-/* Lets the device refuse a range, such as one that is registered in part. Checks that the engine
- * stages the rest and reports no failure. */
+/* Lets the device refuse a range, such as one of which only a part is page-locked. Checks that the
+ * engine stages the rest and reports no failure. */
 static void
 test_what_a_device_does_not_take_is_staged(void **state)
 {

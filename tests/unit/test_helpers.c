@@ -94,8 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that the thread that submits tasks prefers other queued tasks to a task whose data is in
- * the caches of a helper thread. */
+/* Checks that the thread that submits tasks prefers other queued tasks to a task whose data is in a
+ * helper's caches. */
 static void
 test_own_tasks_come_first(void **state)
 {
@@ -284,7 +284,8 @@ test_threads_run_near_the_devices(void **state)
         run_all(&helpers, &load, true);
         assert_true(load_is_done(&load));
         load_close(&load);
-        /* A helper binds itself to a processor before it runs tasks. */
+        /* The test waits for at most ten seconds, because a helper thread binds itself to its
+         * processor only after it has started. */
         uint64_t end = ferryi_now_ns() + 10000000000u;
         while (count_bound(last - 1) < (threads == 1) && ferryi_now_ns() < end)
             ferryi_sleep_ns(100000);

@@ -166,8 +166,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source = plain;
     source.architecture = 75;
     assert_kept(&source);
-    /* A device that is newer than the compiler and the option for compute_90 both produce PTX for
-     * 9.0. */
+    /* For a device that is newer than the compiler, the compiler produces PTX for 9.0. The option
+     * for compute_90 requests the same code. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;

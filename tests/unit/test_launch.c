@@ -602,8 +602,8 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* Checks that the first read of a kernel's results returns the kernel's failure, even if its host
- * function has not run when the read begins. */
+/* Checks that the first read of a kernel's results returns the kernel's failure. The kernel's host
+ * function may run only after the read has begun. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
 {
@@ -700,8 +700,8 @@ failing_late(const ferry_call *call, void *user)
 
 static const ferry_parameter written[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
 
-/* Writes to the buffer in a scope on the default stream, just as a kernel that the program launches
- * without the library would. */
+/* Fills a part of the buffer in a scope on the default stream, just as a kernel that the program
+ * launches itself would. */
 static void
 write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count,
                  uint32_t pattern)
@@ -824,8 +824,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
-/* Checks that a kernel can use a buffer that a failed kernel wrote, if the program writes the
- * buffer again between the two launches. */
+/* Checks that a kernel succeeds although a failed kernel wrote its input earlier. The program
+ * writes the input again between the two launches. */
 static void
 test_an_input_written_anew_is_not_lost(void **state)
 {

@@ -172,7 +172,8 @@ test_choices(void **state)
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
         {NEW, 61, {13}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability below 7.5"},
         {NEW, 35, {13, 12, 11}, 0, NULL, NULL, "NVRTC 13.0 knows no compute capability"},
-        /* PTX for compute capability 10.1 runs only on devices of 10.1. */
+        /* PTX for compute capability 10.1 runs only on devices of 10.1, so newer devices get PTX
+         * for 10.0. */
         {MIDDLE, 101, {12}, 12, "=sm_101", NULL, NULL},
         {MIDDLE, 103, {12}, 12, "=compute_100", NULL, NULL},
         {MIDDLE, 110, {12}, 12, "=compute_100", NULL, NULL},

@@ -40,7 +40,7 @@ test_a_hit_never_returns_less_than_asked(void **state)
     memset(ferry_block_pointer(block), 1, 3 * MIB);
     give(block);
 
-    /* A smaller request of the same size class reuses the block. */
+    /* A smaller request of the same size class reuses the block that was given back. */
     uint64_t misses = statistics(&fixture).misses;
     give(take(&fixture, 3 * MIB - 1));
     assert_int_equal(statistics(&fixture).misses, misses);
@@ -192,7 +192,8 @@ test_the_limit_bounds_what_is_taken(void **state)
     assert_non_null(strstr(message, "cached 0"));
     assert_non_null(strstr(message, "largest free 0"));
 
-    /* After a failed take, smaller requests must succeed until the limit is reached exactly. */
+    /* After a failed take, a smaller request that uses the rest of the limit exactly must succeed.
+     */
     ferry_block *smaller = take(&fixture, 3 * MIB);
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * MIB);
     give(smaller);

@@ -205,8 +205,8 @@ test_the_end_of_a_thread_hands_its_magazines_back(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a thread reuses blocks that a different thread gave back. The pool grows by at most
- * an eighth before it empties that thread's magazines. */
+/* Checks that a thread reuses blocks that a second thread gave back. The pool grows by at most an
+ * eighth before it empties the magazines of the second thread. */
 static void
 test_a_take_finds_blocks_that_another_thread_gave(void **state)
 {
@@ -307,7 +307,8 @@ test_destroy_empties_the_magazines_of_other_threads(void **state)
     struct other other;
     struct work work = {.fixture = &fixture, .bytes = LARGE, .count = 3};
     other_start(&other);
-    /* A new pool can have the same address as a pool that was destroyed. */
+    /* A new pool can have the address of a destroyed pool. A thread must not use its caches of the
+     * destroyed pool for the new one. */
     for (int n = 0; n < 10; n++) {
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         other_do(&other, take_and_give_all, &work);

@@ -805,7 +805,7 @@ test_lazy_work_keeps_its_memory(void **state)
     lazy_close(&f);
 }
 
-/* Checks that finishing a pool waits for queued work that uses the pool's memory. */
+/* Checks that ferryi_pool_finish() waits for queued work that uses the pool's memory. */
 static void
 test_lazy_work_ends_before_its_pool(void **state)
 {

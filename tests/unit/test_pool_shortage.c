@@ -36,8 +36,8 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
 struct program {
     struct fixture *fixture;
     ferry_block *held[4];
-    size_t calls, needed, helps; /* calls: number of calls; needed: bytes requested; helps: number
-                                    of calls that give a block back */
+    size_t calls, needed, helps; /* calls: calls of the callback; needed: bytes that the latest call
+                                    must free; helps: number of calls that give a block back */
 };
 
 /* Gives one held block back. */

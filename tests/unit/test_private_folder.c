@@ -232,8 +232,8 @@ test_what_is_no_file_of_ours_is_refused(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that files are found through the descriptor of the folder, even if a different folder now
- * has the name of the original one. */
+/* Checks that files are found through the folder's open descriptor, even if a different folder now
+ * has the folder's name. */
 static void
 test_another_folder_in_its_place_is_not_used(void **state)
 {
@@ -309,8 +309,8 @@ test_what_was_used_longest_ago_goes(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that a trim of the folder can remove more files than the trim's list of files has room for
- * at first. Folders must not count as files. */
+/* Checks that a trim of a folder can remove more files than its list has room for at first. Folders
+ * must not count as files. */
 static void
 test_many_files_are_trimmed(void **state)
 {

@@ -327,8 +327,8 @@ watched_trips(void *opaque)
     free(memory);
 }
 
-/* Checks that several progress callbacks can make copies through a short staging ring at the same
- * time, although their transfers hold chunks of that ring. */
+/* Checks that several progress callbacks can copy through one short staging ring at the same time.
+ * Their transfers hold chunks of that ring meanwhile. */
 static void
 test_callbacks_that_copy_do_not_starve(void **state)
 {

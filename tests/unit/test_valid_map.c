@@ -492,8 +492,8 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
     assert_null(supply.index);
-    /* A larger index must replace a smaller one. A request for a smaller index must keep the larger
-     * one. */
+    /* A request for a larger index must replace the index of the supply. A request for a smaller
+     * index must keep it. */
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
     assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
     assert_int_equal(supply.index->chunk_capacity, 8);
