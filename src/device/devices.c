@@ -290,7 +290,7 @@ open_best(struct opening *opening)
                    opening->devices[0]->properties.name);
         return FERRY_OK;
     }
-    /* If a driver exists but no device can be opened, a warning is logged. A machine without a
+    /* If a driver exists but fails, a warning is logged. A machine without a
      * driver is logged only as information. */
     ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING,
                "using the host device: %s", ferry_last_error());
