@@ -42,8 +42,9 @@ name_places(ferry_context *context)
     context->coherent |= context->coherent ? 1u : 0;
 }
 
-/* Logs a warning instead of an error: a program that limits a GPU's memory may be meant to run on a
- * machine without a GPU as well, where device memory is host memory. */
+/* Logs a warning if device_bytes_limit has no effect, because device memory is host memory. This is
+ * not an error: a program that limits a GPU's memory may be meant to run on a machine without a GPU
+ * as well. */
 static void
 warn_of_limit_without_effect(const ferry_context *context)
 {
@@ -153,9 +154,10 @@ open_devices(ferry_context *context, const ferry_context_options *options,
 }
 
 /*
- * Sets `*out` to the path that the option specifies, or else the environment variable; leaves it
- * unchanged if neither does. The variable applies to all contexts of the process. Further contexts
- * therefore append a number to the path, so that they do not overwrite the first context's file.
+ * Sets `*out` to the path of a file that the context writes. The option specifies this path, or
+ * else the environment variable. If neither does, leaves `*out` unchanged. The variable applies to
+ * all contexts of the process. Further contexts therefore append a number to the path, so that they
+ * do not overwrite the first context's file.
  */
 static ferry_status
 name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
@@ -192,7 +194,8 @@ open_trace(ferry_context *context, const char *wanted)
     return status;
 }
 
-/* Must run before any call that waits for a device. */
+/* Writes the names of the places to the trace, and lets it measure the devices' blocking functions.
+ * Must run before any call that waits for a device. */
 static ferry_status
 trace_devices(ferry_context *context)
 {
@@ -204,7 +207,8 @@ trace_devices(ferry_context *context)
                                 &context->traced_ops);
 }
 
-/* Logs a checked run whose program has no log callback. */
+/* Log callback of a checked run (FERRY_DEBUG) whose program has none. Writes errors and warnings to
+ * stderr. */
 static void
 log_to_standard_error(ferry_log_level level, const char *line, void *user)
 {
@@ -287,8 +291,8 @@ fail:
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-/* Removes the newest store from the list and returns it with a reference, or NULL if the list is
- * empty. Waits for stores that other threads are freeing. */
+/* Removes the newest store from the context's list of stores and returns it with a reference.
+ * Returns NULL if the list is empty. Waits for stores that other threads are freeing. */
 static ferryi_store *
 take_store(ferry_context *context)
 {
@@ -310,8 +314,8 @@ report_and_kill_stores(ferry_context *context)
 {
     ferryi_store *store;
     while ((store = take_store(context))) {
-        /* To release wrapped memory, a callback of the program is called, which may destroy
-         * buffers. So no lock is held here, and a reference keeps this store alive. */
+        /* Releasing wrapped memory calls a callback of the program, which may destroy buffers. So
+         * no lock is held here, and a reference keeps this store alive. */
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));
@@ -327,9 +331,9 @@ report_and_kill_stores(ferry_context *context)
     }
 }
 
-/* Waits for single streams if possible, because waiting for the whole device would break graph
- * captures in other threads. The per-thread streams of other threads can only be reached by waiting
- * for the device. */
+/* Waits for all work at a place. Waits for single streams if possible, because waiting for the
+ * whole device would break graph captures in other threads. The per-thread streams of other threads
+ * can only be reached by waiting for the device. */
 static ferry_status
 wait_for_work(ferry_context *context, int place)
 {

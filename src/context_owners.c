@@ -7,14 +7,15 @@
 #include "src/context.h"
 
 /*
- * The owners of a context are the calls that created it, requested the shared one or retained it.
- * Dropping the last owner ends the context.
+ * The owners of a context are the calls that created it, requested the shared context or retained
+ * it. When the last owner is dropped, the context ends: its work is completed and its memory is
+ * freed.
  *
- * The end cannot run on a thread of the context, because it joins that thread. It cannot run in a
- * callback, because the outer call may hold locks and claims. In these cases a separate thread ends
- * the context, and the process waits for such threads before it exits. This is safe if the outer
- * call runs on a thread of the context, because the end waits for that thread. It is not safe if
- * the outer call runs on a thread of the program, so such a destroy is refused.
+ * A thread of the context cannot end it, because the end joins that thread. A callback cannot end
+ * it, because the Ferry call that runs the callback may hold locks and claims. In these cases a
+ * separate thread ends the context, and the process waits for such threads before it exits. This is
+ * safe if the callback runs on a thread of the context, because the end waits for that thread. It
+ * is not safe if the callback runs on a thread of the program, so such a destroy is refused.
  */
 
 /* -- ends on separate threads ------------------------------------------------------------------ */
@@ -23,7 +24,8 @@
 
 static _Atomic unsigned ends; /* number of separate threads that are ending a context */
 
-/* Resets the count in the child of a fork, because the threads run only in the parent. */
+/* Resets the number of separate threads in the child of a fork, because these threads run only in
+ * the parent. */
 static void
 forget_ends(bool in_child)
 {
@@ -94,8 +96,9 @@ static struct {
     ferry_context *context; /* valid memory, but may have no owner left */
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Resets the state in the child of a fork. The mutex is not held across the fork, because it is
- * held while a context is created, which may take long. */
+/* Forgets the shared context in the child of a fork. The fork does not lock the mutex of the shared
+ * context, because this mutex is held while a context is created, which may take long. So the mutex
+ * is initialized again. */
 static void
 forget_shared(bool in_child)
 {
@@ -132,7 +135,7 @@ ferry_context_shared(ferry_context **out)
     return status;
 }
 
-/* Clears `shared` if it points to this context, before the context's memory is freed. The context
+/* Forgets the shared context if it is this one, before the context's memory is freed. The context
  * may have no owner left at that time. */
 static void
 stop_sharing(const ferry_context *context)
@@ -162,8 +165,8 @@ end(ferry_context *context)
     ferryi_context_end(context);
 }
 
-/* Logs which owners the context still has. Must be called before an owner is dropped, because
- * afterwards another thread may end the context and its log. */
+/* Logs how many owners will remain, and the labels of the context's leases. Must be called before
+ * an owner is dropped, because afterwards another thread may end the context and its log. */
 static void
 report_remaining(ferry_context *context)
 {

@@ -11,7 +11,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Tables of units; NULL ends a table. If a table lacks the unit "", a unit is required. */
+/* Tables of units; NULL ends a table. A number without a unit is valid only if the table contains
+ * the unit "". */
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 static const struct unit sizes[] = {{"", 1},
                                     {"K", UINT64_C(1) << 10},
@@ -78,8 +79,8 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Parses digits, a fraction if the unit is larger than 1, and the unit. Signs are refused, and the
- * locale is ignored. Only six digits of the fraction are used. */
+/* Parses a number and its unit. A fraction is valid if the unit is larger than 1, and only its
+ * first six digits are used. Signs are refused, and the locale is ignored. */
 static bool
 parse_number(const struct key *key, const char *text, size_t length, uint64_t *out)
 {

@@ -15,10 +15,10 @@ enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
 struct pair_code {
     _Atomic enum code_state state; /* the members below are constant after this is READY */
-    void *module; /* the module that was compiled for this pair; NULL if the code of the pair is in
-                     the image */
-    void *functions[ENTRIES]; /* entry points of the pair; an entry is NULL if the host's table has
-                                 no such function either */
+    void *module; /* module that was compiled for this pair; NULL if the precompiled image contains
+                     the pair */
+    void *functions[ENTRIES]; /* entry points of the pair; FIRST_UNFIT is NULL if
+                                 FERRY_CONVERT_CHECK accepts every element */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
@@ -30,16 +30,16 @@ struct ferryi_converter {
     struct ferryi_converter_mutex mutex; /* held while code is loaded */
     FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
         bool image_tried;
-        void *image; /* the module loaded from the image; NULL if the image does not run on this
-                        device */
+        void *image; /* module of the precompiled image; NULL if it is not loaded or does not run on
+                        this device */
     };
     struct pair_code codes[ferryi_number_count][ferryi_number_count];
 };
 
 /* -- what there is ----------------------------------------------------------------------------- */
 
-/* Names in the CUDA source for each pair: the line that instantiates the pair, and the prefix of
- * the names of its entry points. */
+/* Names that the CUDA source uses for each pair of number types: the line that instantiates the
+ * pair's kernels, and the prefix of the names of its entry points. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
@@ -78,8 +78,8 @@ runs_host_loops(const ferryi_device *device)
 
 /* -- code -------------------------------------------------------------------------------------- */
 
-/* Loads the image's module. Does nothing if an earlier call loaded the module or found that the
- * image does not load on this device. In the second case `image` is NULL. */
+/* Loads the precompiled image as a module. Does nothing if an earlier call loaded the module, or
+ * found that the image does not load on this device. In the second case `image` is NULL. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
@@ -170,8 +170,8 @@ unload(ferryi_converter *converter, void **module)
     *module = NULL;
 }
 
-/* Loads the code of a pair. If memory is short or the device is lost, a later call tries again.
- * After any other failure the library does not try again. */
+/* Loads the code that converts a pair of number types. If memory is short or the device is lost, a
+ * later call tries again. After any other failure the library does not try again. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
 load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,

@@ -7,9 +7,9 @@
  * src/convert/kernels.h.
  *
  * A device that runs code uses the image that nvcc compiled with the library. If the library has no
- * image, or none for this device, the given compiler compiles each pair when it is first needed. If
- * the host can access the device's memory, the host's loops run in stream order. All other devices
- * cannot convert.
+ * image, or none for this device, each pair of number types is compiled when it is first needed.
+ * The compiler for this was passed to ferryi_converter_create(). If the host can access the
+ * device's memory, the host's loops run in stream order. All other devices cannot convert.
  *
  * Each device has one converter, which is created and destroyed with the context. Any thread may
  * call its functions. The converter holds its mutex while it compiles and loads code, which makes
@@ -38,9 +38,9 @@ ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_
  * open. `*converter` may be NULL. */
 void ferryi_converter_destroy(ferryi_converter **converter);
 
-/* Returns whether the device can convert this pair, and loads the pair's code if necessary. A
- * failure to load the code is logged. A permanent failure is logged only once. Returns false if
- * `converter` is NULL. */
+/* Returns whether the device can convert elements of the type `from` to the type `to`. Loads the
+ * code for this pair if necessary. A failure to load the code is logged. A permanent failure is
+ * logged only once. Returns false if `converter` is NULL. */
 bool ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
                           const ferry_element *to);
 
@@ -57,8 +57,8 @@ ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The CUDA source from which pairs are compiled, the image, and the line that instantiates one pair
- * (NULL if the pair does not exist). Tests also use these. */
+/* The CUDA source from which pairs are compiled, the precompiled image, and the source line that
+ * instantiates one pair (NULL if the pair does not exist). Tests also use these. */
 extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
 extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);

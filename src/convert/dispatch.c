@@ -101,8 +101,8 @@ take(const struct ferryi_convert_set *set)
                 here[from][to] = (*set->table)[from][to];
 }
 
-/* Fills the table of loops. The loops of each instruction set replace those of earlier sets. Sets
- * after the one that FERRY_CONVERT_WITH names are not used. */
+/* Fills the table of loops. The loops of each instruction set replace those of earlier sets. If
+ * FERRY_CONVERT_WITH names a set, the sets that follow it are not used. */
 static void
 choose_loops(void)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The conversion loops. The file defines one form for each class of pair, and instantiates the
- * pairs that ferry-gen lists from the built-in types. The file is compiled once for each
- * instruction set. FERRYI_CONVERT_TABLE is the name of the table that each compilation defines.
+ * The conversion loops between number types. The file defines one form of loop for each class of
+ * type pair. It instantiates these forms for the pairs that ferry-gen lists from the built-in
+ * types. The file is compiled once for each instruction set. Each compilation defines one table of
+ * loops, whose name is FERRYI_CONVERT_TABLE.
  */
 #include "src/convert/kernels.h"
 
@@ -17,8 +18,8 @@
 #endif
 
 /* Declares that the iterations of a loop are independent, so that the compiler vectorises the loop.
- * The iterations are independent because the functions' contract forbids any other overlap of the
- * arrays. */
+ * They are independent, because the source and the target are either separate arrays or the same
+ * array. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -52,15 +53,17 @@ typedef number_complex_double element_complex_double;
 enum { LANES = 16 };
 #endif
 
-/* The loops of the pairs convert or check whole groups of elements, so that none of them needs code
- * for the rest of an array. A group has as many elements as a vector has bytes. */
+/* The loop of each type pair converts or checks only whole groups of elements. So it needs no code
+ * for the elements at the end of an array that do not fill a group. A group has as many elements as
+ * a vector has bytes. */
 enum {
     LARGEST = sizeof(number_complex_double), /* bytes of the largest element */
     CHECK_BLOCK = 4096, /* number of elements that a check examines before it branches */
 };
 typedef bool unfit_test(const void *source, size_t count);
 
-/* Converts an array that is smaller than a group. Zeros fill the group. */
+/* Converts an array that has fewer elements than a group. A copy of the array is filled up with
+ * zeros to a whole group. */
 static void
 convert_few(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
             size_t to_bytes, size_t from_bytes)
@@ -72,8 +75,9 @@ convert_few(void *target, const void *source, size_t count, ferryi_convert_loop 
     memcpy(target, out, count * to_bytes);
 }
 
-/* Converts an array in place that does not consist of whole aligned groups. The first and the last
- * group overlap other groups, so they are converted before anything is written, and stored last. */
+/* Converts an array in place if it does not consist of whole aligned groups of elements. The first
+ * and the last group overlap other groups. So both are converted before anything is written, and
+ * are stored last. */
 static void
 convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *groups,
                  size_t to_bytes, size_t from_bytes)
@@ -87,8 +91,8 @@ convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *g
     memcpy(array, first, LANES * to_bytes);
 }
 
-/* Converts an array whose target is unaligned, or that does not consist of whole groups. The first
- * and the last group overlap other groups. */
+/* Converts an array whose target is unaligned, or that does not consist of whole groups of
+ * elements. The first and the last group overlap other groups. */
 static void
 convert_ragged(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
                size_t to_bytes, size_t from_bytes)
@@ -118,7 +122,8 @@ convert_any(void *target, const void *source, size_t count, ferryi_convert_loop 
         groups(target, source, count);
 }
 
-/* Returns whether any element is unfit. Zeros, which always fit, fill the last group. */
+/* Returns whether the policy CHECK refuses any element of the array. The last group is filled up
+ * with zeros, which CHECK always accepts. */
 static bool
 has_unfit(const char *source, size_t count, unfit_test *test, size_t bytes)
 {
@@ -133,7 +138,9 @@ has_unfit(const char *source, size_t count, unfit_test *test, size_t bytes)
     return test(last, LANES);
 }
 
-/* Searches block by block, and then halves the first block that has an unfit element. */
+/* Returns the index of the first element that the policy CHECK refuses, or `count` if there is
+ * none. Searches block by block, and then repeatedly halves the first block that has such an
+ * element. */
 static __attribute__((noinline)) size_t
 find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
 {
@@ -189,7 +196,7 @@ find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
         return find_unfit(source, count, from##_to_##to##_has_unfit, sizeof(element_##from));      \
     }
 
-/* Converts in vector registers, with the steps of vector.h. */
+/* Defines a loop that converts in vector registers, with the functions of vector.h. */
 #ifdef HAVE_LANES
 #define LOOP_LANES(from, to, working)                                                              \
     static void from##_to_##to##_nearest_groups(void *target, const void *source, size_t count)    \
@@ -205,9 +212,9 @@ find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
 #endif
 
 /*
- * An array of complex numbers is converted as an array of twice as many parts, with the loops for
- * the parts. A loop over the complex numbers is not used, because GCC 12 miscompiles it for
- * AVX-512: under TRUNCATE it rounds the last elements to nearest.
+ * An array of complex numbers is converted as an array of real numbers that is twice as long, with
+ * the loops for real numbers. A loop over the complex numbers is not used, because GCC 12
+ * miscompiles it for AVX-512: under TRUNCATE it rounds the last elements to nearest.
  */
 #define PART_OF_complex_float          float
 #define PART_OF_complex_double         double

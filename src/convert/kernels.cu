@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Instantiates every pair of kernels.cuh in one image. */
+/* Instantiates the kernels of kernels.cuh for every pair of number types, in one image. */
 #include "src/convert/kernels.cuh"
 
 #include "src/convert/convert_pairs.h"

@@ -4,8 +4,8 @@
 
 /*
  * Conversion loops between number types, for arrays in host memory. Each instruction set has one
- * table of loops. All tables produce the same bits, except for NaNs. If a pair is not supported,
- * its `nearest` is NULL.
+ * table of loops. All tables produce the same bits, except for NaNs. If a pair of types is not
+ * supported, the member `nearest` of its table entry is NULL.
  */
 
 #include <stddef.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs one loop on an array of any length. A large target does not remain in the caches. Therefore
- * pieces of the array are converted into a cached scratch area, and copied to the target with
- * stores that bypass the caches. The target's cache lines then need not be read before they are
- * written.
+ * Runs one conversion loop on an array of any length. A large target does not remain in the caches.
+ * Therefore pieces of the array are converted into a cached scratch area, and copied to the target
+ * with stores that bypass the caches. The target's cache lines then need not be read before they
+ * are written.
  *
  * The fastest strategy depends on the processor. Some processors are faster when stores alternate
- * between pages, so that several rows of memory are open at once. Others are slower then, because
- * they already prefetch. If the target is narrower than the source, most of the traffic is reading,
- * and plain stores may be fastest. So parts of the first large array are converted with two
- * strategies alternately, and both are measured.
+ * between pages, because several rows of memory are then open at once. Others are slower then,
+ * because they already prefetch. If the target is narrower than the source, most of the traffic is
+ * reading, and plain stores may be fastest. So parts of the first large array are converted with
+ * two strategies alternately, and both are measured.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,12 +27,12 @@ enum {
                      because a process cannot query a thread's share of the last-level cache */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
-    PAGES = 8,        /* number of pages between which IN_TURN alternates */
-    PIECE_READ = 256, /* source bytes per piece of IN_TURN; a larger piece needs more prefetches,
-                         which stall */
+    PAGES = 8,        /* number of pages between which the strategy IN_TURN alternates */
+    PIECE_READ = 256, /* source bytes that IN_TURN converts before it changes the page; more bytes
+                         would need more prefetches, which stall */
     PIECE_LEAST = 64, /* elements of one group of the loop */
-    PARTS = 16, /* number of measured parts; each strategy converts eight parts, and the fastest
-                   ones are compared */
+    PARTS = 16, /* number of measured parts; each of two strategies converts eight parts, and their
+                   fastest parts are compared */
     PART_PAGES = 256, /* maximum number of target pages in a part; small enough that other work does
                          not disturb every part */
 };
@@ -81,8 +81,8 @@ convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t 
     }
 }
 
-/* Converts the next `count` elements. Unless the strategy is PLAIN, `count` is rounded down to
- * whole groups of pages. */
+/* Converts the next `count` elements with the strategy `way`. Unless the strategy is PLAIN, `count`
+ * is rounded down to whole groups of pages. */
 static void
 convert_by(enum way way, struct stretch *stretch, size_t count)
 {
@@ -137,8 +137,8 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* Returns whether stores should bypass the caches. In an in-place conversion they should not,
- * because the target is read anyway. */
+/* Returns whether stores to this target should bypass the caches. The target must be large and
+ * separate from the source, because an in-place conversion reads the target anyway. */
 static bool
 is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes,
                    size_t count)

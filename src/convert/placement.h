@@ -3,7 +3,8 @@
 #define FERRYI_CONVERT_PLACEMENT_H
 
 /* Chooses the side, host or device, that converts during a copy. The chosen side is the one for
- * which fewer bytes cross the link. The functions have no state and no side effects. */
+ * which fewer bytes cross the link between host and device. The functions have no state and no side
+ * effects. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +18,9 @@ struct ferryi_convert_path {
     size_t source_bytes, target_bytes; /* of one element */
 };
 
-/* Returns the side that converts. If both sides cause the same number of link bytes, returns the
- * host, because its conversion overlaps with the copy of the previous chunk. If the device cannot
- * convert, returns the host. */
+/* Returns the side that converts. If the same number of bytes would cross the link with either
+ * side, returns the host, because its conversion overlaps with the copy of the previous chunk. If
+ * the device cannot convert, returns the host. */
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
 /* Returns the number of bytes per element that cross the link in both directions together. */

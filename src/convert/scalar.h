@@ -125,8 +125,8 @@ SCALAR int32_t widen_bool8(number_bool8 value) { return value != 0; }
 SCALAR number_complex_float widen_complex_float(number_complex_float value) { return value; }
 SCALAR number_complex_double widen_complex_double(number_complex_double value) { return value; }
 
-/* A subnormal half is a multiple of 2^-24. For other values the exponent increases by 112. For
- * infinity and NaN it increases by 224. */
+/* Converts a half to a float. A subnormal half is a multiple of 2^-24. For other finite values the
+ * exponent increases by 112, and for infinity and NaN by 224. */
 SCALAR float
 widen_half(number_half value)
 {
@@ -150,9 +150,10 @@ widen_half(number_half value)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
-/* Defines the function that returns whether a float fits into an integer type after rounding. The
- * lowest value of the type is even, and the highest is odd. So of the two ties just outside the
- * limits, only the lower one rounds into the range. */
+/* Defines the function that returns whether a float fits into an integer type after rounding. A tie
+ * is rounded to the even neighbour. The lowest value of the type is even, so the tie just below it
+ * rounds into the range. The highest value is odd, so the tie just above it rounds out of the
+ * range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
     SCALAR bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
@@ -192,8 +193,9 @@ widen_half(number_half value)
         return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
     }
 
-/* Defines conversions to uint32. Adding 2^52 rounds to nearest even. Subtracting 2^31 makes the
- * result an int32, for which there are vector instructions. */
+/* Defines conversions to uint32. Adding 2^52 and subtracting it again rounds to the nearest
+ * integer, ties to even. Subtracting 2^31 makes the result an int32, for which there are vector
+ * instructions. */
 #define FLOAT_TO_UINT32(working, to, type)                                                                            \
     FLOAT_FITS(working, to, type, 0.0, 4294967295.0)                                                                  \
     SCALAR double working##_to_uint32_clamped(double value)                                                          \
@@ -231,8 +233,9 @@ put_limits_int64(double value, int64_t inside)
         return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
-/* Converts values of at least 2^63 in two steps: subtracts 2^63 before the cast, and adds 2^63 back
- * as an integer. `low` is the result for smaller values. */
+/* Converts a double to uint64, with the limits of uint64. A value of at least 2^63 is converted in
+ * two steps: 2^63 is subtracted before the cast, and added back as an integer. `low` is the result
+ * for smaller values. */
 SCALAR uint64_t
 put_limits_uint64(double value, int64_t low)
 {
@@ -273,8 +276,8 @@ TO_BOOL(f64, double)
 
 /* -- binary32 to narrower floats --------------------------------------------------------------------------- */
 
-/* For magnitudes below 2^-14, adding 0.5 rounds the magnitude to a multiple of 2^-24. The low bits
- * of the sum are then the factor of 2^-24. */
+/* Converts a float to a half, rounded to nearest. If the magnitude is below 2^-14, adding 0.5
+ * rounds it to a multiple of 2^-24. The low bits of the sum are then the factor of 2^-24. */
 SCALAR number_half
 f32_to_half_nearest(float value)
 {
@@ -337,8 +340,9 @@ SCALAR double f32_to_double_nearest(float value) { return value; }
 SCALAR double f64_to_double_nearest(double value) { return value; }
 SCALAR float f64_to_float_nearest(double value) { return (float)value; }
 
-/* Rounds toward zero. If the cast rounded away from zero, the result is stepped back to the next
- * value toward zero. A step back from infinity gives the largest finite value. */
+/* Converts a double to a float, rounded toward zero. If the cast rounded away from zero, the result
+ * is stepped back to the next value toward zero. A step back from infinity gives the largest finite
+ * value. */
 SCALAR float
 f64_to_float_toward_zero(double value)
 {
@@ -346,7 +350,8 @@ f64_to_float_toward_zero(double value)
     return float_of(bits_of(nearest) - (magnitude_of((double)nearest) > magnitude_of(value)));
 }
 
-/* Rounds toward zero and sets the last bit if the result is inexact. */
+/* Converts a double to a float, rounded toward zero. Sets the last bit of the float if the result
+ * is inexact. */
 SCALAR float
 f64_to_float_odd(double value)
 {
@@ -370,8 +375,8 @@ FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 
 /* -- integers to floats ---------------------------------------------------------------------------------------- */
 
-/* Truncates a magnitude to its upper 53 bits. If `odd` is true, sets the last bit when the result
- * is inexact. */
+/* Converts an integer magnitude to a double that has its upper 53 bits. If `odd` is true, sets the
+ * last of these bits when the result is inexact. */
 SCALAR double
 cut_to_double(uint64_t magnitude, bool odd)
 {

@@ -2,8 +2,8 @@
 #ifndef FERRYI_ASYNC_H
 #define FERRYI_ASYNC_H
 
-/* Asynchronous calls. The caller's thread claims the ranges. A worker moves the bytes and completes
- * the call's event. */
+/* Asynchronous calls. The caller's thread claims the ranges that a call uses. A helper thread
+ * (worker.h) then moves the bytes and completes the call's event. */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/worker.h"

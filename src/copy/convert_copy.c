@@ -9,9 +9,9 @@
 #include "src/transfer/engine.h"
 
 /*
- * Converting copies. A copy is converted on the side where this needs the smaller transfer: the
- * engine converts into and out of its staging chunks, or a device converts in its own memory. A
- * checked conversion checks every element before it writes any.
+ * Converting copies. The conversion runs on the side, host or device, where this needs the smaller
+ * transfer. The engine converts on the host, into and out of its staging chunks. A device converts
+ * in its own memory. A checked conversion checks every element before it writes any.
  */
 
 /* Converts elements. Elements that the policy rejects were already found before this call, so only
@@ -55,8 +55,8 @@ device_should(ferryi_store *store, int place, const ferry_conversion *conversion
            ferryi_device_converts(store->context, place, conversion);
 }
 
-/* Makes a job count the bytes of its target. The target is not a buffer, so the job has no offset
- * in a buffer. */
+/* Prepares a transfer job whose target is not a buffer. The job counts the bytes of its target, and
+ * has no offset in a buffer. */
 static void
 count_target(struct ferryi_transfer_job *job)
 {
@@ -81,7 +81,8 @@ count_of(const struct ferryi_copy_call *call)
     return call->bytes / user->conversion->to->bytes;
 }
 
-/* Checks the elements of the source at the place where they are stored. */
+/* Checks that the conversion policy accepts all elements of the source, at the place where they are
+ * stored. */
 static ferry_status
 check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
 {
@@ -155,8 +156,8 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
-/* keep_going callback of a step that moves no bytes of the result. It reports the progress of the
- * result's job instead of the step's own progress. */
+/* keep_going callback of an additional step, such as a fetch, that moves no bytes of the result. It
+ * reports the progress of the result's job instead of the step's own progress. */
 static bool
 ask_only(size_t bytes_done, size_t bytes_total, void *user)
 {
@@ -182,7 +183,8 @@ ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_
     }
 }
 
-/* Fetches all elements into `values`, checks them there, and converts them only after the check. */
+/* Fetches all elements into the temporary memory `values`, checks them there, and converts them
+ * only after the check. */
 static ferry_status
 move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
 {
@@ -206,9 +208,9 @@ move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer
                : status;
 }
 
-/* Runs a checked copy if the device cannot check the elements. First fetches all elements into
- * temporary memory and checks them there. So no byte of the target changes if an element does not
- * fit. */
+/* Runs a copy with the policy CHECK if the device cannot check the elements. First fetches all
+ * elements into temporary memory and checks them there. So no byte of the target changes if an
+ * element does not fit. */
 static ferry_status
 run_fetched(struct ferryi_copy_call *call)
 {
@@ -229,7 +231,8 @@ run_fetched(struct ferryi_copy_call *call)
     return status;
 }
 
-/* Plans a converting copy to the caller's memory. It reads a place where the range is current. */
+/* Plans a converting copy to the caller's memory. The copy reads the range at a place where it is
+ * current. */
 static ferry_status
 plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
          void *target)

@@ -39,8 +39,9 @@ ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const vo
                                    size_t count, const struct ferryi_convert_call *convert,
                                    struct ferryi_transfer_job *job);
 
-/* Job of a step that moves no bytes of the result, such as a fetch. The step is cancelled together
- * with the result's job. keep_going is called with the progress of the result's job. */
+/* Transfer job of an additional step, such as a fetch, that moves no bytes of the result. If the
+ * result's job is cancelled, so is the step. keep_going is called with the progress of the result's
+ * job. */
 struct ferryi_convert_quiet {
     const struct ferryi_transfer_job *job; /* the result's job */
     ferry_copy_options options;

@@ -207,9 +207,9 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
-/* Returns the place at which both sides of a copy are accessed. The source is current there. If
- * possible, the target is current there, too. If the source is current nowhere, returns the host.
- */
+/* Returns the place at which a copy between two buffers accesses both of them. The source is
+ * current there. If possible, the target is current there, too. If the source is current nowhere,
+ * returns the host. */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)
@@ -239,8 +239,8 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                                                                   .writes_all = true};
 }
 
-/* Compares accesses so that those that write are sorted before those that only read. For claiming,
- * the accesses were sorted by store. */
+/* Compares accesses, so that accesses that write are sorted before accesses that only read. Until
+ * then, the accesses are sorted by store, which is necessary for claiming them. */
 static int
 by_access(const void *a, const void *b)
 {

@@ -3,8 +3,9 @@
 #define FERRYI_COPY_H
 
 /*
- * A copy or fill, as a struct. The caller's thread plans and claims it, so that later conflicting
- * calls wait for it. Then this thread or a worker runs it.
+ * A call that copies or fills, as a struct. The caller's thread plans the call and claims its
+ * ranges, so that later conflicting calls wait for it. Then this thread or a helper thread runs the
+ * call.
  */
 
 #include "src/buffer/buffer.h"
@@ -49,12 +50,12 @@ struct ferryi_copy_call {
     ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 
-/* Adds an access to the list of those that the call claims. */
+/* Adds an access to a call. The call claims all its accesses together. */
 void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                             struct ferryi_range range, uint8_t access, int place,
                             ferryi_timeline *timeline, const char *reason);
-/* Returns the transfer job of a call. If the call is a step, returns the current job of its whole
- * call. */
+/* Returns the transfer job of a call. If the call is one step of a longer call, returns the current
+ * job of the longer call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
 /* Returns a transfer job for an additional step that moves the same bytes. The step reports no
  * progress. */
@@ -67,10 +68,10 @@ ferry_status ferryi_copy_run_move(struct ferryi_copy_call *call);
 ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
 
 /*
- * The plan functions fill in `call`. If `place` is -1, they choose a place where the target is
- * current. At most one of the two stores may be NULL. A NULL store stands for `call->file`, if that
- * is set. Otherwise it stands for the caller's memory, and its range begins at the memory's
- * address.
+ * The functions that plan a call fill in `call`. If `place` is -1, they choose a place where the
+ * target is current. At most one of the two stores may be NULL. A NULL store stands for
+ * `call->file`, if that is set. Otherwise it stands for the caller's memory, and its range begins
+ * at the memory's address.
  */
 static inline struct ferryi_range
 ferryi_copy_memory(const void *memory)

@@ -139,8 +139,9 @@ further(struct ferryi_memory memory, size_t bytes)
     return memory;
 }
 
-/* Converts one part through a scratch block. Before a conversion on an upload, `scratch` contains
- * the source elements. Before a download, it contains the target elements. */
+/* Converts one part of an upload or a download through a scratch block on the device. During an
+ * upload, the source elements are copied to `scratch` and then converted. During a download, the
+ * elements are converted into `scratch` and then copied to the host. */
 static ferry_status
 convert_part(const struct ferryi_device_conversion *work, struct ferryi_memory target,
              struct ferryi_memory source, struct ferryi_memory scratch, size_t count,

@@ -4,9 +4,9 @@
 
 /*
  * Copies between overlapping ranges of one buffer. Three claims cover both ranges during the whole
- * call. One is on the bytes that are only written (main). One is on the bytes that are both read
- * and written (other). One is on the bytes that are only read (rest). On the host, the copy is one
- * memmove(). A device copies through temporary memory.
+ * call. The claim `main` is on the bytes that are only written. The claim `other` is on the bytes
+ * that are both read and written. The claim `rest` is on the bytes that are only read. On the host,
+ * the copy is one memmove(). A device copies through temporary memory.
  */
 
 /* Copies a range into the temporary store `middle`, and from there to the target. Only the second

@@ -10,14 +10,14 @@
 
 /*
  * Streams a file through a device, chunk by chunk. Three threads each run one stage. The loader
- * fills chunk buffers at the device. The caller's thread passes them to the callback. The finisher
- * waits for the queued work and writes the chunks to the output. Chunk k uses buffer k modulo the
- * number of buffers. Each stage counts the chunks that it has finished, and only these three
- * counters synchronize the stages. The library orders the loads, scopes and stores on each buffer,
- * just as it orders all calls on one buffer.
+ * fills chunk buffers at the device. The caller's thread passes these buffers to the program's
+ * callback. The finisher waits for the queued work and writes the chunks to the output. Chunk k
+ * uses buffer k modulo the number of buffers. Each stage counts the chunks that it has finished,
+ * and only these three counters synchronize the stages. The library orders the loads, scopes and
+ * stores on each buffer, just as it orders all calls on one buffer.
  *
- * Waking a thread takes as long as reading a small chunk, so small chunks are passed on in groups.
- * There are at least two groups.
+ * Waking a thread takes as long as reading a small chunk. So small chunks are passed from stage to
+ * stage in groups. There are at least two groups.
  *
  * With buffered I/O, a chunk passes through the staging ring, whose pinned chunks stay in the
  * processor's cache. Direct I/O needs large reads and writes. With direct I/O, each chunk buffer
@@ -39,10 +39,10 @@ static const ferry_element byte_element = {.name = "byte",
 
 struct slot {
     ferry_buffer *whole;
-    /* view for a last chunk that is shorter; used only in the slot of the last chunk */
+    /* view of `whole` for the last chunk of the file, if that chunk is shorter; otherwise NULL */
     ferry_buffer *last;
-    ferry_event *done; /* event after the work of the slot's chunk; recorded only if the chunk ends
-                          a group */
+    ferry_event *done; /* event after the work on the chunk in this buffer; recorded only if the
+                          chunk ends a group */
     uint64_t begun_ns;
 };
 
@@ -67,8 +67,9 @@ struct pipeline {
     ferryi_cond loader, worker, finisher;
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued, finished; /* number of chunks that each stage has finished */
-        ferry_status status;               /* status of the first failure */
+        uint64_t loaded, queued,
+            finished;        /* numbers of chunks that the three stages have finished */
+        ferry_status status; /* status of the first failure */
         char *text;
     };
 };

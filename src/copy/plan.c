@@ -8,7 +8,8 @@
 #include "src/copy/plan_inside.h"
 #include "src/transfer/levels.h"
 
-/* Makes plans: divides the copies of a plan into levels, and makes one claim for each store. */
+/* Makes plans, which are lists of copies (plan.h). Divides the copies of a plan into levels, and
+ * makes one claim for each store. */
 
 #define COPIES_MAX (UINT32_MAX / 4)
 
@@ -82,8 +83,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
     return FERRY_OK;
 }
 
-/* Adds the two copies of a region whose sides overlap. The first copies into a temporary store, the
- * second copies from there to the target. */
+/* Adds the two copies of a region whose source and target overlap. The first copies into a
+ * temporary store, the second copies from there to the target. */
 static ferry_status
 add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
 {
@@ -121,9 +122,9 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* Returns the uses of all copies: a list of all reads and a list of all writes, one after the
- * other. The list whose first store has the lower address is the first one. If the regions are
- * sorted, all uses are then sorted, too. */
+/* Returns an array of the uses of all copies. One half of the array has all reads, the other half
+ * has all writes. The half whose first store has the lower address is the first one. If the regions
+ * are sorted, the whole array is then sorted, too. */
 static struct ferryi_use *
 make_uses(const ferryi_plan *plan)
 {
@@ -139,7 +140,8 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Returns whether the copies are already sorted by target. The uses are sorted by target. */
+/* Returns whether the copies are already sorted by target. The writes in `uses` must be sorted by
+ * target. */
 static bool
 is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
 {
@@ -180,9 +182,9 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     return FERRY_OK;
 }
 
-/* Makes one claim for each store of a plan. If the plan is a step of a whole call, its claims are
- * made under the claims of that call. The whole call has claims on all stores except the temporary
- * ones. */
+/* Makes one claim for each store of a plan. If the plan is one step of a longer call, its claims
+ * are made under the claims of that call. The longer call has claims on all stores except the
+ * temporary ones. */
 static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {

@@ -29,8 +29,8 @@ struct ferryi_plan {
     size_t middle_count, middle_room;
     size_t *transferred; /* for each claim: number of bytes that were copied between pageable host
                             memory and a device */
-    size_t *carried;     /* for each claim: number of bytes of its store in the group that is being
-                            counted */
+    size_t *carried; /* for each claim: number of bytes of its store in the group of pieces that is
+                        being counted */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 };

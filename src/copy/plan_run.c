@@ -9,7 +9,7 @@
 #include "src/transfer/engine.h"
 
 /* Runs plans. The copies of each level are split into pieces, each from one place to one place.
- * Pieces with the same properties are combined into one transfer. */
+ * Pieces with the same places and the same other properties are combined into one transfer. */
 
 static ferryi_store *
 store_of(const void *owner)
@@ -20,7 +20,7 @@ store_of(const void *owner)
 /* -- the pieces of a level --------------------------------------------------------------------- */
 
 /* Returns whether the pieces `last` and `next` can be merged into one. `next` must continue `last`
- * on both sides and have the same properties. */
+ * in both the source and the target, and must have the same properties. */
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
@@ -31,8 +31,8 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Releases the reservation of a piece that is not committed. Each piece with a target store owns
- * one reservation in the map (see valid_map.h). */
+/* Releases the reservation that a piece owns in its target's valid map, because the piece is not
+ * committed. Each piece with a target store owns one such reservation (see valid_map.h). */
 static void
 release_reservation(const struct ferryi_piece *piece)
 {
@@ -67,7 +67,7 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
 }
 
 /* Returns the memory of a store's replica at a place, from offset `begin` on. If the place uses the
- * host's memory, the result has the place of the host. */
+ * host's memory, the place in the result is that of the host. */
 static struct ferryi_memory
 memory_at(ferryi_store *store, int place, size_t begin)
 {
@@ -94,13 +94,14 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
     piece->source = memory.pointer;
     piece->source_owner = store;
     piece->source_place = (uint8_t)memory.place;
-    /* the source is on the host's side of the transfer, unless both sides are at the host */
+    /* `pinned` describes the memory on the host's side of a transfer; it is false if both sides are
+     * at the host */
     if (memory.place == 0)
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* Creates the traffic counters of the target, because a transfer between two buffers is counted for
- * the target. A buffer without a replica on a device may have no counters yet. */
+/* Creates the traffic counters of the target. A transfer between two buffers is counted only for
+ * the target, which may have no counters yet if it has no replica on a device. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -248,7 +249,7 @@ each_store(const struct group *group,
 }
 
 /* Orders a transfer after earlier uses of a store. Pageable memory is copied by the host itself, so
- * the host waits for its earlier uses. */
+ * the host waits for the earlier uses of such memory. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
@@ -306,8 +307,8 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Counts how many of the first `done` bytes were copied between pageable host memory and a device.
- */
+/* Counts how many of the first `done` bytes of a group were copied between pageable host memory and
+ * a device. Adds the number to `plan->transferred` of each store's claim. */
 static void
 count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
 {

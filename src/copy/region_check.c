@@ -11,8 +11,8 @@ static const char what[] = "copy";
 
 /* -- elements ---------------------------------------------------------------------------------- */
 
-/* Sets *out to the element type of a side's buffer. If the side has no buffer, sets *out to the
- * type that the caller passed, or to NULL. */
+/* Sets *out to the element type of the buffer on one side of a region. If the side has no buffer,
+ * sets *out to the type that the caller passed, or to NULL. */
 static ferry_status
 named_element(const ferry_copy_side *side, const ferry_element **out)
 {
@@ -126,8 +126,8 @@ fail_span(const struct ferryi_region *region, const char *name)
         region->planes, region->rows, region->count, name);
 }
 
-/* Computes the row and plane pitches of a side in elements. Computes the number of elements from
- * the first to the last, including gaps. */
+/* Computes the row and plane pitches of one side of a region, in elements. Also computes the number
+ * of elements from the first to the last, including gaps. */
 static ferry_status
 find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name,
           size_t *out_row, size_t *out_plane, size_t *out_span)
@@ -163,8 +163,9 @@ find_span(const struct ferryi_region *region, const ferry_copy_side *from, const
 
 /* -- sides ------------------------------------------------------------------------------------- */
 
-/* Computes the offset and the span of a side in bytes. Returns false if one of them does not fit in
- * a size_t. */
+/* Computes the offset and the span of one side of a region, in bytes. The span is the number of
+ * bytes from the first to the last, including gaps. Returns false if the offset or the span does
+ * not fit in a size_t. */
 static bool
 bytes_of(const ferry_copy_side *from, const ferry_element *element, size_t span, size_t *out_offset,
          size_t *out_bytes)
@@ -223,8 +224,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
         status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
-        /* Read-only memory is checked here, although the claim would fail, too. The message of the
-         * claim could not name the region. */
+        /* A claim for writing to read-only memory would fail, too, but its message could not name
+         * the region. So read-only memory is refused here. */
         if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "%s: buffer \"%s\" wraps read-only memory", what,

@@ -7,8 +7,9 @@
 #include "src/transfer/engine.h"
 
 /*
- * Converts the regions of a region list, row by row. Each row is a step under the list's claims.
- * Elements of files are converted in chunks of host memory.
+ * Converts the regions of a region list, row by row. The list claims all its ranges at once, and
+ * each row is one step under these claims. Elements of files are converted in chunks of host
+ * memory.
  */
 
 #define CHUNK_BYTES ((size_t)1 << 20)
@@ -38,8 +39,8 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 
 /*
  * Returns whether the whole source must be fetched to host memory before the target changes. This
- * is the case if both sides overlap. It is also the case if FERRY_CONVERT_CHECK applies and the
- * conversion has more than one step.
+ * is the case if the source and the target overlap. It is also the case if FERRY_CONVERT_CHECK
+ * applies and the conversion has more than one step.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -104,7 +105,7 @@ check_values(const struct conversion_work *work, const struct ferryi_region *reg
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-/* Plans one converting copy and runs it under the claims of `whole`. */
+/* Plans one converting copy and runs it under the claims of the longer call `whole`. */
 static ferry_status
 run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
          struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
@@ -152,8 +153,8 @@ load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, siz
     return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
-/* Converts elements into the chunk. The elements are not in the file yet, so their bytes do not
- * count as arrived. */
+/* Converts elements into the chunk, which is temporary host memory. The elements are not in the
+ * file yet, so their bytes do not count as arrived. */
 static ferry_status
 convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 {
