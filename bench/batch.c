@@ -227,7 +227,7 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
     snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
              up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||

@@ -16,7 +16,8 @@
 
 struct by_hand_driver;
 
-/* A device, a stream, the kernels and two results of reductions. Only one thread may use it. */
+/* State of this peer: a device, a stream, the kernels, and memory for the results of reductions.
+ * Only one thread may use it. */
 struct by_hand {
     const struct by_hand_driver *driver;
     void *context, *stream, *module;

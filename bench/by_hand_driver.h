@@ -30,7 +30,7 @@ struct by_hand_rows {
 
 enum { BY_HAND_HOST = 1, BY_HAND_DEVICE = 2 }; /* types of memory */
 
-/* Calls X(name, parameters) for each function of the driver that the peers use. Each of these
+/* Calls X(name, parameters) for each function of the CUDA driver that the peers use. Each of these
  * functions returns a status. */
 #define BY_HAND_DRIVER(X)                                                                          \
     X(cuInit, (unsigned flags))                                                                    \

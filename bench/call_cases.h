@@ -37,7 +37,8 @@ struct call_world;
  */
 struct call_world *call_world_open(bool current);
 void call_world_close(struct call_world *world);
-/* Runs one case. On failure prints a message on stderr and returns false. */
+/* Runs one case and counts its driver calls. On failure prints a message on stderr and returns
+ * false. */
 bool call_case_count_calls(struct call_world *world, size_t index, struct call_counts *out);
 
 #endif

@@ -220,7 +220,7 @@ add_count(struct bench_report *report, const char *name, const char *metric, lon
                                                     .peer_value = (double)theirs});
 }
 
-/* Measures single operations. The goal is at least 95 % of the serial vector's speed. */
+/* Measures single operations on vectors. The goal is at least 95 % of the serial vector's speed. */
 static bool
 measure_steps(struct subject *subject, struct bench_report *report, const char *size, bool quick)
 {

@@ -6,9 +6,9 @@
  * memory. The conversion loops are the best ones for this processor, or the portable ones.
  *
  * If OpenCV is installed, it converts in the same rounds. If NumPy is installed, it converts in a
- * separate process, which has a separate memcpy() measurement. The last part measures copies to a
- * device that convert on the way. The peer of such a copy uploads the array and converts it on the
- * device.
+ * separate process, which has a separate memcpy() measurement. The last part measures copies that
+ * convert the elements on the way to a device. The peer uploads the unconverted array and converts
+ * it on the device.
  */
 
 #include "bench.h"
@@ -192,7 +192,7 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
     double bytes = (double)(setting->bytes * setting->repeats);
     char name[64];
     for (size_t round = 0; round <= setting->rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         times[index] = time_copy_loop(setting, arrays, setting->bytes / 2, copy);
         peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
@@ -247,7 +247,7 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 
     fill(pair, arrays->source, count);
     for (size_t round = 0; round <= setting->rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);

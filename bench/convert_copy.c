@@ -142,7 +142,7 @@ measure(struct bench_report *report, struct world *world, const struct link *lin
     snprintf(name, sizeof(name), "%s/%s double_to_float", link->name,
              upload ? "upload" : "download");
     for (size_t round = 0; round <= rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         double begun = bench_now_ns();
         if (!ours(world))

@@ -5,9 +5,10 @@
 #include "bench.h"
 
 /**
- * Measures copies to a device that convert on the way. In the same rounds the peer uploads the
- * unconverted array and converts it on the device. The measurement uses emulated links with the
- * bandwidths of real ones. If FERRY_DEVICE names a CUDA device, it uses that device instead.
+ * Measures copies that convert the elements on the way to a device. In the same rounds the peer
+ * uploads the unconverted array and converts it on the device. The measurement uses emulated links
+ * with the bandwidths of real ones. If FERRY_DEVICE names a CUDA device, it uses that device
+ * instead.
  */
 bool bench_convert_copy(struct bench_report *report, bool quick);
 

@@ -224,7 +224,7 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
             !time_with_dd(files, way, &dd[index]))

@@ -25,8 +25,8 @@ enum { HALO_WAYS = 4 };
 struct halo_way {
     int to, from;         /**< ranks, or MPI_PROC_NULL */
     size_t send, receive; /**< index of the first cell */
-    size_t count, rows;   /**< number of cells, and number of rows that contain the cells: 1 for a
-                             row, all rows for a column */
+    size_t count, rows;   /**< number of exchanged cells, and number of rows in which they are: 1 if
+                             they form a row, all rows if they form a column */
 };
 
 /* The two plates (grids of cells) of this rank on a device. A zeroed struct owns nothing. */

@@ -185,7 +185,7 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
     bool ok =
         arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         for (enum side side = GENERATED; side < SIDES; side++) {
             double begun = bench_now_ns();

@@ -30,8 +30,8 @@
 enum {
     ROUNDS = 21,
     PAIRS = 20000,
-    HEAP_ROUNDS = 5, /* number of rounds of general-purpose allocators, which can take microseconds
-                        for one pair of calls */
+    HEAP_ROUNDS = 5, /* number of rounds of the general-purpose allocators; it is small, because
+                        they can take microseconds for one pair of calls */
     HEAP_PAIRS = 2000,
     HOLES = 65536
 };

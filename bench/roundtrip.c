@@ -115,7 +115,7 @@ measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer b
     char name[64];
     snprintf(name, sizeof(name), "%zuMiB/pageable", arrays->bytes / MIB);
     for (size_t round = 0; round <= rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         if (!copy_with_ferry(arrays, buffer, &ferry, index))
             return false;

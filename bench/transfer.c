@@ -255,7 +255,7 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
 {
     static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST];
     for (size_t round = 0; round <= rounds; round++) {
-        /* round 0 warms up, so round 1 overwrites its result */
+        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
         size_t index = round == 0 ? 0 : round - 1;
         for (enum way way = 0; way < WAYS; way++) {
             /* The library and the peer take turns to run first, so that caches do not always favour

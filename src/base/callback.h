@@ -17,9 +17,9 @@ enum ferryi_callback_kind {
     FERRYI_CALLBACK_FREE = 1, /* the outer call holds no claims */
     FERRYI_CALLBACK_RELEASE,  /* on_release: the call that runs it may have claims, so calls inside
                                  the callback must not wait for other calls */
-    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: as strict as RELEASE; in addition, an allocation
-                                 inside the callback that runs out of memory does not call
-                                 on_shortage again */
+    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: as strict as RELEASE; in addition, on_shortage is not
+                                 called again if an allocation inside the callback runs out of
+                                 memory */
     FERRYI_CALLBACK_ASK,      /* only queries are allowed inside */
     FERRYI_CALLBACK_LOG       /* like ASK; messages logged inside are dropped */
 };

@@ -10,9 +10,9 @@
  * the fork.
  *
  * Mutexes registered with FERRYI_AT_FORK are leaves: a thread that holds one of these mutexes locks
- * no other registered mutex, and does not fork. The mutexes of the run-time checks (checked runs)
- * are different: they may be locked while any other mutex is held. So a fork locks these mutexes
- * after all others, in the order of their depth.
+ * no other registered mutex, and does not fork. Mutexes of the debug checks are different: they
+ * may be locked while any other mutex is held. So a fork locks these mutexes after all others, in
+ * the order of their depth.
  */
 
 #include "src/base/base.h"

@@ -24,8 +24,8 @@
  *     static void grow(struct queue *queue);
  *
  * In C and with clang 14, the analysis has these limits:
- * - It does not know which lock of a class is held. ThreadSanitizer and the histories find a wrong
- *   lock.
+ * - It does not know which lock of a class is held. ThreadSanitizer and the tests that make random
+ *   calls find a wrong lock.
  * - It does not check an access through the address of a guarded member: `&queue->count`, or an
  *   array that decays to a pointer. A function that returns or takes such an address therefore
  *   requires the class.

@@ -22,8 +22,8 @@
  * MOVES_PER_LONG_STEP moves is allocated. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
-/* Consecutive moves of up to this many bytes each are merged into one transfer. Longer moves are
- * not merged, because helper threads stage each long move separately. */
+/* Consecutive moves (copies of stale bytes) of up to this many bytes each are merged into one
+ * transfer. Longer moves are not merged, because helper threads stage each long move separately. */
 #define GATHERED_BYTES ((size_t)256 << 10)
 
 /* Maximum size of an upload that may be queued directly on the program's stream, instead of on an
@@ -561,7 +561,7 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Changes the claim's state from "being opened" to "open". Called once all accesses that are opened
+/* Changes the claim's state from "being opened" to "open". Called when all accesses that are opened
  * together are prepared. Cannot fail. */
 static void
 hold(struct ferryi_access *access)

@@ -441,7 +441,7 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
             return status;
     } while (!ferryi_store_retain(
         base->store,
-        range.end)); /* repeat if a resize shortened the store between the check and the retain */
+        range.end)); /* repeat if a resize shortened the store after the range was checked */
     return view_new(base->store, base->element, range.begin,
                     (range.end - range.begin) / base->element_bytes, out);
 }
@@ -511,7 +511,7 @@ ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_
             return status;
     } while (!ferryi_store_retain(
         base->store,
-        range.end)); /* repeat if a resize shortened the store between the check and the retain */
+        range.end)); /* repeat if a resize shortened the store after the range was checked */
     return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes,
                     out);
 }

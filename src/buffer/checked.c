@@ -31,7 +31,7 @@ is_current(const ferryi_store *store, struct ferryi_segment segment)
     return !written || (segment.places & ferryi_store_sharers(store, FERRY_PLACE_HOST));
 }
 
-/* Reports to the guard pages which bytes of the host replica are current. While a
+/* Marks in the guard pages (src/debug) which bytes of the host replica are current. While a
  * ferry_buffer_hold() of the program keeps the replica in place, these bytes are also writable. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
@@ -49,7 +49,7 @@ report_map(const ferryi_store *store, struct ferryi_guard_pages *guard)
     }
 }
 
-/* Reports the ranges of open scopes to the guard pages. */
+/* Passes the ranges of open scopes to the guard pages (src/debug), which protect the replica. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_claims(const ferryi_store *store, struct ferryi_guard_pages *guard)

@@ -3,10 +3,10 @@
 #define FERRYI_CHECKED_H
 
 /*
- * Reports of the buffers to src/debug in a checked run: opened and closed ranges of host replicas,
- * leases on these replicas, and the end of the replicas. src/debug does not know stores. Therefore
- * this file computes which bytes of a host replica the program may use. It uses the store's map,
- * claims and pins.
+ * Reports of the buffers to src/debug in a checked run (a run with debug checks). They cover opened
+ * and closed ranges of host replicas, leases on these replicas, and the end of the replicas.
+ * src/debug does not know stores. Therefore this file computes which bytes of a host replica the
+ * program may use. It uses the store's map, claims and pins.
  *
  * In a run that is not checked, each function returns after one branch. In a checked run, the state
  * word of each store contains FERRYI_STORE_CHECKED. The fast path of scopes requires a word of 0,
