@@ -18,8 +18,8 @@
 #include "src/stream/event_time.h"
 #include "src/transfer/engine.h"
 
-/* Number of transfers after which a host replica is page-locked, because more transfers are then
- * likely. */
+/* Default number of transfers after which a host replica is page-locked, because more transfers are
+ * then likely. */
 #define PIN_AFTER      10
 #define PIN_AFTER_MOST UINT16_MAX
 

@@ -2,14 +2,14 @@
 #ifndef FERRYI_CONTEXT_H
 #define FERRYI_CONTEXT_H
 
-/* Contexts. This layer is above all others: it creates and destroys devices, pools, streams and the
- * registry. */
+/* Contexts. The code of contexts is the top layer: it creates and destroys devices, pools, streams
+ * and the registry. */
 
 #include "src/stream/shell.h"
 
 /*
- * Waits for all work, reports leaks and frees everything except the shell (shell.h). Accepts a
- * partly created context. Must not run on a thread of the context.
+ * Waits for all work, reports leaks and frees everything except the context's struct (its shell;
+ * see shell.h). Accepts a partly created context. Must not run on a thread of the context.
  */
 void ferryi_context_end(ferry_context *context);
 /* Implements ferryi_shell_disown(). */

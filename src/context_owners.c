@@ -24,8 +24,8 @@
 
 static _Atomic unsigned ends; /* number of separate threads that are ending a context */
 
-/* Resets the number of separate threads in the child of a fork, because these threads run only in
- * the parent. */
+/* Resets the number of threads that are ending a context in the child of a fork, because these
+ * threads run only in the parent. */
 static void
 forget_ends(bool in_child)
 {
@@ -96,9 +96,8 @@ static struct {
     ferry_context *context; /* valid memory, but may have no owner left */
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Forgets the shared context in the child of a fork. The fork does not lock the mutex of the shared
- * context, because this mutex is held while a context is created, which may take long. So the mutex
- * is initialized again. */
+/* Forgets the shared context in the child of a fork, and initializes its mutex again. The fork does
+ * not lock this mutex, because it is held while a context is created, which may take long. */
 static void
 forget_shared(bool in_child)
 {
@@ -181,8 +180,8 @@ report_remaining(ferry_context *context)
                labels);
 }
 
-/* Drops an owner and returns the previous number of owners. Logs an error, drops nothing and
- * returns 0 if there is no owner or if the last one must not be dropped on this thread. */
+/* Drops an owner and returns the previous number of owners. If there is no owner, or if the last
+ * one must not be dropped on this thread, logs an error, drops nothing and returns 0. */
 static unsigned
 give_back(ferry_context *context)
 {

@@ -141,7 +141,7 @@ is_busy_at(ferryi_store *store, int place)
 }
 
 /* Returns whether the replica at `place` must not be freed now. While a write of the buffer is
- * open, all replicas stay, because the old value is needed if the program abandons the write. */
+ * open, all replicas stay: if the program abandons the write, the old value is needed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_in_use(ferryi_store *store, int place)
@@ -162,8 +162,8 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* Returns whether the replica's memory is not also the host's memory, so that its bytes can be
- * copied to the host before it is freed. */
+/* Returns whether the replica's bytes can be copied to the host before it is freed. They cannot if
+ * the replica uses the host's memory. */
 static bool
 may_write_back(const ferryi_store *store, int place)
 {

@@ -6,8 +6,7 @@
 #include "src/buffer/lease.h"
 #include "src/transfer/engine.h"
 
-/* Functions that report the state of a buffer. The state is not stored: each query computes it from
- * the valid map. */
+/* Functions that report the state of a buffer. Each query computes the state from the valid map. */
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity

@@ -483,8 +483,9 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
         return status;
     }
     if (!ferryi_shell_try_own(store->context)) {
-        /* The caller's handle keeps the store alive, and the lease does not own the context yet. So
-         * the limits on destroying leases within callbacks do not apply here. */
+        /* The context is being destroyed, so the new lease is ended at once. The caller's handle
+         * keeps the store alive, and the lease does not own the context yet. So the limits on
+         * destroying leases within callbacks do not apply here. */
         if (!end_hit(lease))
             end_slow(lease);
         free(lease);

@@ -15,7 +15,7 @@ struct ferryi_pending_call {
     size_t begin, end;
     uint8_t place;
     bool reads;    /* whether the entry is a launch that reads the range (READ or UPDATE) */
-    bool is_write; /* whether the entry is a launch that writes it (UPDATE or OVERWRITE) */
+    bool is_write; /* whether the entry is a launch that writes the range (UPDATE or OVERWRITE) */
     bool replaces; /* whether the entry is a committed write */
     bool pending;  /* whether the entry is a launch that has not ended */
     bool failed;   /* whether the entry is a launch whose host function failed or was not called */
@@ -105,8 +105,8 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call en
 }
 
 /* Removes entries from the start of the log. Stops at the first pending launch that writes or whose
- * input is lost. A pending launch that only reads needs no entry once all older entries are
- * removed, because no earlier launch can fail any more. */
+ * input is lost. If a pending launch only reads and no older entry is left, no failure can reach
+ * it, so its entry is removed, too. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -305,8 +305,8 @@ ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 void
 ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
 {
-    /* A stream that has no number in the context's table is recorded on the join timeline of its
-     * place, which waits for all such streams. */
+    /* A stream may have no number in the context's table. Its uses are recorded on the join
+     * timeline of its place, which waits for all such streams. */
     if (!ferryi_timeline_is_numbered(timeline))
         timeline = timeline->order->joins[timeline->place];
     if (timeline && use->is_write)
@@ -429,10 +429,10 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * Waits until no launch that writes the store is pending. A loop is needed, because a write's sync
- * point is complete slightly before its launch is marked as ended. If a replica was freed during
- * the wait, its write has no sync point left. So after some tries, the loop waits for the timelines
- * of the launches instead.
+ * Waits until no launch that writes the store is pending. A write's sync point is complete slightly
+ * before its launch is marked as ended, so the wait is repeated. If a replica was freed during the
+ * wait, its write has no sync point left. So after some tries, the loop waits for the timelines of
+ * the launches instead.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)

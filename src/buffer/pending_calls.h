@@ -96,9 +96,9 @@ ferry_status ferryi_pending_calls_input(const struct ferryi_body_use *use, char 
  */
 void ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status status,
                                const char *text);
-/* Ends a launch's use of a range. The launch has ended, and its write was committed or withdrawn.
- * If the launch failed, the bytes that it wrote are marked as lost, except those that a later write
- * replaced. */
+/* Ends a launch's use of a range, after the launch has ended and its write was committed or
+ * withdrawn. If the launch failed, the bytes that it wrote are marked as lost, except those that a
+ * later write replaced. */
 void ferryi_pending_calls_end(struct ferryi_body_use *use);
 /* Adds to the log a write that was not made by a host function, and that overwrites the range at
  * the place. Called without the store's lock, before the valid map is changed. */

@@ -57,9 +57,9 @@ places_to_keep(ferryi_store *store, size_t kept)
     return places;
 }
 
-/* Creates a temporary store of `bytes` bytes with memory at `places`, and copies the first `kept`
- * bytes of the old store to it. The caller has claimed the old store, so no other access to it is
- * open. */
+/* Creates a temporary store of `bytes` bytes with memory at `places`. Copies the first `kept` bytes
+ * of the old store to it. The caller has claimed the old store, so no other access to it is open.
+ */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
 {
@@ -115,8 +115,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* A lease prevents the resize. The lease would have to keep the old memory, and the program
-     * could not know whether the lease uses the old or the new memory. */
+    /* A lease prevents the resize. The lease would have to keep the old memory. The program could
+     * then not know which memory the lease uses. */
     ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
     if (status != FERRY_OK)
         return status;

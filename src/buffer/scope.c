@@ -157,8 +157,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     return FERRY_OK;
 }
 
-/* Opens a scope. Does not try the hit path if the stream has no number in the context's table,
- * because ordering such a stream needs a driver call. */
+/* Opens a scope. If the stream has no number in the context's table, ordering it needs a driver
+ * call, so the hit path is not tried. */
 static ferry_status
 open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)

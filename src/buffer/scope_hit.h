@@ -76,8 +76,9 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 /*
  * The fast path of the most common case: a READ of a buffer whose bytes are all current at the
  * place, while no write is open. All called functions are inlined, and the slow path needs few
- * arguments. So the compiler saves few registers. `timeline` is plain, or NULL for the host. The
- * range is checked under the lock. A resize needs the same lock, so the checked range stays valid.
+ * arguments. So the compiler saves few registers. `timeline` is numbered and ordered for all
+ * threads (is_plain), or NULL for the host. The range is checked under the lock. A resize needs the
+ * same lock, so the checked range stays valid.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool

@@ -237,8 +237,8 @@ call_on_release(const ferryi_store *store, void *memory)
     ferryi_last_error_restore(&kept);
 }
 
-/* Returns the timeline that is to wait for the last uses of wrapped memory. Returns NULL if the
- * host is to wait. */
+/* Returns the timeline that must wait for the last uses of wrapped memory, or NULL if the host must
+ * wait. */
 static ferryi_timeline *
 release_timeline(const ferryi_store *store)
 {
@@ -297,8 +297,8 @@ release_copies(ferryi_store *store)
     }
 }
 
-/* Ends a wrap: copies newer bytes to the wrapped memory, just as an unwrap does. A failure is
- * logged, because no caller could receive it. */
+/* Ends the use of wrapped memory: copies newer bytes back to it, just as an unwrap does. A failure
+ * is logged, because no caller could receive it. */
 static void
 end_wrap(ferryi_store *store)
 {
@@ -336,8 +336,9 @@ is_spare(const struct ferryi_store_cold *cold)
                      atomic_load(&cold->number) == 0);
 }
 
-/* Removes the store from the context's list. If the cache of freed stores has room, and no thread
- * can still be reading the store's name, puts the store into the cache and returns true. */
+/* Removes the store from the context's list. Then puts it into the cache of freed stores, and
+ * returns true. Returns false if the cache is full, or if another thread may still be reading the
+ * store's name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -489,8 +490,9 @@ ferryi_store_release(ferryi_store *store)
      */
     if (store->references == 1 && store->claim_count > 0 && !ferryi_store_is_dead(store))
         report_open_scopes(store);
-    /* Wait for running calls, so that the wrap ends during this call. Otherwise a different thread
-     * could end the wrap later, when the caller may already have freed the memory. */
+    /* Wait for running calls that use the buffer, so that the use of the wrapped memory ends during
+     * this call. Otherwise a different thread could end it later, when the caller may already have
+     * freed the memory. */
     if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
         !ferryi_store_is_dead(store))
         ferryi_access_outlast_calls(store);

@@ -17,13 +17,13 @@
  * While the lock is not held, another thread may change the length, the map and the addresses of
  * the replicas. A resize changes all three in one hold of the lock, under a claim on the whole
  * store. A range that was computed from a handle's count may therefore be out of date. Code that
- * claims the range, retains it for a view or takes a snapshot compares the range with the length
- * under the lock. From then on the range stays valid only as long as the claim, the view or the
- * hold of the lock. The address of a replica is also read under the lock. The address stays valid
- * as long as a claim on its place, or a pin.
+ * claims such a range, keeps it for a view or takes a snapshot must compare it with the length.
+ * This check is made under the lock. From then on the range stays valid only as long as the claim,
+ * the view or the hold of the lock. The address of a replica is also read under the lock. The
+ * address stays valid as long as a claim on its place, or a pin.
  *
- * A claim belongs to an open scope of the user (HELD), to a scope or an eviction that is moving
- * bytes (MOVING), or to a running call (the other states). Conflicts are detected by comparing
+ * A claim is HELD while it belongs to an open scope of the user. In its other states it belongs to
+ * a running call, an eviction, or a scope that is being opened. Conflicts are detected by comparing
  * claims. A conflict with a HELD claim fails with BUSY. If the conflicting claim is in a different
  * state, the caller waits until the claim is removed.
  *
@@ -43,12 +43,13 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/traffic.h"
 
-/* Bits of a store's state word. Only the thread that holds the spin bit changes the other bits. */
+/* Bits of a store's state word. Apart from the spin bit, only the thread that holds the spin bit
+ * changes them. */
 enum {
     FERRYI_STORE_SPIN = 1,
     FERRYI_STORE_LONG = 2,    /* lock the context's mutex before the spin bit */
     FERRYI_STORE_MUTEXED = 4, /* the thread that holds the spin bit has also locked the context's
-                                 mutex for long walks */
+                                 mutex for long searches */
     FERRYI_STORE_WAITERS = 8, /* a thread sleeps until a claim is removed */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim frees the store */
@@ -147,7 +148,7 @@ struct ferryi_place_copy {
     uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was
                            neither pinned nor borrowed; see ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
-    bool eager; /* whether a thread had to wait for the replica's last use, so that the next close
+    bool eager; /* whether a thread had to wait for the replica's last use; the next close then
                    records an event */
 };
 
@@ -182,8 +183,8 @@ struct ferryi_store_cold {
     char *name; /* name of the buffer, or NULL; constant */
     void (*on_release)(void *memory, void *user);
     void *on_release_user;
-    atomic_bool is_import;    /* whether on_release is the deleter of an import. Such a deleter may
-                                 drop the last reference to the context */
+    atomic_bool is_import; /* whether on_release is the deleter of imported memory, which may drop
+                              the last reference to the context */
     ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; if NULL, the
                                  host waits */
     ferry_status lost_status;
@@ -312,8 +313,8 @@ ferryi_store_number(const ferryi_store *store)
     return cold ? atomic_load_explicit(&cold->number, memory_order_relaxed) : 0;
 }
 
-/* Returns the store's transfer counters. Returns NULL if the store never had a replica at a device
- * and took part in no transfer, because then nothing was counted. */
+/* Returns the store's transfer counters. Returns NULL if nothing was counted, because the store
+ * never had a replica at a device and took part in no transfer. */
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
 {
@@ -420,8 +421,8 @@ ferryi_store_is_over(const ferryi_store *store)
 }
 
 /* Takes the store's lock only if the state word is 0, and returns whether it did. A word of 0 means
- * three things: no thread waits to be woken, removing a claim does not free the store, and no long
- * walk is needed. The hit path uses this function. */
+ * three things: no thread waits to be woken, removing a claim does not free the store, and the
+ * store has few segments and claims. The hit path uses this function. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_store_lock_plain(ferryi_store *store)
@@ -568,8 +569,8 @@ void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
 /* Makes `count` reservations in the map, one for each change that will follow (valid_map.h). On
  * failure makes none. Called without the lock. */
 ferry_status ferryi_store_reserve_changes(ferryi_store *store, uint32_t count);
-/* Applies a change, FORGET or LOSE, to the map. If `room` is true, changes the range and uses one
- * of the caller's reservations in the map. If `room` is false, changes the whole map.
+/* Applies a change, FORGET or LOSE, to the valid map. If `room` is true, changes only the range,
+ * and uses one of the caller's reservations in the map. If `room` is false, changes the whole map.
  * If the range is empty, changes nothing and only releases the reservation, if any. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,

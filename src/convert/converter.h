@@ -57,8 +57,9 @@ ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The CUDA source from which pairs are compiled, the precompiled image, and the source line that
- * instantiates one pair (NULL if the pair does not exist). Tests also use these. */
+/* The CUDA source from which pairs are compiled, and the precompiled image. ferryi_convert_line()
+ * returns the source line that instantiates one pair, or NULL if the pair does not exist. Tests
+ * also use these. */
 extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
 extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);

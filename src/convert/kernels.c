@@ -212,9 +212,9 @@ find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
 #endif
 
 /*
- * An array of complex numbers is converted as an array of real numbers that is twice as long, with
- * the loops for real numbers. A loop over the complex numbers is not used, because GCC 12
- * miscompiles it for AVX-512: under TRUNCATE it rounds the last elements to nearest.
+ * An array of complex numbers is converted as an array of real numbers that is twice as long. A
+ * loop over the complex numbers is not used, because GCC 12 miscompiles it for AVX-512: under
+ * TRUNCATE it rounds the last elements to nearest.
  */
 #define PART_OF_complex_float          float
 #define PART_OF_complex_double         double

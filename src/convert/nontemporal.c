@@ -22,9 +22,9 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM =
-        24 << 20, /* minimum number of bytes, read and written together; the value was measured,
-                     because a process cannot query a thread's share of the last-level cache */
+    STREAM_FROM = 24 << 20, /* minimum size of source and target together for which stores bypass
+                               the caches; the value was measured, because a process cannot query a
+                               thread's share of the last-level cache */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
     PAGES = 8,        /* number of pages between which the strategy IN_TURN alternates */

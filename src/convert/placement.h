@@ -18,9 +18,9 @@ struct ferryi_convert_path {
     size_t source_bytes, target_bytes; /* of one element */
 };
 
-/* Returns the side that converts. If the same number of bytes would cross the link with either
- * side, returns the host, because its conversion overlaps with the copy of the previous chunk. If
- * the device cannot convert, returns the host. */
+/* Returns the side that converts. If both sides cause equally many bytes to cross the link, returns
+ * the host. Its conversion overlaps with the copy of the previous chunk. If the device cannot
+ * convert, returns the host. */
 enum ferryi_convert_side ferryi_convert_side(const struct ferryi_convert_path *path);
 
 /* Returns the number of bytes per element that cross the link in both directions together. */

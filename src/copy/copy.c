@@ -8,8 +8,8 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Copies and fills. Claims on all ranges last for the whole call. The engine moves the bytes. After
- * a failure, only the bytes that have arrived are committed. */
+/* Copies and fills. The ranges that a call uses stay claimed until the call ends. The transfer
+ * engine moves the bytes. After a failure, only the bytes that have arrived are committed. */
 
 struct ferryi_transfer_job
 ferryi_copy_job(const struct ferryi_copy_call *call)

@@ -88,8 +88,8 @@ ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *
 ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                                           struct ferryi_range to, struct ferryi_range from,
                                           int place);
-/* Returns whether a copy has nothing to do, because it has no bytes, or because its source and
- * target are the same bytes. */
+/* Returns whether a copy has nothing to do: it has no bytes, or its source and target are the same
+ * bytes. */
 static inline bool
 ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
                        const ferryi_store *source, struct ferryi_range from)

@@ -31,8 +31,8 @@ queue(const struct ferryi_device_conversion *work, void *target, const void *sou
                                 count, work->timeline->native);
 }
 
-/* Returns the number of elements of the next part, up to `most`. The job limits the number, so that
- * it can be cancelled between two parts. */
+/* Returns the number of elements of the next part, up to `most`. The job limits the size of a part,
+ * so that it can be cancelled between two parts. */
 static size_t
 elements_of_part(const struct ferryi_device_conversion *work, const struct ferryi_transfer_job *job,
                  size_t most)

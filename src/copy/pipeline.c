@@ -121,8 +121,8 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* Returns whether the caller's thread must be woken when `finished` chunks are done, so that it can
- * report the progress. */
+/* Returns whether the caller's thread must be woken to report the progress when `finished` chunks
+ * are done. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {

@@ -100,8 +100,8 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* Creates the traffic counters of the target. A transfer between two buffers is counted only for
- * the target, which may have no counters yet if it has no replica on a device. */
+/* Creates the traffic counters of the target, because a transfer between two buffers is counted
+ * only for the target. A target without a replica on a device may have no counters yet. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -207,8 +207,8 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Sorts the pieces, so that pieces with the same properties are adjacent. add_piece() has already
- * merged pieces whose bytes adjoin. */
+/* Sorts the pieces, so that pieces with the same places and other properties are adjacent.
+ * add_piece() has already merged pieces whose bytes adjoin. */
 static void
 sort_pieces(ferryi_plan *plan)
 {
@@ -225,7 +225,7 @@ struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_timeline *timeline;
-    ferryi_places lost; /* after a failure: which of the group's two places were lost */
+    ferryi_places lost; /* after a failure: set of the group's two places whose device was lost */
 };
 
 /* Calls `visit` for the stores of a group of pieces. For each piece, it visits first the source and
@@ -454,8 +454,8 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* Counts the transfers of a plan. For each store, all of them count as one transfer. Preserves the
- * thread's error message. */
+/* Counts the transfers of a plan. For each store, all transfers of the plan together count as one.
+ * Preserves the thread's error message. */
 static void
 count_transfers(const ferryi_plan *plan)
 {

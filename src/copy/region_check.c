@@ -277,8 +277,8 @@ is_packed(const struct ferryi_region *region, const struct ferryi_region_side *s
     return side->row_pitch == ferryi_region_row_bytes(region, side);
 }
 
-/* Joins rows that have no gaps between them on either side into longer rows. Then joins planes in
- * the same way. */
+/* Joins rows into longer rows if neither the source nor the target has gaps between them. Then
+ * joins planes in the same way. */
 static void
 straighten(struct ferryi_region *region)
 {

@@ -51,7 +51,8 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
 }
 
-/* Fails because the program cancelled a step that moves no bytes of the result. */
+/* Fails because the program cancelled a step, such as a fetch, that moves no bytes of the result.
+ */
 static ferry_status
 fail_cancelled(const struct ferryi_region_list *list)
 {
