@@ -67,9 +67,8 @@ struct pipeline {
     ferryi_cond loader, worker, finisher;
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued,
-            finished;        /* numbers of chunks that the three stages have finished */
-        ferry_status status; /* status of the first failure */
+        uint64_t loaded, queued, finished; /* chunks that the three stages have finished */
+        ferry_status status;               /* status of the first failure */
         char *text;
     };
 };
