@@ -513,8 +513,7 @@ measure_segments(struct bench_report *report, ferry_context *context, bool quick
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------
- */
+/* -- the program ------------------------------------------------------------------------------- */
 
 /* Returns a size for the arrays. It is at most 1 GiB, and five arrays of this size fit into half of
  * the machine's memory. */
