@@ -45,7 +45,8 @@ loop_lease(struct subject *subject, size_t turns)
     return true;
 }
 
-/* Opens a lease, exports a tensor that becomes its only owner, and calls the tensor's deleter. */
+/* Opens a lease, exports a tensor that becomes the lease's only owner, and calls the tensor's
+ * deleter. */
 static bool
 loop_export(struct subject *subject, size_t turns)
 {

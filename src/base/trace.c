@@ -39,8 +39,8 @@ struct ferryi_trace {
     char process[32]; /* "pid":4711,"tid": */
     size_t process_bytes;
     char places[PLACES][32];
-    size_t plain_bytes[PLACES]; /* length of each place's name if it is a plain text, otherwise 0;
-                                   see struct ferryi_trace_text */
+    size_t plain_bytes[PLACES]; /* length of each place's name if the name is plain text, otherwise
+                                   0; see struct ferryi_trace_text */
     _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
     atomic_bool broken; /* whether a write to the file has failed; then nothing more is written */
     struct ferryi_trace_mutex mutex;

@@ -204,9 +204,9 @@ ferryi_emulated_of(ferryi_device *device)
 /* Performs the queue's first command. The queue must have a command, and no thread may be
  * performing it. Unlocks the mutex while the command is performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* Handles the queue's first command if this only waits for another queue. Parks this queue until
- * the other one has performed the awaited command. If that has already happened, removes the wait
- * and handles the next command. Unlocks the mutex for a part of the call. */
+/* Handles the queue's first command if the command only waits for a command of a different queue.
+ * Parks the queue until the awaited command was performed. If it already was performed, removes the
+ * wait and handles the next command. Unlocks the mutex for a part of the call. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
 /* Blocks until commands up to `number` may have been performed. The wait can end early, so the
  * caller must check again. Unlocks the mutex while it blocks. */

@@ -19,7 +19,7 @@
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
 enum { CACHE_ENTRIES_MAX = 4096 };
 
-/* The beginning of a cache entry, which the code follows. */
+/* Header of a cache entry. The compiled code follows the header. */
 struct header {
     char format[8];
     unsigned char key[FERRYI_SHA256_BYTES];

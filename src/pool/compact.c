@@ -44,9 +44,9 @@ level_of(const struct ferryi_slab *slab)
     return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
 }
 
-/* Marks slabs as leaving, sparsest first. Stops when the remaining sparse slabs have no room for
- * the live blocks of the next slab. Also marks slabs that are empty already, so that no block is
- * moved into one. */
+/* Marks the slabs that the compaction will empty (`leaving`), those with the fewest live bytes
+ * first. Stops when the unmarked slabs have no room for the live blocks of the next slab. Also
+ * marks empty slabs, so that no block is moved into one. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {

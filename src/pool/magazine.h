@@ -7,12 +7,12 @@
  * a block from a magazine without a lock.
  *
  * Each thread has a cache for each pool it uses. A cache has two magazines for each size class. A
- * take pops an entry and a give pushes one, without a lock or a driver call. Both write a member of
- * the block only if its value changes. When both magazines are empty, the thread fetches a full one
- * from the pool's depot. When both are full, the thread moves one of them to the depot. A slab
- * counts its blocks in magazines as live. Some functions must see all idle memory, such as a trim,
- * or a take that finds no idle block. They lock all threads out of their caches and move the cached
- * blocks into the idle lists.
+ * take pops an entry and a give pushes one, without a lock or a driver call. They write a member of
+ * the block only if the value changes, so that other cores keep the cache line. When both magazines
+ * are empty, the thread fetches a full one from the pool's depot. When both are full, the thread
+ * moves one of them to the depot. A slab counts its blocks in magazines as live. Some functions
+ * must see all idle memory, such as a trim, or a take that finds no idle block. They lock all
+ * threads out of their caches and move the cached blocks into the idle lists.
  *
  * A thread writes its own cache only between `enter` and `leave`, which cost two stores and a load.
  * A different thread must first lock the owner out: it holds the pool's mutex, clears `open`, runs
@@ -23,9 +23,9 @@
  * that does not exist yet points to a dummy. The dummy is both empty and full, so the fast path
  * does not check for NULL.
  *
- * A cache belongs to its pool and to its thread. A pool that is destroyed empties and detaches its
- * caches. A thread that ends empties and frees its caches. The mutex `registry` in cache.c keeps
- * these two from running at the same time. It is locked before the pool's mutex.
+ * A cache belongs to its pool and to its thread. When a pool is destroyed, it empties and detaches
+ * its caches. When a thread ends, it empties and frees its caches. The mutex `registry` in cache.c
+ * keeps these two from running at the same time. It is locked before the pool's mutex.
  */
 
 #include "src/base/interleave.h"

@@ -211,8 +211,9 @@ find_timeline(ferryi_order *order, ferryi_device *device, int place, bool intern
     return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
 }
 
-/* If the device already has a timeline of unknown streams, marks that timeline as ordered after the
- * new one. The reason is that a sync point of unknown streams covers all work of the device. */
+/* If the device already has a timeline for streams that Ferry does not know, marks that timeline as
+ * ordered after the new one. The reason is that a sync point of unknown streams covers all work of
+ * the device, including work on the new timeline. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)

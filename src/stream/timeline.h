@@ -191,8 +191,9 @@ void ferryi_timeline_retire(ferryi_timeline *timeline);
 /* Fails with UNSUPPORTED if the timeline's stream is being captured. Ferry's internal streams are
  * not checked, because a program cannot capture them. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
-/* Makes the check of ferryi_timeline_check_capture() for the stream that was passed to the current
- * public call. While the thread has a hold (base/hold.h), the driver is queried only once. */
+/* Performs the same check as ferryi_timeline_check_capture(), for the stream that was passed to the
+ * current public call. During a hold of the thread (base/hold.h), the driver is queried only once
+ * per hold. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
 
 /* If an event that covers the sync point was already recorded and is complete, enters the event in

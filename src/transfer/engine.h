@@ -8,8 +8,9 @@
  *
  * The engine opens two timelines for each device, so that both directions overlap. `in` is for work
  * that writes to the device: uploads, peer copies, copies within the device, and fills. `out` is
- * for downloads. Before each call, the caller orders the timeline that it passes after earlier uses
- * of both memories. After the call, the caller records the new uses on that timeline.
+ * for downloads. Each call is passed one timeline. Before the call, the caller makes this timeline
+ * wait for earlier uses of both memories. After the call, the caller records the new uses on that
+ * timeline.
  *
  * The copy engine accesses pinned host memory directly. Pageable memory goes through the device's
  * staging ring of pinned chunks (flow.h). An upload returns when the last byte is in the ring. A

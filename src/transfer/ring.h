@@ -86,8 +86,8 @@ bool ferryi_ring_is_usable(struct ferryi_ring *ring);
  * failure the work is complete, unless the wait failed as well.
  */
 ferry_status ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* Records that all work queued on the timeline so far may use the chunk, and then waits for that
- * work. */
+/* Records that the work queued on the timeline so far uses the chunk, and then waits for this work.
+ */
 ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
 /* Waits until no queued work uses the chunk. If the wait fails, the chunk's use stays recorded. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);

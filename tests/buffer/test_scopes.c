@@ -356,7 +356,7 @@ test_many_scopes_are_open_at_once(void **state)
 }
 
 /* A second thread may shorten the buffer after a READ has checked its range. The READ is then
- * refused, because even a hit checks its range again under the buffer's lock. */
+ * refused, because even a READ of current bytes checks its range again under the buffer's lock. */
 static void
 test_a_range_that_a_resize_cut_is_refused(void **state)
 {

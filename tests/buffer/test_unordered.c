@@ -169,7 +169,7 @@ test_late_read_is_not_overwritten(void **state)
     consumer_free(&c);
 }
 
-/* A reader on any stream of Ferry does not wait for a read that the consumer has queued on its own
+/* A reader on a stream of Ferry does not wait for a read that a foreign library has queued on a
  * driver stream. */
 static void
 test_reads_go_on_beside_a_late_read(void **state)

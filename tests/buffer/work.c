@@ -63,7 +63,8 @@ struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
-/* `control` is atomic, because work on a lost device may still read it after it was replaced. */
+/* `control` is atomic, because work on a lost device may still read `control` after the device was
+ * replaced. */
 static struct control own, *_Atomic control = &own;
 
 void

@@ -31,7 +31,7 @@ def pytest_runtest_protocol(item):
     item.stash[ENDING] = []
     yield
     gc.collect()
-    # Only tests that passed are checked for leaks, because the report of a failed test may refer to contexts.
+    # Only tests that passed are checked for leaks, because the report of a failed test may keep contexts alive.
     for context, messages in [] if item.stash.get(FAILED, False) else item.stash[ENDING]:
         LEAKS.extend(f"{item.nodeid}: {problem}" for problem in [
             *(["the context has not ended"] if context() is not None else []),

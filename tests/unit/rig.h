@@ -3,10 +3,11 @@
 #define FERRY_TESTS_RIG_H
 
 /*
- * A rig: a device for tests of the code that calls devices. A rig performs work only when a caller
- * waits, so a missing wait leads to stale bytes. It refuses pointers of other devices. It refuses
- * unpinned host pointers unless it accepts pageable memory. It counts live objects and fails the
- * call that a test selects. All rigs are peers of each other unless `no_peers` is set.
+ * A rig is a simulated device for tests of the code above the device table. A rig performs work
+ * only when a caller waits, so a missing wait leads to stale bytes. It refuses pointers of other
+ * devices. It refuses unpinned host pointers unless it accepts pageable memory. It counts live
+ * objects and fails the call that a test selects. All rigs are peers of each other unless
+ * `no_peers` is set.
  */
 
 #include "src/device/device.h"
