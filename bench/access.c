@@ -94,6 +94,12 @@ enum {
     TWO_THREAD_PAIRS = 200000
 };
 
+static bool
+is_on_device(size_t kind)
+{
+    return strncmp(kinds[kind].name, "device", 6) == 0;
+}
+
 /* -- the subject ------------------------------------------------------------------------------- */
 
 static void
@@ -188,7 +194,7 @@ measure_one_thread(struct subject *subject, struct bench_report *report, bool qu
             .value = bench_median(samples[kind], rounds),
             .peer = PEER_NAME,
             .peer_value = peer,
-            .goal = {BENCH_AT_MOST, strncmp(kinds[kind].name, "device", 6) == 0 ? 1.40 : 1.25},
+            .goal = {BENCH_AT_MOST, is_on_device(kind) ? 1.40 : 1.25},
         };
         bench_report_add(report, &record);
     }
@@ -307,7 +313,7 @@ measure_instructions(struct bench_report *report)
             .metric = "instructions",
             .unit = "instructions",
             .value = instructions,
-            .goal = {BENCH_AT_MOST, strncmp(kinds[kind].name, "device", 6) == 0 ? 180 : 150},
+            .goal = {BENCH_AT_MOST, is_on_device(kind) ? 180 : 150},
         };
         bench_report_add(report, &record);
     }

@@ -65,7 +65,7 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 {
     size_t rows = ferryi_region_rows(region), bytes, count;
     size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
-    if (!ferryi_add_size(plan->count, rows, &count) || count > COPIES_MAX ||
+    if (!ferryi_add_size(plan->count, rows, &count) || count >= COPIES_MAX ||
         !ferryi_mul_size(rows, between ? 0 : row_bytes, &bytes) ||
         !ferryi_add_size(plan->call.job.total, bytes, &plan->call.job.total))
         return ferryi_fail(FERRY_ERROR_OVERFLOW,

@@ -15,6 +15,8 @@ struct ferryi_allocation_log {
     char *path;
     FERRYI_GUARDED_BY(ferryi_log_mutex) struct {
         FILE *file;
+        time_t second;  /* the second that `clock` shows as text */
+        char clock[16]; /* kept, so that not every line converts the time */
         int failure; /* errno of the first failed write to the log file; 0 if no write has failed */
     };
 };
@@ -36,6 +38,7 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
                            path);
     ferryi_mutex_init(&log->mutex);
     ferryi_mutex_is_needless(&log->mutex);
+    log->second = -1;
     log->path = strdup(path);
     log->file = log->path ? fopen(path, "we") : NULL;
     if (!log->file || fputs("Thread,Time,Action,Pointer,Size,Stream\n", log->file) < 0 ||
@@ -51,24 +54,36 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
     return FERRY_OK;
 }
 
+/* Returns the microseconds of the current second of the wall clock. Updates `clock` when a new
+ * second begins. */
+FERRYI_REQUIRES(ferryi_log_mutex)
+static long
+look_at_clock(ferryi_allocation_log *log)
+{
+    struct timespec now;
+    struct tm parts;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec != log->second && localtime_r(&now.tv_sec, &parts)) {
+        strftime(log->clock, sizeof(log->clock), "%H:%M:%S", &parts);
+        log->second = now.tv_sec;
+    }
+    return now.tv_nsec / 1000;
+}
+
 void
 ferryi_allocation_log_write(ferryi_allocation_log *log, enum ferryi_allocation action,
                             const void *pointer, size_t bytes, unsigned stream)
 {
     static const char *const actions[] = {"allocate", "free", "allocate failure"};
-    char address[24] = "(nil)", clock[16] = "";
-    struct timespec now;
-    struct tm parts;
+    char address[24] = "(nil)";
     uint64_t thread = ferryi_thread_id();
     if (pointer)
         snprintf(address, sizeof(address), "0x%" PRIxPTR, (uintptr_t)pointer);
 
     ferryi_mutex_lock(&log->mutex);
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (localtime_r(&now.tv_sec, &parts))
-        strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
-    int written = fprintf(log->file, "%" PRIu64 ",%s.%06ld,%s,%s,%zu,%#x\n", thread, clock,
-                          now.tv_nsec / 1000, actions[action], address, bytes, stream);
+    long micros = look_at_clock(log);
+    int written = fprintf(log->file, "%" PRIu64 ",%s.%06ld,%s,%s,%zu,%#x\n", thread, log->clock,
+                          micros, actions[action], address, bytes, stream);
     bool lost = written < 0 || (action == FERRYI_ALLOCATION_FAILURE && fflush(log->file) != 0);
     if (lost && !log->failure)
         log->failure = errno ? errno : EIO;

@@ -109,7 +109,7 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* Completes the line of a recorded call after the call has returned. Replaces each placeholder in
+/* Completes the line of a recorded call after the call has returned. Replaces each mark in
  * the line by the output that the call wrote. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,

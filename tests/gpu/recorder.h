@@ -11,8 +11,8 @@
 #include "src/device/cuda_abi.h"
 
 #define RECORDER_PARAMETERS 11
-/* Placeholder for an output in the line of a recorded call. The next character is the letter 'a' +
- * the index of the output parameter. */
+/* Mark that stands for an output in the line of a recorded call. The next character is the letter
+ * 'a' + the index of the output parameter. */
 #define RECORDER_MARK '\1'
 
 enum recorder_kind {
