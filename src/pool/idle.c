@@ -17,7 +17,8 @@ ferryi_block_list(ferry_pool *pool, ferry_block *block)
     bool exact = block->bytes > FERRYI_POOL_LARGEST;
     size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
     block->state = FERRYI_BLOCK_IDLE;
-    ferryi_link_append(&pool->classes[list].idle, &block->in_idle);
+    struct ferryi_link *idle = &pool->classes[list].idle;
+    ferryi_link_append(block->point == 0 ? idle : idle->next, &block->in_idle);
 }
 
 /* Whether the size of the block suits the request. A request without a size class accepts a block
@@ -32,20 +33,21 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
                                              block->bytes - request->least <= request->least / 8);
 }
 
-/* Searches the idle blocks of one class, from the newest or from the oldest. Returns a block that
- * the request can use at once. With `waits`, the block may also be one whose last use the request's
- * timeline must wait for. Among blocks without a size class, the smallest such block is returned.
- * Without `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
+/* Searches the idle blocks of one class from the end or the beginning of their list. Returns a
+ * block that the request can use at once. With `waits`, the block may also be one whose last use
+ * the request's timeline must wait for. Among blocks without a size class, the smallest such block
+ * is returned. Without `any_fit`, the search gives up after LOOK unusable blocks of the right size.
+ */
 FERRYI_POOL_LOCKED static ferry_block *
-search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
+search(const ferry_pool *pool, uint32_t list, bool from_end, bool waits,
        const struct ferryi_pool_request *request)
 {
     const ferryi_order *order = pool->config.order;
     const struct ferryi_link *idle = &pool->classes[list].idle,
-                             *link = newest ? idle->prev : idle->next;
+                             *link = from_end ? idle->prev : idle->next;
     ferry_block *best = NULL;
     for (unsigned i = 0; link != idle && (i < LOOK || request->any_fit);
-         link = newest ? link->prev : link->next) {
+         link = from_end ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
         if (!fits(block, request) || atomic_load(&block->slab->leaving))
             continue;
@@ -60,9 +62,9 @@ search(const ferry_pool *pool, uint32_t list, bool newest, bool waits,
     return best;
 }
 
-/* Returns an idle block that the request can use at once, or NULL. The newest blocks are tried
- * first, because they are most likely in the processor's caches or on the request's timeline. The
- * oldest blocks follow, because their work is most likely done. */
+/* Returns an idle block that the request can use at once, or NULL. Blocks without pending work are
+ * tried first, newest first. The oldest pending blocks follow, because their work is most likely
+ * done. The newest pending blocks are last. They are most likely on the request's timeline. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -86,7 +88,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
     }
     if (!block && request->timeline) {
         *out_ordered = false;
-        block = search(pool, request->list, false, true, request);
+        block = search(pool, request->list, true, true, request);
     }
     if (block) {
         ferryi_link_remove(&block->in_idle);

@@ -130,7 +130,7 @@ FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
 {
     const struct ferryi_link *idle = &pool->classes[list].idle;
-    for (const struct ferryi_link *link = idle->next; link != idle && most > 0; link = link->next) {
+    for (const struct ferryi_link *link = idle->prev; link != idle && most > 0; link = link->prev) {
         ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
         if (ferryi_sync_point_is_done(pool->config.order, point))
             continue;

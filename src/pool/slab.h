@@ -79,7 +79,8 @@ struct ferryi_slab {
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link idle;       /* idle blocks, newest last */
+        struct ferryi_link idle; /* idle blocks: pending ones, newest first, and then the others,
+                                  newest last */
         struct ferryi_magazine *depot; /* full magazines that belong to no thread */
     };
 };

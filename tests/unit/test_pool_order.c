@@ -634,13 +634,13 @@ test_what_leaves_is_not_taken_again(void **state)
     atomic_store(&a->slab->leaving, true);
     ferry_block *other = take_on(&f, 256 * KIB, f.timelines[A]);
     assert_ptr_not_equal(other, a);
+    ferryi_pool_give(other, work_on(&f, A));
     atomic_store(&a->slab->leaving, false);
     for (ferry_block *block = a->slab->first; block; block = block->after)
         if (block->state == FERRYI_BLOCK_FREE && ferryi_link_is_alone(&block->in_idle))
             ferryi_piece_list(f.fixture.pool, block);
     assert_ptr_equal(take_on(&f, 256 * KIB, f.timelines[A]), a);
     ferryi_pool_give(a, work_on(&f, A));
-    ferryi_pool_give(other, 0);
     ferryi_pool_give(held, 0);
     order_close(&f);
 }
