@@ -130,7 +130,6 @@ start_end(bool goes_on)
     const ferry_context_options options = {.log = note_end};
     WORKS(ferry_context_create(&options, &context));
     WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
-    atomic_store(&may_go_on, goes_on);
     WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
                                &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
                                                      .event = &event,
@@ -139,6 +138,7 @@ start_end(bool goes_on)
         ferryi_sleep_ns(100000);
     TRUE(!context);
     TRUE(!atomic_load(&has_ended));
+    atomic_store(&may_go_on, goes_on);
 }
 
 static void
