@@ -54,14 +54,14 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
         return status;
     ferry_memory_info info = {0};
     bool host = place == 0 || (context->coherent >> place & 1);
-    struct ferryi_place_bytes bytes;
-    ferryi_place_pool_bytes(context, host ? 0 : place, &bytes);
-    info.live = bytes.live;
-    info.cached = bytes.cached;
+    struct ferryi_place_memory memory;
+    ferryi_place_pool_memory(context, host ? 0 : place, &memory);
+    info.live = memory.live;
+    info.cached = memory.cached;
     size_t limit = host ? context->host_bytes_limit : context->device_bytes_limit;
     if (host) {
         info.total = ferryi_physical_memory();
-        info.free = left_of(info.total, bytes.reserved);
+        info.free = left_of(info.total, memory.reserved);
     } else {
         status = FERRYI_CALL(context->devices[place], memory_info, &info.free, &info.total);
         if (status != FERRY_OK)
@@ -69,7 +69,7 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
     }
     if (limit) {
         info.total = ferryi_min_size(info.total, limit);
-        info.free = ferryi_min_size(info.free, left_of(limit, bytes.limited));
+        info.free = ferryi_min_size(info.free, left_of(limit, memory.limited));
     }
     info.used = info.total - info.free;
     *out = info;

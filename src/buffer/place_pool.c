@@ -279,35 +279,21 @@ ferryi_place_pools_close(ferry_context *context)
 /* -- statistics -------------------------------------------------------------------------------- */
 
 void
-ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out)
+ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_memory *out)
 {
     const int limited = place ? FERRY_MEMORY_DEVICE : FERRY_MEMORY_PAGEABLE;
-    *out = (struct ferryi_place_bytes){0};
-    ferryi_mutex_lock(&context->pool_mutex);
-    for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
-        size_t live, cached, reserved;
-        if (!context->pools[place][kind])
-            continue;
-        ferryi_pool_bytes(context->pools[place][kind], &live, &cached, &reserved);
-        out->live += live;
-        out->cached += cached;
-        out->reserved += reserved;
-        if (kind == limited)
-            out->limited = reserved;
-    }
-    ferryi_mutex_unlock(&context->pool_mutex);
-}
-
-void
-ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out)
-{
-    *out = (struct ferryi_pool_work){0};
+    *out = (struct ferryi_place_memory){0};
     ferryi_mutex_lock(&context->pool_mutex);
     for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
         struct ferryi_pool_counters counters;
         if (!context->pools[place][kind])
             continue;
         ferryi_pool_get_counters(context->pools[place][kind], &counters);
+        out->live += counters.live_bytes;
+        out->cached += counters.cached_bytes;
+        out->reserved += counters.reserved_bytes;
+        if (kind == limited)
+            out->limited = counters.reserved_bytes;
         for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
             out->hits += counters.bins[i].hits;
             out->misses += counters.bins[i].takes - counters.bins[i].hits;

@@ -52,18 +52,15 @@ FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                                          struct ferryi_pool_config *config);
 
-/* Sizes of all pools of a place, in bytes. `limited` is the part of `reserved` that counts against
- * the limit of the place. Page-locked and managed memory have separate limits. */
-struct ferryi_place_bytes {
+/* Memory and counters of all pools of a place together. */
+struct ferryi_place_memory {
+    /* Bytes now. `limited` is the part of `reserved` that counts against the limit of the place.
+     * Page-locked and managed memory have separate limits. */
     size_t live, cached, reserved, limited;
-};
-void ferryi_place_pool_bytes(ferry_context *context, int place, struct ferryi_place_bytes *out);
-
-/* Counters of all pools of a place together, since the creation of the pools or the last reset. */
-struct ferryi_pool_work {
+    /* counts since the creation of the pools */
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };
-void ferryi_place_pool_work(ferry_context *context, int place, struct ferryi_pool_work *out);
+void ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_memory *out);
 /* Sets the counters of all pools of a context to zero, including pools that the program created. */
 void ferryi_place_pools_reset_stats(ferry_context *context);
 /* Destroys all pools of a context, including those that the program created but did not destroy. */

@@ -143,19 +143,17 @@ struct text {
 static void
 append_place(ferry_context *context, int place, struct text *out)
 {
-    struct ferryi_place_bytes held;
-    ferryi_place_pool_bytes(context, place, &held);
-    ferryi_text_append(out->text, out->bytes, &out->length, "%s: %zu bytes live, %zu idle",
-                       place == 0 ? "host" : context->names[place], held.live, held.cached);
-    struct ferryi_pool_work work;
-    ferryi_place_pool_work(context, place, &work);
-    ferryi_text_append(out->text, out->bytes, &out->length,
-                       "; %llu hits, %llu misses, %llu device allocations, %llu trims, %llu "
-                       "evictions, %llu waits, %llu shortages\n",
-                       (unsigned long long)work.hits, (unsigned long long)work.misses,
-                       (unsigned long long)work.device_allocations, (unsigned long long)work.trims,
-                       (unsigned long long)work.evictions, (unsigned long long)work.waits,
-                       (unsigned long long)work.shortages);
+    struct ferryi_place_memory memory;
+    ferryi_place_pool_memory(context, place, &memory);
+    ferryi_text_append(
+        out->text, out->bytes, &out->length,
+        "%s: %zu bytes live, %zu idle; %llu hits, %llu misses, %llu device allocations, %llu "
+        "trims, %llu evictions, %llu waits, %llu shortages\n",
+        place == 0 ? "host" : context->names[place], memory.live, memory.cached,
+        (unsigned long long)memory.hits, (unsigned long long)memory.misses,
+        (unsigned long long)memory.device_allocations, (unsigned long long)memory.trims,
+        (unsigned long long)memory.evictions, (unsigned long long)memory.waits,
+        (unsigned long long)memory.shortages);
 }
 
 static void

@@ -143,9 +143,6 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
-/* Reports the live, cached and reserved bytes of the pool at one point in time. */
-void ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached,
-                       size_t *out_reserved);
 /* Whether a compaction is emptying the block's slab. The block must be live. Any thread may call
  * it. */
 bool ferryi_block_is_leaving(const ferry_block *block);
@@ -160,6 +157,7 @@ struct ferryi_pool_bin {
 
 /* Counts of a pool since its creation. */
 struct ferryi_pool_counters {
+    size_t live_bytes, cached_bytes, reserved_bytes; /* now; set only in a copy of the counters */
     struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
     uint64_t device_allocations, device_frees; /* number of successful backend calls */
     uint64_t trims;     /* number of times that idle memory was returned to the backend, except by

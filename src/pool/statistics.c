@@ -27,17 +27,6 @@ ferryi_pool_largest_free(const ferry_pool *pool)
 }
 
 void
-ferryi_pool_bytes(ferry_pool *pool, size_t *out_live, size_t *out_cached, size_t *out_reserved)
-{
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_magazines_empty(pool);
-    *out_live = (size_t)ferryi_pool_live_bytes(pool);
-    *out_cached = pool->cached_bytes;
-    *out_reserved = pool->reserved_bytes;
-    ferryi_mutex_unlock(&pool->mutex);
-}
-
-void
 ferryi_pool_count_eviction(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
@@ -66,8 +55,11 @@ void
 ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out)
 {
     ferryi_mutex_lock(&pool->mutex);
-    ferryi_caches_count(pool);
+    ferryi_magazines_empty(pool);
     *out = pool->counters;
+    out->live_bytes = (size_t)ferryi_pool_live_bytes(pool);
+    out->cached_bytes = pool->cached_bytes;
+    out->reserved_bytes = pool->reserved_bytes;
     ferryi_mutex_unlock(&pool->mutex);
 }
 

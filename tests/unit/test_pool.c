@@ -447,14 +447,13 @@ test_bytes_for_memory_info(void **state)
 {
     (void)state;
     struct fixture fixture;
-    size_t live, cached, reserved;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     ferry_block *a = take(&fixture, 2 * MIB), *b = take(&fixture, 3 * MIB);
     give(b);
-    ferryi_pool_bytes(fixture.pool, &live, &cached, &reserved);
-    assert_int_equal(live, 2 * MIB);
-    assert_int_equal(cached, 3 * MIB);
-    assert_int_equal(reserved, 5 * MIB);
+    struct ferryi_pool_counters all = counters(&fixture);
+    assert_int_equal(all.live_bytes, 2 * MIB);
+    assert_int_equal(all.cached_bytes, 3 * MIB);
+    assert_int_equal(all.reserved_bytes, 5 * MIB);
     give(a);
     ferryi_pool_count_eviction(fixture.pool);
     assert_int_equal(statistics(&fixture).evictions, 1);
