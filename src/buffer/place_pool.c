@@ -296,7 +296,7 @@ ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_
             out->limited = counters.reserved_bytes;
         for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
             out->hits += counters.bins[i].hits;
-            out->misses += counters.bins[i].takes - counters.bins[i].hits;
+            out->misses += counters.bins[i].allocations - counters.bins[i].hits;
         }
         out->device_allocations += counters.device_allocations;
         out->trims += counters.trims;

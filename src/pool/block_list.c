@@ -25,20 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Adds the live and idle blocks of a slab to the snapshot. The caller has emptied all magazines.
- * Once the snapshot's array is full, further blocks are counted but not stored. */
-FERRYI_POOL_LOCKED static void
-add_slab(struct snapshot *snapshot, const struct ferryi_slab *slab)
-{
-    for (const ferry_block *block = slab->first; block; block = block->after) {
-        if (block->state != FERRYI_BLOCK_LIVE && block->state != FERRYI_BLOCK_IDLE)
-            continue;
-        if (snapshot->count < snapshot->room)
-            snapshot->blocks[snapshot->count] = describe(block);
-        snapshot->count++;
-    }
-}
-
+/* Describes the live and idle blocks. Once the snapshot's array is full, further blocks are counted
+ * but not stored. */
 static void
 fill(ferry_pool *pool, struct snapshot *snapshot)
 {
@@ -46,7 +34,13 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     FERRYI_EACH_SLAB (pool, slab)
-        add_slab(snapshot, slab);
+        for (const ferry_block *block = slab->first; block; block = block->after) {
+            if (block->state != FERRYI_BLOCK_LIVE && block->state != FERRYI_BLOCK_IDLE)
+                continue;
+            if (snapshot->count < snapshot->room)
+                snapshot->blocks[snapshot->count] = describe(block);
+            snapshot->count++;
+        }
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -144,27 +138,19 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
         site[0] ? "; taken by " : "", site);
 }
 
-/* Reports and counts those blocks of a slab that the program has not released. */
-static void
-report_slab(const ferry_pool *pool, const struct ferryi_slab *slab, size_t *blocks, size_t *bytes)
-{
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the pool is destroyed */
-    for (const ferry_block *block = slab->first; block; block = block->after) {
-        if (block->state != FERRYI_BLOCK_LIVE)
-            continue;
-        if (++*blocks <= REPORTED)
-            report_leak(pool, block);
-        *bytes += block->bytes;
-    }
-}
-
 void
 ferryi_pool_report_leaks(const ferry_pool *pool)
 {
     size_t blocks = 0, bytes = 0;
     ferryi_mutex_is_needless(&pool->mutex);
     FERRYI_EACH_SLAB (pool, slab)
-        report_slab(pool, slab, &blocks, &bytes);
+        for (const ferry_block *block = slab->first; block; block = block->after) {
+            if (block->state != FERRYI_BLOCK_LIVE)
+                continue;
+            if (++blocks <= REPORTED)
+                report_leak(pool, block);
+            bytes += block->bytes;
+        }
     if (blocks > 0)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR,
                    "destroy the pool of %s: %zu blocks of %zu bytes are still held, and freed now",

@@ -164,41 +164,25 @@ caches_of_thread(void)
     return caches;
 }
 
-static void
-free_orphans(struct ferryi_thread_caches *caches)
-{
-    for (struct ferryi_cache **at = &caches->first; *at;) {
-        struct ferryi_cache *cache = *at;
-        if (atomic_load(&cache->pool)) {
-            at = &cache->next;
-            continue;
-        }
-        *at = cache->next;
-        for (size_t i = 0; i < FERRYI_CACHE_SLOTS; i++)
-            if (caches->slots[i] == cache)
-                caches->slots[i] = NO_CACHE;
-        free(cache);
-    }
-}
-
+/* Returns a cache of this thread whose pool was destroyed, or a new cache. Returns NULL if there is
+ * no host memory. */
 static struct ferryi_cache *
-cache_new(ferry_pool *pool, struct ferryi_thread_caches *caches)
+cache_without_pool(struct ferryi_thread_caches *caches)
 {
-    struct ferryi_cache *cache = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*cache));
+    struct ferryi_cache *cache = caches->first;
+    while (cache && atomic_load(&cache->pool))
+        cache = cache->next;
+    if (cache)
+        return cache;
+    cache = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*cache));
     if (!cache)
         return NULL;
     memset(cache, 0, sizeof(*cache));
-    atomic_store(&cache->pool, pool);
     for (uint32_t i = 0; i < FERRYI_CACHE_LISTS; i++)
         cache->loaded[i] = cache->spare[i] = &ferryi_no_magazine;
-    cache->now = ferryi_now_ns() | 1;
+    ferryi_link_init(&cache->in_pool);
     cache->next = caches->first;
     caches->first = cache;
-    ferryi_mutex_lock(&pool->mutex);
-    ferryi_link_init(&cache->in_pool);
-    ferryi_link_append(&pool->caches, &cache->in_pool);
-    atomic_store(&cache->open, pool);
-    ferryi_mutex_unlock(&pool->mutex);
     return cache;
 }
 
@@ -209,9 +193,13 @@ ferryi_cache_make(ferry_pool *pool)
     if (!caches)
         return NULL;
     struct ferryi_cache *cache = ferryi_cache_find(pool);
-    if (!cache) {
-        free_orphans(caches);
-        cache = cache_new(pool, caches);
+    if (!cache && (cache = cache_without_pool(caches))) {
+        cache->now = ferryi_now_ns() | 1;
+        ferryi_mutex_lock(&pool->mutex);
+        atomic_store(&cache->pool, pool);
+        ferryi_link_append(&pool->caches, &cache->in_pool);
+        atomic_store(&cache->open, pool);
+        ferryi_mutex_unlock(&pool->mutex);
     }
     if (cache && ferryi_caches_are_lockless)
         caches->slots[pool->slot] = cache;

@@ -54,69 +54,53 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
     census->reserved += slab->bytes;
     return bytes == slab->bytes && census->live_blocks - before.live_blocks == slab->live &&
            census->live_bytes - before.live_bytes == slab->live_bytes &&
-           (!slab->large || (slab->first && !slab->first->after)) &&
-           ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0);
+           (!slab->large || (slab->first && !slab->first->after));
 }
 
 /* -- from the lists ---------------------------------------------------------------------------- */
 
-FERRYI_POOL_LOCKED static bool
-count_class(const ferry_pool *pool, uint32_t index, uint64_t *count)
+/* Counts the blocks of a list. Checks their state, and that `least` <= bytes < `above`. */
+static bool
+count_list(const struct ferryi_link *list, enum ferryi_block_state state, size_t least,
+           size_t above, uint64_t *count)
 {
-    const struct ferryi_link *list = &pool->classes[index].idle;
     for (const struct ferryi_link *link = list->next; link != list; link = link->next, ++*count) {
         const ferry_block *block = FERRYI_BLOCK_OF(link);
-        bool sized = index == FERRYI_POOL_CLASSES
-                         ? block->bytes > FERRYI_POOL_LARGEST
-                         : block->bytes == ferryi_pool_bytes_of_class(index);
-        if (block->state != FERRYI_BLOCK_IDLE || !sized)
+        if (block->state != state || block->bytes < least || block->bytes >= above)
             return false;
     }
     return true;
 }
 
 FERRYI_POOL_LOCKED static bool
-count_pieces(const ferry_pool *pool, size_t bin, uint64_t *count)
-{
-    const struct ferryi_link *list = &pool->pieces[bin];
-    size_t least = ferryi_pool_bytes_of_class((uint32_t)bin),
-           above = ferryi_pool_bytes_of_class((uint32_t)bin + 1);
-    for (const struct ferryi_link *link = list->next; link != list; link = link->next, ++*count) {
-        const ferry_block *block = FERRYI_BLOCK_OF(link);
-        if (block->state != FERRYI_BLOCK_FREE || block->bytes < least || block->bytes >= above)
-            return false;
-    }
-    return (pool->filled[bin / 64] >> bin % 64 & 1) == !ferryi_link_is_alone(list);
-}
-
-FERRYI_POOL_LOCKED static bool
 lists_agree(const ferry_pool *pool, const struct census *census)
 {
     uint64_t idle = 0, pieces = 0;
-    for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        if (!count_class(pool, i, &idle))
-            return false;
-    for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
-        if (!count_pieces(pool, i, &pieces))
-            return false;
-    return idle == census->idle && pieces == census->free;
+    bool good = count_list(&pool->classes[FERRYI_POOL_CLASSES].idle, FERRYI_BLOCK_IDLE,
+                           FERRYI_POOL_LARGEST + 1, SIZE_MAX, &idle);
+    for (uint32_t i = 0; good && i < FERRYI_POOL_CLASSES; i++) {
+        size_t bytes = ferryi_pool_bytes_of_class(i);
+        good = count_list(&pool->classes[i].idle, FERRYI_BLOCK_IDLE, bytes, bytes + 1, &idle);
+    }
+    for (uint32_t i = 0; good && i < FERRYI_POOL_PIECE_BINS; i++)
+        good = count_list(&pool->pieces[i], FERRYI_BLOCK_FREE, ferryi_pool_bytes_of_class(i),
+                          ferryi_pool_bytes_of_class(i + 1), &pieces) &&
+               (pool->filled[i / 64] >> i % 64 & 1) == !ferryi_link_is_alone(&pool->pieces[i]);
+    return good && idle == census->idle && pieces == census->free;
 }
 
 FERRYI_POOL_LOCKED static bool
 counts_agree(const ferry_pool *pool, const struct census *census)
 {
-    size_t spares = 0;
-    struct ferryi_pool_bin sum = {0};
-    for (const ferry_block *block = pool->spares; block; block = block->after)
-        spares++;
+    ferry_pool_class_stats sum = {0};
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
         sum.live_blocks += pool->counters.bins[i].live_blocks;
         sum.live_bytes += pool->counters.bins[i].live_bytes;
         sum.requested_bytes += pool->counters.bins[i].requested_bytes;
     }
-    return spares == pool->spare_count && census->reserved == pool->reserved_bytes &&
-           census->live_bytes == sum.live_bytes && census->live_blocks == sum.live_blocks &&
-           census->requested == sum.requested_bytes && census->cached_bytes == pool->cached_bytes &&
+    return census->reserved == pool->reserved_bytes && census->live_bytes == sum.live_bytes &&
+           census->live_blocks == sum.live_blocks && census->requested == sum.requested_bytes &&
+           census->cached_bytes == pool->cached_bytes &&
            census->slabs == pool->counters.device_allocations - pool->counters.device_frees &&
            pool->requesting_bytes == 0 && pool->backend_calls == 0;
 }

@@ -120,16 +120,9 @@ ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *
         out->moved_bytes = holders->relocate(holders->user, pool);
     while (is_under_way(pool) && ferryi_pool_wait_pending(pool, wait_ns))
         ;
-    out->freed_bytes = ferryi_pool_give_back_leaving(pool, &out->freed_slabs);
+    out->freed_bytes = ferryi_pool_give_back(pool, 0, SIZE_MAX, UINT64_MAX, &out->freed_slabs);
     end(pool);
     return FERRY_OK;
-}
-
-bool
-ferryi_pool_is_compactor(const ferry_pool *pool)
-{
-    uint64_t compactor = atomic_load_explicit(&pool->compactor, memory_order_relaxed);
-    return compactor != 0 && compactor == ferryi_thread_id();
 }
 
 ferry_status

@@ -5,9 +5,6 @@
 
 /* maximum number of unusable blocks of the right size that a search examines before it gives up */
 #define LOOK 8
-/* maximum number of steps from the end of the list of empty slabs when a slab is inserted by time
- */
-#define LOOK_BACK 64
 
 /* -- finding ----------------------------------------------------------------------------------- */
 
@@ -77,19 +74,18 @@ find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
 }
 
 ferry_block *
-ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered)
+ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    *out_ordered = true;
     ferry_block *block = find_ordered(pool, request);
     if (!block && request->list < FERRYI_POOL_SMALL_CLASSES) {
-        block = ferryi_piece_carve(pool, request->need, request->carve_align);
+        block = ferryi_piece_carve(
+            pool, request->need,
+            ferryi_pool_natural_align(request->need, pool->config.backend.align));
         if (block)
             return block;
     }
-    if (!block && request->timeline) {
-        *out_ordered = false;
+    if (!block && request->timeline)
         block = search(pool, request->list, true, true, request);
-    }
     if (block) {
         ferryi_link_remove(&block->in_idle);
         ferryi_block_begin_use(pool, block);
@@ -101,7 +97,7 @@ ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *ou
 
 /* Returns the counts of the class that contains blocks of the requested size. The size includes the
  * red zone, because magazines count by the class of the whole block. */
-static struct ferryi_pool_bin *
+static ferry_pool_class_stats *
 bin_of(ferry_pool *pool, size_t requested)
 {
     return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_pool_zone_bytes(pool))];
@@ -111,7 +107,7 @@ void
 ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request,
                     bool hit)
 {
-    struct ferryi_pool_bin *bin = bin_of(pool, request->bytes);
+    ferry_pool_class_stats *bin = bin_of(pool, request->bytes);
 
     assert(block->state == FERRYI_BLOCK_MOVING);
     block->state = FERRYI_BLOCK_LIVE;
@@ -120,14 +116,14 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     /* A block may enter a magazine only if an allocation of the same number of bytes would search
      * that magazine. Above the high-water mark, a block enters no magazine, so that its release
      * takes the slow path. The slow path returns memory to the backend. */
-    bool listed = !request->padded && block->bytes == request->need &&
-                  !ferryi_pool_is_above_high_water(pool) && !atomic_load(&block->slab->leaving);
-    block->align_log2 = request->padded ? (uint16_t)__builtin_ctzll(request->align) : 0;
+    bool listed = request->align == 1 && block->bytes == request->need &&
+                  ferryi_pool_excess(pool) == 0 && !atomic_load(&block->slab->leaving);
+    block->align_log2 = (uint16_t)__builtin_ctzll(request->align);
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_sync_point_is_done(pool->config.order, block->point))
         block->point = 0;
 
-    bin->takes++;
+    bin->allocations++;
     bin->hits += hit;
     bin->live_blocks++;
     bin->live_bytes += block->bytes;
@@ -137,7 +133,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
 void
 ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 {
-    struct ferryi_pool_bin *bin = bin_of(pool, block->requested);
+    ferry_pool_class_stats *bin = bin_of(pool, block->requested);
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
@@ -145,21 +141,8 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     bin->live_blocks--;
     bin->live_bytes -= block->bytes;
     bin->requested_bytes -= block->requested;
+    pool->counters.frees++;
     block->align_log2 = 0;
-}
-
-/* Inserts a slab into the list of empty slabs, which is ordered by `idle_since`. The blocks of
- * several magazines become idle out of order, so the position is searched from the end of the list.
- */
-FERRYI_POOL_LOCKED static void
-append_empty(ferry_pool *pool, struct ferryi_slab *slab)
-{
-    struct ferryi_link *after = pool->empties.prev;
-    for (unsigned i = 0; i < LOOK_BACK && after != &pool->empties &&
-                         FERRYI_SLAB_OF(after, in_empty)->idle_since > slab->idle_since;
-         i++)
-        after = after->prev;
-    ferryi_link_append(after->next, &slab->in_empty);
 }
 
 void
@@ -172,8 +155,7 @@ ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, 
     block->list = FERRYI_POOL_NO_LIST;
     slab->idle_since = since > slab->idle_since ? since : slab->idle_since;
     slab->live_bytes -= block->bytes;
-    if (--slab->live == 0)
-        append_empty(pool, slab);
+    slab->live--;
     pool->cached_bytes += block->bytes;
     ferryi_block_list(pool, block);
 }

@@ -58,12 +58,13 @@ count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     if ((takes | gives) == 0)
         return;
     size_t bytes = ferryi_pool_bytes_of_class(list);
-    struct ferryi_pool_bin *bin = &pool->counters.bins[ferryi_pool_bin_of(bytes)];
-    bin->takes += takes;
+    ferry_pool_class_stats *bin = &pool->counters.bins[ferryi_pool_bin_of(bytes)];
+    bin->allocations += takes;
     bin->hits += takes;
     bin->live_blocks += takes - gives;
     bin->live_bytes += (takes - gives) * bytes;
     bin->requested_bytes += cache->requested[list];
+    pool->counters.frees += gives;
     cache->takes[list] = cache->gives[list] = cache->requested[list] = 0;
 }
 
@@ -193,46 +194,46 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Gives this thread an empty magazine for a class of which both magazines are full. The spare
- * magazine moves to the depot. The full loaded magazine becomes the spare, and the empty one
- * becomes the loaded one. */
-FERRYI_POOL_LOCKED static void
-load_empty(ferry_pool *pool, struct ferryi_cache *cache, struct ferryi_magazine *empty,
-           uint32_t list)
+/* Locks the mutex and guarantees that the pool has an empty magazine. If there is no host memory for
+ * one, returns false and does not hold the mutex. */
+FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex)
+static bool
+lock_with_empty(ferry_pool *pool)
 {
-    struct ferryi_pool_class *centre = &pool->classes[list];
-    empty->top = empty->entries;
-    empty->entries[0].point = FERRYI_MAGAZINE_BOTTOM;
-    empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES
-                                                                    : FERRYI_MAGAZINE_LARGE);
-    if (cache->spare[list] != &ferryi_no_magazine) {
-        cache->spare[list]->next = centre->depot;
-        centre->depot = cache->spare[list];
+    ferryi_mutex_lock(&pool->mutex);
+    while (!pool->empty_magazines) {
+        ferryi_mutex_unlock(&pool->mutex);
+        struct ferryi_magazine *magazine = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*magazine));
+        if (!magazine)
+            return false;
+        ferryi_mutex_lock(&pool->mutex);
+        store_empty(pool, magazine);
     }
-    cache->spare[list] = cache->loaded[list];
-    cache->loaded[list] = empty;
+    return true;
 }
 
-/* Ensures that the loaded magazine has room for an entry. Returns false if the pool has no empty
- * magazine to load, or if the block has no list. A compaction may have removed the block's list
- * while the mutex was unlocked. */
-FERRYI_POOL_LOCKED static bool
+/* Ensures that the loaded magazine has room for an entry. If both magazines of the class are full,
+ * the spare magazine moves to the depot, and an empty magazine of the pool replaces it. */
+FERRYI_POOL_LOCKED static void
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    if (list >= FERRYI_POOL_CLASSES)
-        return false;
+    struct ferryi_pool_class *centre = &pool->classes[list];
+    struct ferryi_magazine *spare = cache->spare[list], *empty = pool->empty_magazines;
     if (!ferryi_magazine_is_full(cache->loaded[list]))
-        return true;
-    if (!ferryi_magazine_is_full(cache->spare[list])) {
-        ferryi_cache_swap(cache, list);
-        return true;
+        return;
+    if (ferryi_magazine_is_full(spare)) {
+        pool->empty_magazines = empty->next;
+        empty->top = empty->entries;
+        empty->entries[0].point = FERRYI_MAGAZINE_BOTTOM;
+        empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES
+                                                                        : FERRYI_MAGAZINE_LARGE);
+        if (spare != &ferryi_no_magazine) {
+            spare->next = centre->depot;
+            centre->depot = spare;
+        }
+        cache->spare[list] = empty;
     }
-    struct ferryi_magazine *empty = pool->empty_magazines;
-    if (!empty)
-        return false;
-    pool->empty_magazines = empty->next;
-    load_empty(pool, cache, empty, list);
-    return true;
+    ferryi_cache_swap(cache, list);
 }
 
 bool
@@ -240,28 +241,16 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_make(pool);
-    struct ferryi_magazine *fresh = NULL;
-    if (!cache)
+    if (!cache || !lock_with_empty(pool))
         return false;
-
-    ferryi_mutex_lock(&pool->mutex);
-    if (block->list >= FERRYI_POOL_CLASSES) {
-        ferryi_mutex_unlock(&pool->mutex);
-        return false;
-    }
-    block->point = 0; /* the entry's sync point covers it */
-    atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
-    set_clock(cache);
-    bool given = make_room(pool, cache, block->list);
-    if (!given) {
-        ferryi_mutex_unlock(&pool->mutex);
-        fresh = aligned_alloc(FERRYI_CACHE_LINE, sizeof(*fresh));
-        ferryi_mutex_lock(&pool->mutex);
-        store_empty(pool, fresh);
-        given = make_room(pool, cache, block->list);
-    }
-    if (given)
+    bool listed = block->list < FERRYI_POOL_CLASSES; /* a compaction may have removed the list */
+    if (listed) {
+        block->point = 0; /* the entry's sync point covers it */
+        atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
+        set_clock(cache);
+        make_room(pool, cache, block->list);
         ferryi_cache_push(cache, block->list, block, point);
+    }
     ferryi_mutex_unlock(&pool->mutex);
-    return given;
+    return listed;
 }

@@ -47,20 +47,12 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Returns by how many bytes the pool's reserved memory exceeds the high-water mark. Returns 0 if no
- * mark is set. */
-FERRYI_POOL_LOCKED static size_t
-excess(const ferry_pool *pool)
+size_t
+ferryi_pool_excess(const ferry_pool *pool)
 {
     return pool->high_water_bytes > 0 && pool->reserved_bytes > pool->high_water_bytes
                ? pool->reserved_bytes - pool->high_water_bytes
                : 0;
-}
-
-bool
-ferryi_pool_is_above_high_water(const ferry_pool *pool)
-{
-    return excess(pool) > 0;
 }
 
 /* Returns the number of idle bytes that the pool should return to the backend before it grows by a
@@ -98,7 +90,7 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     if (above == 0 || !may_free(pool, need))
         return;
     ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
+    ferryi_pool_give_back(pool, keep, above, UINT64_MAX, NULL);
 }
 
 void
@@ -108,7 +100,7 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
         return;
     uint64_t now = ferryi_now_ns();
     ferryi_mutex_lock(&pool->mutex);
-    size_t above = excess(pool), keep = pool->release_threshold_bytes;
+    size_t above = ferryi_pool_excess(pool), keep = pool->release_threshold_bytes;
     uint64_t age = pool->trim_age_ns;
     bool due = pool->trim_period_ns > 0 && now >= pool->next_trim_ns;
     if (due)
@@ -118,9 +110,9 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
     if (due || (above > 0 && grown))
         ferryi_pool_ask_pending(pool);
     if (above > 0)
-        ferryi_pool_give_back(pool, keep, above, UINT64_MAX);
+        ferryi_pool_give_back(pool, keep, above, UINT64_MAX, NULL);
     if (due && age < now)
-        ferryi_pool_give_back(pool, keep, SIZE_MAX, now - age);
+        ferryi_pool_give_back(pool, keep, SIZE_MAX, now - age, NULL);
 }
 
 ferry_status

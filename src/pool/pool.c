@@ -14,7 +14,6 @@ static void
 lists_init(ferry_pool *pool)
 {
     ferryi_link_init(&pool->slabs);
-    ferryi_link_init(&pool->empties);
     ferryi_link_init(&pool->caches);
     for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
         ferryi_link_init(&pool->classes[i].idle);
@@ -111,15 +110,6 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
     bool live = block->state == FERRYI_BLOCK_LIVE;
     if (live) {
         ferryi_block_uncommit(pool, block);
-        bool join = ferryi_block_leaves_out(pool, block, point);
-        if (join && point == 0) {
-            point = block->point;
-        } else if (join) {
-            ferryi_mutex_unlock(&pool->mutex);
-            point = ferryi_sync_points_join(pool->config.order, point,
-                                            UINT64_C(1) << ferryi_sync_point_number(block->point));
-            ferryi_mutex_lock(&pool->mutex);
-        }
         ferryi_red_zone_in(ferryi_block_zoned(block, point));
         ferryi_block_put(pool, block, point, ferryi_now_ns());
     }
@@ -141,33 +131,33 @@ FERRYI_COLD static bool
 give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
-    if (block->state == FERRYI_BLOCK_LIVE)
+    bool live = block->state == FERRYI_BLOCK_LIVE;
+    if (live)
         ferryi_red_zone_check(ferryi_block_zoned(block, point));
     bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, point);
     if (!given) {
         log_give(block, point);
-        bool plain =
-            block->state == FERRYI_BLOCK_LIVE && !ferryi_block_leaves_out(pool, block, point);
-        given = (plain && ferryi_cache_give_slowly(block, point)) || give_to_centre(block, point);
+        bool join = live && ferryi_block_leaves_out(pool, block, point);
+        if (join && point == 0)
+            point = block->point;
+        else if (join)
+            point = ferryi_sync_points_join(pool->config.order, point,
+                                            UINT64_C(1) << ferryi_sync_point_number(block->point));
+        given = (live && !join && ferryi_cache_give_slowly(block, point)) ||
+                give_to_centre(block, point);
     }
     ferryi_pool_maintain(pool, false);
     return given;
 }
 
-FERRYI_COLD static void
-give_at_length(ferry_block *block, ferryi_sync_point point)
-{
-    if (give_slowly(block, point))
-        return;
-    ferryi_log(block->pool->config.log, FERRY_LOG_ERROR,
-               "give block %p back to %s: it is not allocated", (void *)block, block->pool->name);
-}
-
 void
 ferryi_pool_give(ferry_block *block, ferryi_sync_point point)
 {
-    if (__builtin_expect(block && !ferryi_cache_give(block, point), 0))
-        give_at_length(block, point);
+    if (__builtin_expect(block && !ferryi_cache_give(block, point), 0) &&
+        !give_slowly(block, point))
+        ferryi_log(block->pool->config.log, FERRY_LOG_ERROR,
+                   "give block %p back to %s: it is not allocated", (void *)block,
+                   block->pool->name);
 }
 
 /* -- the public calls -------------------------------------------------------------------------- */
@@ -192,11 +182,7 @@ ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, con
     if (status != FERRY_OK)
         return status;
     if (stream && ferryi_stream_context(stream) != pool->config.context)
-        return ferryi_stream_context(stream)
-                   ? ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
-                                 "%s %s: the stream belongs to another context", what, pool->name)
-                   : ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s %s: the stream was destroyed", what,
-                                 pool->name);
+        return ferryi_stream_refuse(stream, "use a pool's memory");
     return FERRY_OK;
 }
 

@@ -148,20 +148,15 @@ ferry_context *ferryi_pool_context(const ferry_pool *pool);
 bool ferryi_block_is_leaving(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of one size class in the public statistics. The number of bytes that was requested for a
- * block determines its class. */
-struct ferryi_pool_bin {
-    uint64_t takes, hits; /* number of takes; number of takes that used idle memory */
-    uint64_t live_blocks, live_bytes, requested_bytes; /* counts of the blocks that are live now */
-};
-
 /* Counts of a pool since its creation. */
 struct ferryi_pool_counters {
     size_t live_bytes, cached_bytes, reserved_bytes; /* now; set only in a copy of the counters */
-    struct ferryi_pool_bin bins[FERRY_POOL_CLASS_COUNT];
+    /* Counts of each size class of the public statistics; `cached_bytes` is not counted. The number
+     * of bytes that was requested for a block determines its class. */
+    ferry_pool_class_stats bins[FERRY_POOL_CLASS_COUNT];
+    uint64_t frees;                            /* number of released blocks */
     uint64_t device_allocations, device_frees; /* number of successful backend calls */
-    uint64_t trims;     /* number of times that idle memory was returned to the backend, except by
-                           compactions */
+    uint64_t trims;     /* number of times that idle memory was returned to the backend */
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
     uint64_t waits; /* number of times that a stream waited for the last use of the block that it
                        took, or that the host waited for queued work */

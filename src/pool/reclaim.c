@@ -1,48 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LOOK          8 /* maximum number of pending blocks per class that a query reads */
-#define ASK_ROUNDS    64
-#define BACKEND_WAITS 16
-#define PAUSE_MIN_NS  2000
-#define PAUSE_MAX_NS  500000
+#define LOOK         8 /* maximum number of pending blocks per class that a query reads */
+#define ASK_ROUNDS   64
+#define PAUSE_MIN_NS 2000
+#define PAUSE_MAX_NS 500000
 
 /* -- giving back ------------------------------------------------------------------------------- */
 
-/* Limits on which slabs, and how many bytes, are returned to the backend. */
-struct bounds {
-    size_t keep_bytes; /* minimum number of bytes that stay cached */
-    size_t want_bytes; /* number of returned bytes at which to stop */
-    uint64_t until_ns; /* slabs whose last block was released after this time are not returned */
-    bool leaving;      /* whether to return only the slabs that a compaction is emptying */
-};
-
-/* Returns the slab that has been empty for longest, is within the bounds, and is used by no queued
- * work. Returns NULL if there is none. */
+/* Returns the slab that has been empty for longest, was empty at `until_ns`, and is used by no
+ * queued work. Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
-find_slab(ferry_pool *pool, const struct bounds *bounds)
+find_slab(ferry_pool *pool, uint64_t until_ns)
 {
-    if (pool->cached_bytes <= bounds->keep_bytes)
-        return NULL;
-    for (struct ferryi_link *link = pool->empties.next; link != &pool->empties; link = link->next) {
-        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
-        if (slab->idle_since <= bounds->until_ns &&
-            (!bounds->leaving || atomic_load(&slab->leaving)) && ferryi_slab_is_done(pool, slab))
-            return slab;
-    }
-    return NULL;
+    struct ferryi_slab *oldest = NULL;
+    FERRYI_EACH_SLAB (pool, slab)
+        if (slab->live == 0 && slab->idle_since <= until_ns &&
+            (!oldest || slab->idle_since < oldest->idle_since) && ferryi_slab_is_done(pool, slab))
+            oldest = slab;
+    return oldest;
 }
 
-/* Returns slabs to the backend until the bounds allow no more. If the backend fails to free a slab,
- * the slab stays in the pool as idle memory, and the function stops. */
-static size_t
-give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
+/* If the backend fails to free a slab, the slab stays in the pool as idle memory, and the function
+ * stops. */
+size_t
+ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
+                      uint64_t *out_slabs)
 {
     struct ferryi_slab *slab;
     ferry_status status = FERRY_OK;
     size_t given = 0;
     ferryi_mutex_lock(&pool->mutex);
-    while (status == FERRY_OK && given < bounds->want_bytes && (slab = find_slab(pool, bounds))) {
+    while (status == FERRY_OK && given < want_bytes && pool->cached_bytes > keep_bytes &&
+           (slab = find_slab(pool, until_ns))) {
         size_t bytes = slab->bytes;
         ferryi_slab_detach(pool, slab);
         pool->backend_calls++;
@@ -54,40 +44,20 @@ give_back(ferry_pool *pool, const struct bounds *bounds, uint64_t *out_slabs)
             pool->counters.device_frees++;
             ferryi_slab_drop(pool, slab);
             given += bytes;
-            ++*out_slabs;
+            if (out_slabs)
+                ++*out_slabs;
         } else {
             ferryi_slab_attach(pool, slab);
         }
         pool->backend_calls--;
         ferryi_cond_broadcast(&pool->settled);
     }
+    pool->counters.trims += given > 0;
     ferryi_mutex_unlock(&pool->mutex);
     if (status != FERRY_OK)
         ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give idle memory of %s back: %s",
                    pool->name, ferry_last_error());
     return given;
-}
-
-size_t
-ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns)
-{
-    const struct bounds bounds = {
-        .keep_bytes = keep_bytes, .want_bytes = want_bytes, .until_ns = until_ns};
-    uint64_t slabs = 0;
-    size_t given = give_back(pool, &bounds, &slabs);
-    if (given > 0) {
-        ferryi_mutex_lock(&pool->mutex);
-        pool->counters.trims++;
-        ferryi_mutex_unlock(&pool->mutex);
-    }
-    return given;
-}
-
-size_t
-ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs)
-{
-    const struct bounds bounds = {.want_bytes = SIZE_MAX, .until_ns = UINT64_MAX, .leaving = true};
-    return give_back(pool, &bounds, out_slabs);
 }
 
 static ferry_status
@@ -97,7 +67,7 @@ trim(ferry_pool *pool, size_t keep_bytes, uint64_t until_ns)
     if (status != FERRY_OK)
         return status;
     ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns);
+    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns, NULL);
     return FERRY_OK;
 }
 
@@ -246,13 +216,4 @@ ferryi_pool_finish(ferry_pool *pool)
     struct pending_uses uses;
     gather_pending(pool, &uses);
     wait_for(pool, &uses, true);
-}
-
-void
-ferryi_pool_wait_for_backend(ferry_pool *pool)
-{
-    ferryi_mutex_lock(&pool->mutex);
-    for (unsigned round = 0; round < BACKEND_WAITS && pool->backend_calls > 0; round++)
-        ferryi_cond_wait(&pool->settled, &pool->mutex);
-    ferryi_mutex_unlock(&pool->mutex);
 }

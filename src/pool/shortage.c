@@ -7,7 +7,8 @@
  * after it. A step is repeated as long as it makes memory available. All steps share one budget of
  * waiting time, the pool's wait_ms, and one budget of attempts. */
 
-#define ATTEMPTS 100
+#define ATTEMPTS      100
+#define BACKEND_WAITS 16
 
 struct shortage {
     ferry_pool *pool;
@@ -17,6 +18,7 @@ struct shortage {
     unsigned attempts; /* remaining attempts */
     /* whether the last eviction released replicas, whose memory queued work may still use */
     bool evicted;
+    bool dirty_too; /* whether this step also evicts replicas that must be copied first */
 };
 
 /* Uses up one attempt of the take's budget. Returns false if none was left. */
@@ -40,6 +42,17 @@ reuse_or_grow(struct shortage *shortage)
                : status;
 }
 
+/* Blocks until no other thread calls the backend. Stops waiting once BACKEND_WAITS of the other
+ * threads' calls have ended. */
+static void
+wait_for_backend(ferry_pool *pool)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    for (unsigned round = 0; round < BACKEND_WAITS && pool->backend_calls > 0; round++)
+        ferryi_cond_wait(&pool->settled, &pool->mutex);
+    ferryi_mutex_unlock(&pool->mutex);
+}
+
 /* Attempts the take from idle memory and from the backend. If that fails, returns idle memory to
  * the backend and tries again: first as much as a new slab needs, and then all of it. */
 static ferry_status
@@ -48,14 +61,14 @@ use_own_memory(struct shortage *shortage)
     ferry_pool *pool = shortage->pool;
     size_t need = shortage->request->need;
     const size_t returned[] = {ferryi_pool_slab_bytes(need), SIZE_MAX};
-    ferryi_pool_wait_for_backend(pool);
+    wait_for_backend(pool);
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
     ferryi_pool_merge(pool);
     ferryi_mutex_unlock(&pool->mutex);
     ferry_status status = reuse_or_grow(shortage);
     for (size_t i = 0; i < 2 && status == FERRY_ERROR_OUT_OF_MEMORY; i++)
-        if (ferryi_pool_give_back(pool, 0, returned[i], UINT64_MAX) > 0)
+        if (ferryi_pool_give_back(pool, 0, returned[i], UINT64_MAX, NULL) > 0)
             status = reuse_or_grow(shortage);
     /* A backend that has no memory for a whole slab may still have enough for the block alone. */
     if (status == FERRY_ERROR_OUT_OF_MEMORY && need <= FERRYI_POOL_SLAB_BLOCK)
@@ -91,7 +104,7 @@ compact(struct shortage *shortage)
 }
 
 static bool
-evict(struct shortage *shortage, bool dirty_too)
+evict(struct shortage *shortage)
 {
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
@@ -101,34 +114,23 @@ evict(struct shortage *shortage, bool dirty_too)
     if (shortage->evicted && wait_for_work(shortage))
         return true;
     shortage->evicted =
-        may_attempt(shortage) &&
-        holders->evict(holders->user, shortage->pool, shortage->request->need, dirty_too) > 0;
+        may_attempt(shortage) && holders->evict(holders->user, shortage->pool,
+                                                shortage->request->need, shortage->dirty_too) > 0;
     return shortage->evicted;
-}
-
-static bool
-evict_clean(struct shortage *shortage)
-{
-    return evict(shortage, false);
-}
-
-static bool
-evict_dirty(struct shortage *shortage)
-{
-    return evict(shortage, true);
 }
 
 static ferry_status
 run_steps(struct shortage *shortage)
 {
-    static bool (*const steps[])(struct shortage *) = {wait_for_work, compact, evict_clean,
-                                                       evict_dirty, wait_for_work};
+    static bool (*const steps[])(struct shortage *) = {wait_for_work, compact, evict, evict,
+                                                       wait_for_work};
     ferry_status status = use_own_memory(shortage);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         /* The first step may use only half of the waiting time, so that later steps have the rest.
          */
         uint64_t kept = i == 0 ? shortage->wait_ns - shortage->wait_ns / 2 : 0;
         shortage->wait_ns -= kept;
+        shortage->dirty_too = i == 3; /* the second eviction */
         while (status == FERRY_ERROR_OUT_OF_MEMORY && steps[i](shortage))
             status = use_own_memory(shortage);
         shortage->wait_ns += kept;

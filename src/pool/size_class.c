@@ -67,21 +67,21 @@ ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
 }
 
 bool
-ferryi_pool_request_plan(struct ferryi_pool_request *request,
+ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
                          const struct ferryi_pool_backend *backend)
 {
     /* A request for zero bytes takes a block of the smallest class. */
-    if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), request->zone, &request->least))
+    if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), zone, &request->least))
         return false;
     request->need = ferryi_pool_class_bytes(request->least, &request->list);
     if (request->need == 0)
         return false;
-    if (request->align > ferryi_pool_natural_align(request->need, backend->align)) {
-        if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
-            return false;
-        request->need = ferryi_pool_class_bytes(request->least, &request->list);
-        request->padded = true;
+    if (request->align <= ferryi_pool_natural_align(request->need, backend->align)) {
+        request->align = 1;
+        return true;
     }
-    request->carve_align = ferryi_pool_natural_align(request->need, backend->align);
+    if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
+        return false;
+    request->need = ferryi_pool_class_bytes(request->least, &request->list);
     return request->need != 0;
 }

@@ -4,7 +4,6 @@
 
 #include "src/pool/slab.h"
 
-#define STOCK        2  /* number of spare block descriptors that one take may need */
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
 #define LOOK         8  /* maximum number of free blocks of a bin that a search tries */
 
@@ -22,7 +21,6 @@ block_retire(ferry_pool *pool, ferry_block *block)
     block->list = FERRYI_POOL_NO_LIST;
     block->after = pool->spares;
     pool->spares = block;
-    pool->spare_count++;
 }
 
 FERRYI_POOL_LOCKED static void
@@ -40,7 +38,7 @@ bool
 ferryi_pool_lock_stocked(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    while (pool->spare_count < STOCK) {
+    while (!pool->spares || !pool->spares->after) { /* one take may need two */
         ferryi_mutex_unlock(&pool->mutex);
         struct ferryi_arena *arena = aligned_alloc(_Alignof(struct ferryi_arena), sizeof(*arena));
         if (!arena)
@@ -67,10 +65,9 @@ ferryi_arenas_free(ferry_pool *pool)
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
-    assert(pool->spare_count > 0);
     ferry_block *block = pool->spares;
+    assert(block);
     pool->spares = block->after;
-    pool->spare_count--;
     *block = (ferry_block){.pool = pool, .list = FERRYI_POOL_NO_LIST, .state = FERRYI_BLOCK_MOVING};
 #ifdef FERRYI_RED_ZONES
     block->magic = FERRYI_BLOCK_MAGIC;
@@ -204,10 +201,8 @@ ferryi_block_begin_use(ferry_pool *pool, ferry_block *block)
     block->state = FERRYI_BLOCK_MOVING;
     pool->cached_bytes -= block->bytes;
     slab->live_bytes += block->bytes;
-    if (slab->live++ > 0)
-        return;
-    ferryi_link_remove(&slab->in_empty);
-    slab->idle_since = 0;
+    if (slab->live++ == 0)
+        slab->idle_since = 0;
 }
 
 ferry_block *
@@ -256,7 +251,6 @@ ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes)
         return NULL;
     }
     ferryi_link_init(&slab->in_pool);
-    ferryi_link_init(&slab->in_empty);
     slab->bytes = bytes;
     slab->large = block_bytes > FERRYI_POOL_SLAB_BLOCK;
     slab->first = block_new(pool);
@@ -320,7 +314,6 @@ ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
     /* a compaction that marked the slab as leaving may have ended while the slab was detached */
     atomic_store(&slab->leaving, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
-    ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;
     if (slab->large)
         ferryi_block_list(pool, slab->first);
@@ -346,7 +339,6 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     slab->first->point = 0;
     slab->first->state = FERRYI_BLOCK_VOID;
     ferryi_link_remove(&slab->in_pool);
-    ferryi_link_remove(&slab->in_empty);
     pool->cached_bytes -= slab->bytes;
 }
 

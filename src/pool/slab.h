@@ -58,13 +58,11 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link in_pool;  /* all slabs */
-        struct ferryi_link in_empty; /* link in the list of empty slabs, longest idle first; in no
-                                        list while the slab has live blocks */
-        uint64_t idle_since;         /* time of the last release of a block, from ferryi_now_ns() */
-        size_t live_bytes;           /* number of bytes in live blocks */
-        ferry_block *first;          /* block with the lowest address */
-        uint32_t live;               /* number of live blocks */
+        struct ferryi_link in_pool; /* all slabs */
+        uint64_t idle_since;        /* time of the last release of a block, from ferryi_now_ns() */
+        size_t live_bytes;          /* number of bytes in live blocks */
+        ferry_block *first;         /* block with the lowest address */
+        uint32_t live;              /* number of live blocks */
     };
     void *memory; /* `memory`, `bytes` and `large` are constant while the slab is in the pool's list
                    */
@@ -91,9 +89,10 @@ struct ferry_pool {
     char *name;
     unsigned forks; /* value of ferryi_fork_count() in the process that created the pool */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns;   /* maximum total waiting time of one take */
-    _Atomic uint64_t compactor; /* id of the thread that is compacting the pool; 0: none */
-    atomic_bool is_maintained;  /* whether a high-water mark or a trim period is set */
+    _Atomic uint64_t wait_ns; /* maximum total waiting time of one take */
+    /* Id of the thread that is compacting the pool, whose takes use idle memory only. 0: none */
+    _Atomic uint64_t compactor;
+    atomic_bool is_maintained; /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
@@ -103,9 +102,8 @@ struct ferry_pool {
         struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1];
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
-        struct ferryi_link slabs, empties;
-        ferry_block *spares; /* spare descriptors, linked by `after` */
-        size_t spare_count;
+        struct ferryi_link slabs;
+        ferry_block *spares;         /* spare descriptors, linked by `after` */
         struct ferryi_arena *arenas; /* memory of the descriptors */
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
@@ -117,8 +115,7 @@ struct ferry_pool {
                                (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        /* values of the counters at the last reset of the public statistics */
-        struct ferryi_pool_counters baseline;
+        uint64_t evictions_at_reset; /* counters.evictions at the last reset */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
@@ -126,19 +123,16 @@ struct ferry_pool {
 
 /* The requirements of one take. */
 struct ferryi_pool_request {
-    size_t bytes;       /* number of bytes that the caller requested */
-    size_t zone;        /* size of the red zone behind the requested bytes (red_zone.h) */
-    size_t least;       /* minimum size of the block */
-    size_t need;        /* `least`, rounded up to its class */
-    uint32_t list;      /* index of its class in `classes` */
-    size_t align;       /* alignment of the holder's memory */
-    size_t carve_align; /* alignment of the block's address in a slab */
-    bool padded;        /* whether the block must be larger than the requested bytes because of the
-                           alignment */
+    size_t bytes;  /* number of bytes that the caller requested */
+    size_t least;  /* minimum size of the block */
+    size_t need;   /* `least`, rounded up to its class */
+    uint32_t list; /* index of its class in `classes` */
+    size_t align;  /* alignment of the holder's memory; 1 if every block of this size has it. Above
+                      1, the block is larger, so that it contains an aligned address */
     ferryi_timeline *timeline; /* NULL: the host */
     bool any_fit; /* whether a search examines all blocks, and accepts one up to 1/8 too large for a
                      large request */
-    bool recycled; /* whether the memory of the block may have been used before */
+    bool fresh;   /* whether the memory of the block has just come from the backend */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
@@ -194,6 +188,13 @@ ferryi_block_begin(const ferry_block *block)
     return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
+/* Whether the block is idle or free. */
+static inline bool
+ferryi_block_is_idle(const ferry_block *block)
+{
+    return block->state == FERRYI_BLOCK_IDLE || block->state == FERRYI_BLOCK_FREE;
+}
+
 #ifdef FERRYI_RED_ZONES
 /* Whether the host can access the pool's memory. */
 bool ferryi_pool_is_on_host(const ferry_pool *pool);
@@ -236,9 +237,9 @@ unsigned ferryi_pool_bin_of(size_t bytes);
 /* Returns the size of a new slab for blocks of the given size. The blocks leave at most 1/16 of the
  * slab unused. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
-/* Computes the other members of a request from `bytes`, `zone` and `align`. Returns false if the
- * block size would exceed size_t. */
-bool ferryi_pool_request_plan(struct ferryi_pool_request *request,
+/* Computes the size of the block for `bytes` and `align`. `zone` is the size of the red zone behind
+ * the requested bytes. Returns false if the block size would exceed size_t. */
+bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
                               const struct ferryi_pool_backend *backend);
 /* Returns the alignment that every block of the given size has. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
@@ -289,12 +290,12 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
 
 /*
  * Finds idle memory for the request and returns it as a block, which the caller must still make
- * live. If *out_ordered is false, the request's timeline must first wait for the block's sync
- * point. Returns NULL if no idle memory fits. For a request of the host, only memory whose work is
- * known to be done fits.
+ * live. The last use of the block may be pending and not yet ordered before the request's timeline.
+ * Returns NULL if no idle memory fits. For a request of the host, only memory whose work is known
+ * to be done fits.
  */
-FERRYI_POOL_LOCKED ferry_block *
-ferryi_pool_find(ferry_pool *pool, struct ferryi_pool_request *request, bool *out_ordered);
+FERRYI_POOL_LOCKED ferry_block *ferryi_pool_find(ferry_pool *pool,
+                                                 const struct ferryi_pool_request *request);
 /* Makes a block idle and adds it to the idle list of its class. The block must be in no list. */
 FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Changes a block's state from MOVING to LIVE, and counts the take. `hit` is whether the block was
@@ -312,13 +313,10 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
 
 /* Returns idle memory to the backend, longest idle first. Stops when at most `keep_bytes` bytes are
  * cached, or when `want_bytes` bytes were returned. Keeps slabs that queued work uses, and slabs
- * whose last block was released after `until_ns`. @return the number of bytes returned to the
- * backend */
+ * whose last block was released after `until_ns`. Adds the number of returned slabs to *out_slabs,
+ * which may be NULL. @return the number of bytes returned to the backend */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
-                             uint64_t until_ns);
-/* Returns the slabs that a compaction has emptied to the backend. Adds the number of these slabs to
- * *out_slabs. @return the number of bytes returned to the backend */
-size_t ferryi_pool_give_back_leaving(ferry_pool *pool, uint64_t *out_slabs);
+                             uint64_t until_ns, uint64_t *out_slabs);
 /* Queries the driver about the uses of the oldest pending blocks of a class. Returns whether at
  * least one of these uses is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
@@ -328,14 +326,11 @@ void ferryi_pool_ask_pending(ferry_pool *pool);
  * time from `*wait_ns`. Returns false if no block was pending, or if no block's work ended in time.
  */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
-/* Blocks until no other thread calls the backend. Stops waiting once BACKEND_WAITS of the other
- * threads' calls have ended. */
-void ferryi_pool_wait_for_backend(ferry_pool *pool);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
 
 /* Takes a block from idle memory. Sets *out to NULL if no idle memory fits. */
-ferry_status ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request,
+ferry_status ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request,
                                ferry_block **out);
 /* Takes a block from new memory of the backend, normally from a whole new slab. With `single`, the
  * new memory is only as large as the block. */
@@ -351,8 +346,6 @@ ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_
 /* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time from `*wait_ns`.
  * Fails with BUSY if the pool is already being compacted. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
-/* Whether this thread is compacting the pool. If so, its takes use idle memory only. */
-bool ferryi_pool_is_compactor(const ferry_pool *pool);
 
 /* -- what may be kept (policy.c) -- */
 
@@ -361,7 +354,9 @@ void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 /* Frees idle memory if the pool would have too much of it after it grows by a block of `need`
  * bytes. Must be called before the pool grows, without the mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
-FERRYI_POOL_LOCKED bool ferryi_pool_is_above_high_water(const ferry_pool *pool);
+/* Returns by how many bytes the pool's reserved memory exceeds the high-water mark. Returns 0 if no
+ * mark is set. */
+FERRYI_POOL_LOCKED size_t ferryi_pool_excess(const ferry_pool *pool);
 /* Returns memory above the high-water mark to the backend. At the end of a trim period, also
  * returns memory that has been idle for long. Called on slow paths, without the mutex. `grown` is
  * whether the pool has just grown or was just configured. */
@@ -392,8 +387,8 @@ void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* Returns the size of the largest contiguous idle memory: an empty slab, or a run of adjacent idle
- * blocks in a slab. */
+/* Returns the total size of the longest run of adjacent idle blocks. When all work on these blocks
+ * is done, a merge can turn them into one free block. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Returns the total size of the longest run of adjacent idle blocks in a slab. When all work on
- * these blocks is done, a merge can turn them into one free block. */
-FERRYI_POOL_LOCKED static size_t
-longest_run(const struct ferryi_slab *slab)
-{
-    size_t longest = 0, run = 0;
-    if (slab->live == 0)
-        return slab->bytes;
-    for (const ferry_block *block = slab->first; block; block = block->after) {
-        bool idle = block->state == FERRYI_BLOCK_IDLE || block->state == FERRYI_BLOCK_FREE;
-        run = idle ? run + block->bytes : 0;
-        longest = ferryi_max_size(longest, run);
-    }
-    return longest;
-}
-
 size_t
 ferryi_pool_largest_free(const ferry_pool *pool)
 {
-    size_t largest = 0;
-    FERRYI_EACH_SLAB (pool, slab)
-        largest = ferryi_max_size(largest, longest_run(slab));
-    return largest;
+    size_t longest = 0;
+    FERRYI_EACH_SLAB (pool, slab) {
+        size_t run = 0;
+        for (const ferry_block *block = slab->first; block; block = block->after) {
+            run = ferryi_block_is_idle(block) ? run + block->bytes : 0;
+            longest = ferryi_max_size(longest, run);
+        }
+    }
+    return longest;
 }
 
 void
@@ -68,7 +57,10 @@ ferryi_pool_reset_stats(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
     ferryi_caches_count(pool);
-    pool->baseline = pool->counters;
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
+        pool->counters.bins[i].allocations = pool->counters.bins[i].hits = 0;
+    pool->counters.frees = 0;
+    pool->evictions_at_reset = pool->counters.evictions;
     pool->peak_reserved_bytes = pool->reserved_bytes;
     ferryi_mutex_unlock(&pool->mutex);
 }
@@ -81,40 +73,6 @@ struct figures {
 };
 
 static void
-add_class(struct figures *figures, size_t index, const struct ferryi_pool_bin *now,
-          const struct ferryi_pool_bin *since)
-{
-    ferry_pool_stats *all = &figures->all;
-    figures->classes[index] = (ferry_pool_class_stats){
-        .allocations = now->takes - since->takes,
-        .hits = now->hits - since->hits,
-        .live_blocks = now->live_blocks,
-        .live_bytes = now->live_bytes,
-        .requested_bytes = now->requested_bytes,
-    };
-    all->allocations += now->takes - since->takes;
-    all->hits += now->hits - since->hits;
-    all->live_blocks += now->live_blocks;
-    all->live_bytes += now->live_bytes;
-    all->requested_bytes += now->requested_bytes;
-    all->frees += (now->takes - now->live_blocks) - (since->takes - since->live_blocks);
-}
-
-/* Adds the idle memory of a slab. */
-FERRYI_POOL_LOCKED static void
-add_idle(const ferry_pool *pool, const struct ferryi_slab *slab, struct figures *figures)
-{
-    for (const ferry_block *block = slab->first; block; block = block->after) {
-        if (block->state != FERRYI_BLOCK_IDLE && block->state != FERRYI_BLOCK_FREE)
-            continue;
-        figures->classes[ferryi_pool_bin_of(block->bytes)].cached_bytes += block->bytes;
-        figures->all.cached_bytes += block->bytes;
-        if (!ferryi_sync_point_is_done(pool->config.order, block->point))
-            figures->all.pending_bytes += block->bytes;
-    }
-}
-
-static void
 read_all(ferry_pool *pool, struct figures *out)
 {
     ferry_pool_stats *all = &out->all;
@@ -122,15 +80,29 @@ read_all(ferry_pool *pool, struct figures *out)
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
-        add_class(out, i, &pool->counters.bins[i], &pool->baseline.bins[i]);
+    for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
+        const ferry_pool_class_stats *bin = &pool->counters.bins[i];
+        out->classes[i] = *bin;
+        all->allocations += bin->allocations;
+        all->hits += bin->hits;
+        all->live_blocks += bin->live_blocks;
+        all->live_bytes += bin->live_bytes;
+        all->requested_bytes += bin->requested_bytes;
+    }
+    all->frees = pool->counters.frees;
     FERRYI_EACH_SLAB (pool, slab)
-        add_idle(pool, slab, out);
+        for (const ferry_block *block = slab->first; block; block = block->after) {
+            size_t bytes = ferryi_block_is_idle(block) ? block->bytes : 0;
+            out->classes[ferryi_pool_bin_of(block->bytes)].cached_bytes += bytes;
+            all->cached_bytes += bytes;
+            if (!ferryi_sync_point_is_done(pool->config.order, block->point))
+                all->pending_bytes += bytes;
+        }
     all->misses = all->allocations - all->hits;
     all->reserved_bytes = pool->reserved_bytes;
     all->peak_reserved_bytes = pool->peak_reserved_bytes;
     all->largest_free_bytes = ferryi_pool_largest_free(pool);
-    all->evictions = pool->counters.evictions - pool->baseline.evictions;
+    all->evictions = pool->counters.evictions - pool->evictions_at_reset;
     if (all->cached_bytes > 0)
         all->fragmentation = 1.0 - (double)all->largest_free_bytes / (double)all->cached_bytes;
     ferryi_mutex_unlock(&pool->mutex);

@@ -32,13 +32,14 @@ order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_b
 }
 
 ferry_status
-ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block **out)
 {
-    bool ordered = true;
     if (!ferryi_pool_lock_stocked(pool))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
-    ferry_block *block = ferryi_pool_find(pool, request, &ordered);
-    if (block && ordered)
+    ferry_block *block = ferryi_pool_find(pool, request);
+    bool ordered =
+        block && ferryi_sync_point_is_ordered(pool->config.order, request->timeline, block->point);
+    if (ordered)
         ferryi_block_commit(pool, block, request, true);
     ferryi_mutex_unlock(&pool->mutex);
 
@@ -49,7 +50,7 @@ ferryi_pool_reuse(ferry_pool *pool, struct ferryi_pool_request *request, ferry_b
 }
 
 static ferry_status
-reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+reuse_or_ask(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block **out)
 {
     ferry_status status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && !request->timeline &&
@@ -110,7 +111,7 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
         ferryi_cond_broadcast(&pool->settled);
     }
     if (status == FERRY_OK) {
-        request->recycled = false;
+        request->fresh = true;
         *out = ferryi_slab_adopt(pool, slab, memory);
         ferryi_block_commit(pool, *out, request, false);
         ferryi_pool_raise_peak(pool);
@@ -148,7 +149,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
     ferry_status status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out && collect(pool, request))
         status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out && ferryi_pool_is_compactor(pool))
+    if (status == FERRY_OK && !*out &&
+        atomic_load_explicit(&pool->compactor, memory_order_relaxed) == ferryi_thread_id())
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
@@ -187,27 +189,12 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     ferryi_last_error_restore(&reason);
 }
 
-/* Explains in an error message why a take failed although the largest free block is as large as the
- * request. `largest` is the size of that block after the last attempt. */
-static void
-describe_largest(const struct ferryi_pool_request *request, size_t largest, char *text,
-                 size_t text_bytes)
-{
-    if (request->need > 0 && largest >= request->need)
-        snprintf(text, text_bytes,
-                 " by now, which came back too late or is still used by queued work");
-    else if (largest >= request->bytes)
-        snprintf(text, text_bytes, ", and rounding makes the request %zu", request->need);
-    else
-        text[0] = 0;
-}
-
 /* Adds a description of the request to the front of the error message of a failed take. If memory
  * ran out, also adds the memory that is available. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
-    char memory[96], why_not[96];
+    char memory[96];
     ferryi_mutex_lock(&pool->mutex);
     size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes,
            largest = ferryi_pool_largest_free(pool);
@@ -216,10 +203,9 @@ take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_s
     if (status != FERRY_ERROR_OUT_OF_MEMORY)
         return ferryi_fail_in(status, "take %zu bytes from %s", request->bytes, pool->name);
     describe_memory(pool, limit, reserved, memory, sizeof(memory));
-    describe_largest(request, largest, why_not, sizeof(why_not));
     return ferryi_fail_in(
-        status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes%s",
-        request->bytes, pool->name, request->bytes, memory, cached, largest, why_not);
+        status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes",
+        request->bytes, pool->name, request->bytes, memory, cached, largest);
 }
 
 static void
@@ -237,25 +223,22 @@ FERRYI_COLD static ferry_status
 take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline,
             ferry_block **out)
 {
-    struct ferryi_pool_request request = {
-        .bytes = bytes, .zone = ferryi_pool_zone_bytes(pool), .align = align, .timeline = timeline};
+    struct ferryi_pool_request request = {.bytes = bytes, .align = align, .timeline = timeline};
     ferry_block *block = NULL;
     ferry_status status;
 
-    if (!ferryi_pool_request_plan(&request, &pool->config.backend)) {
+    if (!ferryi_pool_request_plan(&request, ferryi_pool_zone_bytes(pool), &pool->config.backend)) {
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
     } else {
-        if (request.list < FERRYI_POOL_CLASSES && !request.padded) {
+        if (request.list < FERRYI_POOL_CLASSES && request.align == 1)
             block = ferryi_cache_take_slowly(pool, &request);
-            request.recycled = true;
-        }
         status = block ? FERRY_OK : obtain(pool, &request, &block);
     }
     log_take(pool, &request, status == FERRY_OK ? block : NULL);
     if (status != FERRY_OK)
         return take_failed(pool, &request, status);
 
-    ferryi_red_zone_out(ferryi_block_zoned(block, 0), !request.recycled);
+    ferryi_red_zone_out(ferryi_block_zoned(block, 0), request.fresh);
     *out = block;
     return FERRY_OK;
 }

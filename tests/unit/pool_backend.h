@@ -210,7 +210,7 @@ idle_blocks(struct fixture *fixture)
     ferryi_mutex_lock(&pool->mutex);
     for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         for (ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block; block = block->after)
-            if (block->state == FERRYI_BLOCK_IDLE || block->state == FERRYI_BLOCK_FREE) {
+            if (ferryi_block_is_idle(block)) {
                 idle.all++;
                 idle.pending += !ferryi_sync_point_is_done(pool->config.order, block->point);
             }

@@ -101,39 +101,6 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     fixture_close(&fixture);
 }
 
-/* Gives a block back, but returns false, which means that nothing was freed. */
-static bool
-give_too_late(ferry_pool *pool, size_t needed_bytes, void *user)
-{
-    struct program *program = user;
-    (void)pool, (void)needed_bytes;
-    give(program->held[0]);
-    (void)statistics(program->fixture); /* moves the block out of the thread's magazine */
-    return false;
-}
-
-/* Checks that the out-of-memory message reports the number of free bytes after the last attempt.
- * The message adds an explanation if these bytes would be enough for the request. */
-static void
-test_a_block_that_came_back_too_late_is_explained(void **state)
-{
-    (void)state;
-    struct fixture fixture;
-    struct program program = {.fixture = &fixture};
-    ferry_block *none = NULL;
-    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 16 * MIB, NULL);
-    program.held[0] = take(&fixture, 12 * MIB);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
-                     FERRY_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(ferry_last_error(), "largest free 0 bytes: "));
-    assert_int_equal(ferry_pool_on_shortage(fixture.pool, give_too_late, &program), FERRY_OK);
-    assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
-                     FERRY_ERROR_OUT_OF_MEMORY);
-    assert_non_null(strstr(ferry_last_error(), "largest free 12582912 bytes by now, which came "
-                                               "back too late or is still used by queued work: "));
-    fixture_close(&fixture);
-}
-
 /* -- holders ----------------------------------------------------------------------------------- */
 
 /* A holder of blocks that it can evict. Some blocks are clean and some are dirty. */
@@ -478,7 +445,6 @@ main(void)
         cmocka_unit_test(test_a_shortage_that_nothing_helps_is_counted),
         cmocka_unit_test(test_the_program_makes_room_until_it_is_enough),
         cmocka_unit_test(test_a_program_that_cannot_help_gets_the_error),
-        cmocka_unit_test(test_a_block_that_came_back_too_late_is_explained),
         cmocka_unit_test(test_clean_holders_go_first),
         cmocka_unit_test(test_dirty_holders_go_last),
         cmocka_unit_test(test_the_program_is_asked_after_the_holders),

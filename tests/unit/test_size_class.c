@@ -134,7 +134,7 @@ planned(size_t bytes, size_t align, size_t backend_align)
 {
     struct ferryi_pool_request request = {.bytes = bytes, .align = align};
     const struct ferryi_pool_backend backend = {.align = backend_align};
-    return ferryi_pool_request_plan(&request, &backend) ? request.need : 0;
+    return ferryi_pool_request_plan(&request, 0, &backend) ? request.need : 0;
 }
 
 static void
