@@ -359,12 +359,12 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-consider_leaving(ferryi_store *store, struct scan *scan, struct victim *out)
+consider_draining(ferryi_store *store, struct scan *scan, struct victim *out)
 {
     if (store->references == 0)
         return;
     int place = place_from(store, scan->pool);
-    if (place < 0 || !ferryi_block_is_leaving(store->copies[place].block) ||
+    if (place < 0 || !ferryi_block_is_draining(store->copies[place].block) ||
         !is_ours_to_give(store, ferryi_store_sharers(store, place)) || is_busy_at(store, place))
         return;
     claim(store, place, out);
@@ -453,7 +453,7 @@ move_copy(struct victim *victim)
 size_t
 ferryi_relocate(void *user, ferry_pool *pool)
 {
-    struct scan scan = {.consider = consider_leaving, .context = user, .pool = pool};
+    struct scan scan = {.consider = consider_draining, .context = user, .pool = pool};
     struct victim victim;
     size_t moved = 0, left = count_stores(&scan);
     while (find(&scan, &left, &victim))

@@ -14,7 +14,7 @@ struct census {
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
-    bool leaving = atomic_load(&block->slab->leaving);
+    bool draining = atomic_load(&block->slab->draining);
     switch (block->state) {
     case FERRYI_BLOCK_LIVE:
         census->live_blocks++;
@@ -26,11 +26,11 @@ count_block(const ferry_block *block, struct census *census)
         census->cached_bytes += block->bytes;
         return true;
     case FERRYI_BLOCK_FREE:
-        census->free += !leaving;
+        census->free += !draining;
         census->cached_bytes += block->bytes;
         return !block->slab->large && block->point == 0 &&
                (!block->after || block->after->state != FERRYI_BLOCK_FREE) &&
-               ferryi_link_is_alone(&block->in_idle) == leaving;
+               ferryi_link_is_alone(&block->in_idle) == draining;
     default:
         return false;
     }

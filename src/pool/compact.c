@@ -6,31 +6,31 @@
 #define SPARSE 57 /* a compaction does not empty slabs of this level or above */
 
 /*
- * Compaction empties the sparsest slabs of a pool. Such a slab is marked as leaving: new
+ * Compaction empties the sparsest slabs of a pool. Such a slab is marked as draining: new
  * allocations do not use its memory. The holders of its live blocks move the bytes into other
- * slabs, which have room for all of them. A leaving slab that is empty at the end is returned to
- * the backend. Every other leaving slab becomes a normal slab again.
+ * slabs, which have room for all of them. A draining slab that is empty at the end is returned to
+ * the backend. Every other draining slab becomes a normal slab again.
  */
 
-/* -- which slabs leave: under the mutex -------------------------------------------------------- */
+/* -- which slabs drain: under the mutex -------------------------------------------------------- */
 
 FERRYI_POOL_LOCKED static void
-leave(ferry_pool *pool, struct ferryi_slab *slab)
+start_draining(ferry_pool *pool, struct ferryi_slab *slab)
 {
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
         /* Without a list, a released block enters no magazine. Its release takes the slow path,
-         * which checks whether the slab is leaving. */
+         * which checks whether the slab is draining. */
         block->list = FERRYI_POOL_NO_LIST;
     }
-    atomic_store(&slab->leaving, true);
+    atomic_store(&slab->draining, true);
 }
 
 FERRYI_POOL_LOCKED static void
-stay(ferry_pool *pool, struct ferryi_slab *slab)
+stop_draining(ferry_pool *pool, struct ferryi_slab *slab)
 {
-    atomic_store(&slab->leaving, false);
+    atomic_store(&slab->draining, false);
     for (ferry_block *block = slab->first; block; block = block->after)
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_list(pool, block);
@@ -44,15 +44,15 @@ level_of(const struct ferryi_slab *slab)
     return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
 }
 
-/* Marks the slabs that the compaction will empty (`leaving`), those with the fewest live bytes
+/* Marks the slabs that the compaction will empty (`draining`), those with the fewest live bytes
  * first. Stops when the unmarked slabs have no room for the live blocks of the next slab. Also
  * marks empty slabs, so that no block is moved into one. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
-    /* `room`: unused bytes of the sparse slabs that stay; `leaving`: live bytes of the slabs that
-     * leave */
-    size_t room = 0, leaving = 0;
+    /* `room`: unused bytes of the sparse slabs that stay; `moving`: live bytes of the draining
+     * slabs */
+    size_t room = 0, moving = 0;
     FERRYI_EACH_SLAB (pool, slab)
         if (level_of(slab) < SPARSE)
             room += slab->bytes - slab->live_bytes;
@@ -61,10 +61,10 @@ choose(ferry_pool *pool)
             if (level_of(slab) != level)
                 continue;
             room -= slab->bytes - slab->live_bytes;
-            leaving += slab->live_bytes;
-            if (leaving > room)
+            moving += slab->live_bytes;
+            if (moving > room)
                 return;
-            leave(pool, slab);
+            start_draining(pool, slab);
         }
 }
 
@@ -86,8 +86,8 @@ end(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
     FERRYI_EACH_SLAB (pool, slab)
-        if (atomic_load(&slab->leaving))
-            stay(pool, slab);
+        if (atomic_load(&slab->draining))
+            stop_draining(pool, slab);
     ferryi_mutex_unlock(&pool->mutex);
     atomic_store(&pool->compactor, 0);
 }
@@ -101,7 +101,8 @@ is_under_way(ferry_pool *pool)
     bool found = false;
     ferryi_mutex_lock(&pool->mutex);
     FERRYI_EACH_SLAB (pool, slab)
-        found |= atomic_load(&slab->leaving) && slab->live == 0 && !ferryi_slab_is_done(pool, slab);
+        found |=
+            atomic_load(&slab->draining) && slab->live == 0 && !ferryi_slab_is_done(pool, slab);
     ferryi_mutex_unlock(&pool->mutex);
     return found;
 }

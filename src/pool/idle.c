@@ -46,7 +46,7 @@ search(const ferry_pool *pool, uint32_t list, bool from_end, bool waits,
     for (unsigned i = 0; link != idle && (i < LOOK || request->any_fit);
          link = from_end ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
-        if (!fits(block, request) || atomic_load(&block->slab->leaving))
+        if (!fits(block, request) || atomic_load(&block->slab->draining))
             continue;
         bool usable = (waits && !ferryi_sync_point_is_unknown(order, block->point)) ||
                       ferryi_sync_point_is_ordered(order, request->timeline, block->point);
@@ -117,7 +117,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
      * that magazine. Above the high-water mark, a block enters no magazine, so that its release
      * takes the slow path. The slow path returns memory to the backend. */
     bool listed = request->align == 1 && block->bytes == request->need &&
-                  ferryi_pool_excess(pool) == 0 && !atomic_load(&block->slab->leaving);
+                  ferryi_pool_excess(pool) == 0 && !atomic_load(&block->slab->draining);
     block->align_log2 = (uint16_t)__builtin_ctzll(request->align);
     block->list = listed ? (uint16_t)request->list : FERRYI_POOL_NO_LIST;
     if (ferryi_sync_point_is_done(pool->config.order, block->point))

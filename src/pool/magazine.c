@@ -194,8 +194,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Locks the mutex and guarantees that the pool has an empty magazine. If there is no host memory for
- * one, returns false and does not hold the mutex. */
+/* Locks the mutex and guarantees that the pool has an empty magazine. If there is no host memory
+ * for one, returns false and does not hold the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex)
 static bool
 lock_with_empty(ferry_pool *pool)

@@ -56,7 +56,7 @@ struct ferryi_pool_holders {
      * a different place, so that they need not be copied. Must not take from this pool.
      * @return the number of bytes released */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
-    /* Moves the bytes of blocks for which ferryi_block_is_leaving() is true to new blocks. Skips
+    /* Moves the bytes of blocks for which ferryi_block_is_draining() is true to new blocks. Skips
      * blocks that are in use. @return the number of bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);
     void *user;
@@ -145,7 +145,7 @@ void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Whether a compaction is emptying the block's slab. The block must be live. Any thread may call
  * it. */
-bool ferryi_block_is_leaving(const ferry_block *block);
+bool ferryi_block_is_draining(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /* Counts of a pool since its creation. */

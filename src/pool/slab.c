@@ -92,7 +92,7 @@ ferryi_piece_list(ferry_pool *pool, ferry_block *piece)
     assert(bin < FERRYI_POOL_PIECE_BINS);
     piece->state = FERRYI_BLOCK_FREE;
     ferryi_link_init(&piece->in_idle);
-    if (atomic_load(&piece->slab->leaving))
+    if (atomic_load(&piece->slab->draining))
         return;
     ferryi_link_append(&pool->pieces[bin], &piece->in_idle);
     pool->filled[bin / 64] |= UINT64_C(1) << bin % 64;
@@ -311,8 +311,8 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    /* a compaction that marked the slab as leaving may have ended while the slab was detached */
-    atomic_store(&slab->leaving, false);
+    /* a compaction that marked the slab as draining may have ended while the slab was detached */
+    atomic_store(&slab->draining, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     pool->cached_bytes += slab->bytes;
     if (slab->large)
@@ -354,7 +354,7 @@ ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab)
 }
 
 bool
-ferryi_block_is_leaving(const ferry_block *block)
+ferryi_block_is_draining(const ferry_block *block)
 {
-    return atomic_load(&block->slab->leaving);
+    return atomic_load(&block->slab->draining);
 }

@@ -69,7 +69,7 @@ struct ferryi_slab {
     size_t bytes; /* size of the allocation */
     bool large;   /* whether the slab is one large block, which is never split */
     /* whether a compaction is emptying the slab; no block is then taken from it */
-    atomic_bool leaving;
+    atomic_bool draining;
 #ifdef FERRYI_RED_ZONES
     void *heap; /* set by ferryi_red_zone_came() */
 #endif

@@ -36,13 +36,13 @@ move_blocks(void *user, ferry_pool *pool)
     }
     for (size_t i = 0; i < mover->count; i++) {
         ferry_block *old = mover->blocks[i], *block = NULL;
-        if (!ferryi_block_is_leaving(old) || (mover->stuck && i % mover->stuck == 0))
+        if (!ferryi_block_is_draining(old) || (mover->stuck && i % mover->stuck == 0))
             continue;
         if (ferry_pool_allocate(pool, old->requested, NULL, &block) != FERRY_OK) {
             mover->failed++;
             continue;
         }
-        assert_false(ferryi_block_is_leaving(block));
+        assert_false(ferryi_block_is_draining(block));
         memcpy(ferry_block_pointer(block), ferry_block_pointer(old), old->requested);
         moved += old->requested;
         ferryi_pool_give(old, 0);
@@ -107,7 +107,7 @@ test_sparse_slabs_become_one(void **state)
     assert_int_equal(mover.failed, 0);
     mover_check(&mover, 256 * KIB, 8);
     for (size_t i = 0; i < mover.count; i++)
-        assert_false(ferryi_block_is_leaving(mover.blocks[i]));
+        assert_false(ferryi_block_is_draining(mover.blocks[i]));
     assert_agrees(&fixture);
     assert_int_equal(ferry_pool_compact(fixture.pool, NULL),
                      FERRY_OK); /* nothing left to compact */
@@ -322,7 +322,7 @@ begin_to_compact(void *user)
     assert_int_equal(
         pthread_create(&meeting->compacting, NULL, compact, meeting->mover.fixture->pool), 0);
     wait_for(&meeting->moving);
-    assert_true(ferryi_block_is_leaving(meeting->block));
+    assert_true(ferryi_block_is_draining(meeting->block));
 }
 
 /* Gives back this thread's first block of a size class. The pool must therefore allocate a

@@ -622,7 +622,7 @@ test_pending_neighbours_stay_apart(void **state)
 /* Checks that a take does not reuse a block that queued work still uses, if a compaction is
  * emptying the block's slab. */
 static void
-test_what_leaves_is_not_taken_again(void **state)
+test_a_draining_slab_is_not_taken_from(void **state)
 {
     (void)state;
     struct order_fixture f;
@@ -631,11 +631,11 @@ test_what_leaves_is_not_taken_again(void **state)
                 *held = take_on(&f, 256 * KIB, f.timelines[A]);
     ferryi_pool_give(a, work_on(&f, A));
     statistics(&f.fixture); /* moves the blocks out of the magazines */
-    atomic_store(&a->slab->leaving, true);
+    atomic_store(&a->slab->draining, true);
     ferry_block *other = take_on(&f, 256 * KIB, f.timelines[A]);
     assert_ptr_not_equal(other, a);
     ferryi_pool_give(other, work_on(&f, A));
-    atomic_store(&a->slab->leaving, false);
+    atomic_store(&a->slab->draining, false);
     for (ferry_block *block = a->slab->first; block; block = block->after)
         if (block->state == FERRYI_BLOCK_FREE && ferryi_link_is_alone(&block->in_idle))
             ferryi_piece_list(f.fixture.pool, block);
@@ -842,7 +842,7 @@ main(void)
         cmocka_unit_test(test_a_take_may_be_reported_never_to_wait),
         cmocka_unit_test(test_shortage_merges_neighbours),
         cmocka_unit_test(test_pending_neighbours_stay_apart),
-        cmocka_unit_test(test_what_leaves_is_not_taken_again),
+        cmocka_unit_test(test_a_draining_slab_is_not_taken_from),
         cmocka_unit_test(test_streams_order_takes_and_gives),
         cmocka_unit_test(test_lazy_work_of_the_last_holder_comes_first),
         cmocka_unit_test(test_lazy_work_keeps_its_memory),
