@@ -90,7 +90,10 @@ note_loss_of_move(ferryi_store *store, int place, int source, ferry_status statu
 static struct ferryi_transfer_job
 job_of(const struct ferryi_access *access)
 {
-    struct ferryi_transfer_job job = {.moves = true};
+    struct ferryi_transfer_job job = {0};
+    if (access->job)
+        job = *access->job;
+    job.moves = true;
     ferryi_store_name_job(access->store, &job, access->reason, access->begin);
     return job;
 }
@@ -214,7 +217,7 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
 static bool
 is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
 {
-    return !access->options && move->source != FERRYI_ZERO &&
+    return !access->job && move->source != FERRYI_ZERO &&
            move->end - move->begin <= GATHERED_BYTES &&
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
@@ -422,7 +425,6 @@ bring(struct ferryi_access *access)
     ferryi_store *store = access->store;
     struct ferryi_transfer_job job = job_of(access);
     struct brought brought = {0};
-    job.options = access->options;
     job.total = access->end - access->begin;
     for (size_t at = access->begin; at < access->end;) {
         ferryi_store_lock(store);

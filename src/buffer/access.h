@@ -50,8 +50,9 @@ struct ferryi_access {
     ferryi_timeline *timeline;
     const char *reason; /* name of the operation that needs the bytes, such as "read_device"; used
                            in traces and messages */
-    const ferry_copy_options *options; /* options for the transfers that the access needs, or NULL.
-                                          The progress callback counts bytes of the range */
+    /* options, cancel flag and progress of the transfers that the access needs, or NULL. The
+     * progress counts bytes of the range */
+    const struct ferryi_transfer_job *job;
     uint64_t under; /* 0, or the id of a claim on this store. If this access is one step of a longer
                        call, the id is that of the longer call's claim */
     /* the parts of [begin, end) that are claimed; NULL if the whole range is claimed. If the list

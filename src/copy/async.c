@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/claim.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 #include "src/stream/event.h"
@@ -25,10 +26,13 @@ run_job(struct ferryi_job *job)
     ferryi_shell_release(context);
 }
 
-ferry_status
-ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t bytes,
-                   ferry_event **out)
+/* Creates the event of a call that moves `bytes`, takes the claims, and submits the call to a
+ * worker. If no worker accepts the call, runs it on this thread. Frees the call, even after a
+ * failure. `out` may be NULL. */
+static ferry_status
+start(struct ferryi_async *async, size_t bytes, ferry_event **out)
 {
+    ferry_context *context = async->context;
     ferry_event *event;
     ferry_status status = ferryi_event_new(context, true, &event);
     if (status != FERRY_OK) {
@@ -40,7 +44,6 @@ ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t by
     event->bytes = bytes;
     event->is_hint = async->is_hint;
     async->event = event;
-    async->context = context;
     async->job.run = run_job;
     status = ferryi_access_claim(async->claims, async->claim_count);
     if (status != FERRY_OK) {
@@ -65,22 +68,23 @@ ferryi_async_start(struct ferryi_async *async, ferry_context *context, size_t by
 }
 
 ferry_status
-ferryi_async_place(ferry_context *context, ferry_stream *stream, const char *what, int *out)
+ferryi_async_place(ferry_context *context, const ferry_copy_options *options, const char *what,
+                   int *out)
 {
     ferryi_timeline *timeline;
     *out = -1;
-    if (!stream)
+    if (!options || !options->stream)
         return FERRY_OK;
-    ferry_status status = ferryi_stream_find_timeline(context, stream, what, &timeline);
+    ferry_status status = ferryi_stream_find_timeline(context, options->stream, what, &timeline);
     if (status == FERRY_OK)
         *out = timeline->place;
     return status;
 }
 
 ferry_status
-ferryi_async_finished(ferry_context *context, ferry_event **out)
+ferryi_async_finished(ferry_context *context, const ferry_copy_options *options)
 {
-    return out ? ferryi_event_new(context, false, out) : FERRY_OK;
+    return options && options->event ? ferryi_event_new(context, false, options->event) : FERRY_OK;
 }
 
 /* -- copies and fills -------------------------------------------------------------------------- */
@@ -143,12 +147,13 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
     if (call->value_bytes > 0)
         job->call.value = memcpy(job->value, call->value, call->value_bytes);
     job->async = (struct ferryi_async){.job.way = way_of(call),
+                                       .context = call->main.store->context,
                                        .is_hint = call->is_hint,
                                        .claims = job->call.accesses,
                                        .claim_count = call->access_count,
                                        .run = run_copy_job,
                                        .free = free_copy_job};
-    return ferryi_async_start(&job->async, call->main.store->context, call->bytes, out);
+    return start(&job->async, call->bytes, out);
 }
 
 ferry_status
@@ -156,4 +161,78 @@ ferryi_async_run(struct ferryi_copy_call *call)
 {
     return call->options && call->options->event ? ferryi_async_copy(call, call->options->event)
                                                  : ferryi_copy_run(call);
+}
+
+/* -- calls with many ranges ------------------------------------------------------------------ */
+
+/* Runs a call and then removes its claims. If the call fails, preserves its error message. Unless
+ * `out_last` is NULL, sets it to the sync point of the work that the call queued. */
+static ferry_status
+run_whole(struct ferryi_whole_call *call, ferryi_sync_point *out_last)
+{
+    struct ferryi_claim_list *claims = &call->claims;
+    struct ferryi_kept_error why;
+    ferry_status status = call->run(call);
+    if (status != FERRY_OK)
+        ferryi_last_error_keep(&why);
+    if (out_last)
+        *out_last = ferryi_sync_points_join(&call->async.context->order, 0, call->timelines);
+    for (size_t i = 0; i < claims->count; i++)
+        ferryi_claim_drop(&claims->items[i]);
+    claims->count = 0;
+    if (status != FERRY_OK)
+        ferryi_last_error_restore(&why);
+    return status;
+}
+
+static ferry_status
+run_started(struct ferryi_async *async, ferryi_sync_point *out_last)
+{
+    struct ferryi_whole_call *call = (struct ferryi_whole_call *)async;
+    call->job.cancelled = &async->event->cancelled;
+    call->job.arrived = &async->event->arrived;
+    return run_whole(call, out_last);
+}
+
+void
+ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context, const char *reason,
+                       const ferry_copy_options *options)
+{
+    call->async.context = context;
+    call->async.run = run_started;
+    call->job.reason = reason;
+    if (options) {
+        call->options = *options;
+        call->job.options = &call->options;
+    }
+}
+
+uint64_t
+ferryi_whole_call_claim(const struct ferryi_whole_call *call, const ferryi_store *store)
+{
+    size_t at = ferryi_claim_list_find(&call->claims, store);
+    return at < call->claims.count ? call->claims.items[at].id : 0;
+}
+
+void
+ferryi_whole_call_note(struct ferryi_whole_call *call, const struct ferryi_transfer_job *job,
+                       uint64_t timelines)
+{
+    call->job.done = job->done;
+    call->job.reported = job->reported;
+    call->timelines |= timelines;
+}
+
+ferry_status
+ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event)
+{
+    call->async.claims = call->claims.items;
+    call->async.claim_count = call->claims.count;
+    if (event)
+        return start(&call->async, call->job.total, event);
+    ferry_status status = ferryi_access_claim(call->claims.items, call->claims.count);
+    if (status == FERRY_OK)
+        status = run_whole(call, NULL);
+    call->async.free(&call->async);
+    return status;
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-#include <string.h>
-
-#include "src/convert/placement.h"
 #include "src/copy/convert_copy.h"
-#include "src/copy/copy.h"
-#include "src/copy/device_convert.h"
-#include "src/transfer/engine.h"
+
+#include "src/buffer/place_pool.h"
+#include "src/convert/converter.h"
+#include "src/transfer/throttle.h"
 
 /*
  * Converting copies. The conversion runs on the side, host or device, where this needs the smaller
  * transfer. The engine converts on the host, into and out of its staging chunks. A device converts
- * in its own memory. A checked conversion checks every element before it writes any.
+ * in its own memory. Uploaded and downloaded elements pass through a scratch block from the
+ * device's pool, one part at a time. All copies and conversions are queued on one timeline, so no
+ * part overwrites the scratch block too early. A checked conversion checks every element before it
+ * writes any.
  */
+
+/* Size of the scratch block. It is so large that the time to fill and drain the staging ring
+ * between two parts is negligible. */
+#define SCRATCH_BYTES ((size_t)8 << 20)
 
 /* Converts elements. Elements that the policy rejects were already found before this call, so only
  * the program's own conversion function can fail here. */
@@ -40,21 +44,6 @@ transform_of(const struct ferryi_convert_call *call)
                                      .user = call};
 }
 
-/* Returns whether the device at `place` can run the conversion and is the better side to run it. */
-static bool
-device_should(ferryi_store *store, int place, const ferry_conversion *conversion, bool from_device,
-              bool to_device)
-{
-    struct ferryi_convert_path path = {.from_device = from_device,
-                                       .to_device = to_device,
-                                       .device_converts = true,
-                                       .source_bytes = conversion->from->bytes,
-                                       .target_bytes = conversion->to->bytes};
-    /* The device is queried last, because the query loads the device's conversion code. */
-    return ferryi_convert_side(&path) == FERRYI_CONVERT_ON_DEVICE &&
-           ferryi_device_converts(store->context, place, conversion);
-}
-
 /* Prepares a transfer job whose target is not a buffer. The job counts the bytes of its target, and
  * has no offset in a buffer. */
 static void
@@ -64,14 +53,212 @@ count_target(struct ferryi_transfer_job *job)
     job->foreign_target = true;
 }
 
+/* -- on a device ------------------------------------------------------------------------------- */
+
+/* A conversion that runs on a device. */
+struct device_work {
+    ferryi_store *store; /* store whose context and name are used */
+    const ferry_conversion *conversion;
+    ferry_convert_policy policy;
+    int place;
+    ferryi_timeline *timeline; /* timeline of `place` on which all work is queued */
+    /* conversion on the host, which is used if the scratch block cannot be allocated */
+    const struct ferryi_transform *transform;
+};
+
+bool
+ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion)
+{
+    return !conversion->convert &&
+           ferryi_converter_can(context->converters[place], conversion->from, conversion->to);
+}
+
+static ferryi_converter *
+converter_of(const struct device_work *work)
+{
+    return work->store->context->converters[work->place];
+}
+
+static ferry_status
+queue(const struct device_work *work, void *target, const void *source, size_t count)
+{
+    return ferryi_converter_run(converter_of(work), work->conversion, work->policy, target, source,
+                                count, work->timeline->native);
+}
+
+/* Returns the number of elements of the next part, up to `most`. The job limits the size of a part,
+ * so that it can be cancelled between two parts. */
+static size_t
+elements_of_part(const struct device_work *work, const struct ferryi_transfer_job *job, size_t most)
+{
+    size_t bytes = ferryi_engine_part(work->store->context->engine, job);
+    return ferryi_min_size(most, ferryi_max_size(bytes / work->conversion->to->bytes, 1));
+}
+
+/* Queues a conversion between two arrays on the device. If the job can be cancelled, queues it in
+ * parts. */
+static ferry_status
+convert_inside(const struct device_work *work, void *target, const void *source, size_t count,
+               struct ferryi_transfer_job *job)
+{
+    const size_t source_bytes = work->conversion->from->bytes,
+                 target_bytes = work->conversion->to->bytes;
+    const size_t part = elements_of_part(work, job, count);
+    struct ferryi_throttle throttle = {.timeline = work->timeline,
+                                       .log = &work->store->context->log};
+    ferry_status status = FERRY_OK;
+    for (size_t done = 0, now; status == FERRY_OK && done < count; done += now) {
+        now = ferryi_min_size(part, count - done);
+        if (part < count)
+            status = ferryi_throttle_begin(&throttle);
+        if (status == FERRY_OK)
+            status = queue(work, (char *)target + done * target_bytes,
+                           (const char *)source + done * source_bytes, now);
+        if (status == FERRY_OK)
+            status = ferryi_engine_reported(work->store->context->engine, job, now * target_bytes);
+        if (status == FERRY_OK && part < count)
+            status = ferryi_throttle_end(&throttle);
+    }
+    ferryi_throttle_clear(&throttle);
+    return status;
+}
+
+/* -- scratch ----------------------------------------------------------------------------------- */
+
+struct scratch {
+    ferry_block *block;
+    void *memory;
+};
+
+static ferry_status
+take_scratch(const struct device_work *work, size_t bytes, struct scratch *out)
+{
+    ferry_pool *pool;
+    ferry_status status =
+        ferryi_place_pool(work->store->context, work->place, FERRY_MEMORY_DEVICE, &pool);
+    return status == FERRY_OK ? ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, work->timeline,
+                                                 &out->block, &out->memory)
+                              : status;
+}
+
+static void
+give_scratch(const struct device_work *work, struct scratch *scratch)
+{
+    ferryi_pool_give(scratch->block, ferryi_timeline_sync_point(work->timeline));
+}
+
+static struct ferryi_memory
+on_device(const struct device_work *work, void *memory)
+{
+    return (struct ferryi_memory){.place = work->place, .pointer = memory};
+}
+
+static struct ferryi_memory
+on_host(const void *memory)
+{
+    return (struct ferryi_memory){.place = 0, .pointer = (void *)(uintptr_t)memory};
+}
+
+/* -- across ------------------------------------------------------------------------------------ */
+
+/* Searches for the first element that FERRY_CONVERT_CHECK rejects, and waits for the result. If
+ * there is such an element, fails with OUT_OF_RANGE and sets ferry_error_index(). Downloads only
+ * eight bytes. */
+static ferry_status
+check_on_device(const struct device_work *work, const void *source, size_t count)
+{
+    ferryi_engine *engine = work->store->context->engine;
+    struct ferryi_transfer_job job = {.buffer = ferryi_store_name(work->store),
+                                      .reason = "convert",
+                                      .traffic = ferryi_store_traffic(work->store)};
+    uint64_t first = UINT64_MAX;
+    struct scratch scratch;
+    ferry_status status = take_scratch(work, sizeof(first), &scratch);
+    if (status != FERRY_OK)
+        return status;
+    status = ferryi_engine_fill(engine, on_device(work, scratch.memory), sizeof(first), "\xff", 1,
+                                work->timeline, &job);
+    if (status == FERRY_OK)
+        status = ferryi_converter_search(converter_of(work), work->conversion, source, count,
+                                         scratch.memory, work->timeline->native);
+    if (status == FERRY_OK)
+        status = ferryi_engine_copy(engine, on_host(&first), on_device(work, scratch.memory),
+                                    sizeof(first), work->timeline, &job);
+    give_scratch(work, &scratch);
+    if (status == FERRY_OK && first != UINT64_MAX)
+        status = ferry_conversion_failed(work->conversion, (size_t)first);
+    return status;
+}
+
+static struct ferryi_memory
+further(struct ferryi_memory memory, size_t bytes)
+{
+    memory.pointer = (char *)memory.pointer + bytes;
+    return memory;
+}
+
+/* Converts one part of an upload or a download through a scratch block on the device. During an
+ * upload, the source elements are copied to `scratch` and then converted. During a download, the
+ * elements are converted into `scratch` and then copied to the host. */
+static ferry_status
+convert_part(const struct device_work *work, struct ferryi_memory target,
+             struct ferryi_memory source, struct ferryi_memory scratch, size_t count,
+             struct ferryi_transfer_job *job)
+{
+    ferryi_engine *engine = work->store->context->engine;
+    ferry_status status;
+    if (target.place) {
+        status = ferryi_engine_copy(engine, scratch, source, count * work->conversion->from->bytes,
+                                    work->timeline, job);
+        return status == FERRY_OK ? queue(work, target.pointer, scratch.pointer, count) : status;
+    }
+    status = queue(work, scratch.pointer, source.pointer, count);
+    return status == FERRY_OK
+               ? ferryi_engine_copy(engine, target, scratch, count * work->conversion->to->bytes,
+                                    work->timeline, job)
+               : status;
+}
+
+/* Converts between host memory and device memory. A download is complete when the function returns.
+ * The job counts the bytes of the target. */
+static ferry_status
+convert_across(const struct device_work *work, struct ferryi_memory target,
+               struct ferryi_memory source, size_t count, struct ferryi_transfer_job *job)
+{
+    ferryi_engine *engine = work->store->context->engine;
+    const size_t source_bytes = work->conversion->from->bytes,
+                 target_bytes = work->conversion->to->bytes,
+                 transferred_bytes = target.place ? source_bytes : target_bytes;
+    const size_t part =
+        elements_of_part(work, job, ferryi_min_size(count, SCRATCH_BYTES / transferred_bytes));
+    struct ferryi_transfer_job part_job = ferryi_copy_quiet_job(job);
+    struct scratch scratch;
+    ferry_status status = take_scratch(work, part * transferred_bytes, &scratch);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY)
+        return ferryi_engine_copy_transformed(engine, target, source, count, work->transform,
+                                              work->timeline, job);
+    if (status != FERRY_OK)
+        return status;
+    for (size_t done = 0, now; status == FERRY_OK && done < count; done += now) {
+        now = ferryi_min_size(part, count - done);
+        status = convert_part(work, further(target, done * target_bytes),
+                              further(source, done * source_bytes), on_device(work, scratch.memory),
+                              now, &part_job);
+        if (status == FERRY_OK)
+            status = ferryi_engine_reported(engine, job, now * target_bytes);
+    }
+    give_scratch(work, &scratch);
+    return status;
+}
+
 /* -- moves ------------------------------------------------------------------------------------- */
 
-static struct ferryi_device_conversion
+static struct device_work
 work_of(const struct ferryi_copy_call *call, int place, const struct ferryi_transform *transform)
 {
     const struct ferryi_convert_call *user = call->user;
-    return (struct ferryi_device_conversion){
-        call->main.store, user->conversion, user->policy, place, call->main.timeline, transform};
+    return (struct device_work){call->main.store,    user->conversion, user->policy, place,
+                                call->main.timeline, transform};
 }
 
 static size_t
@@ -89,8 +276,8 @@ check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
     const struct ferryi_convert_call *user = call->user;
     if (!source.place || user->policy != FERRY_CONVERT_CHECK)
         return check_values(user, source.pointer, count_of(call));
-    const struct ferryi_device_conversion work = work_of(call, source.place, NULL);
-    return ferryi_device_convert_check(&work, source.pointer, count_of(call));
+    const struct device_work work = work_of(call, source.place, NULL);
+    return check_on_device(&work, source.pointer, count_of(call));
 }
 
 /* Converts elements within one device, within the host, or between a device and the host. */
@@ -102,11 +289,16 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
     const struct ferryi_transform transform = transform_of(user);
     ferryi_store *store = call->main.store;
     int place = target.place ? target.place : source.place;
-    const struct ferryi_device_conversion work = work_of(call, place, &transform);
+    const struct device_work work = work_of(call, place, &transform);
     if (target.place && source.place)
-        return ferryi_device_convert(&work, target.pointer, source.pointer, count_of(call), job);
-    if (place && device_should(store, place, user->conversion, source.place, target.place))
-        return ferryi_device_convert_across(&work, target, source, count_of(call), job);
+        return convert_inside(&work, target.pointer, source.pointer, count_of(call), job);
+    /* The side converts for which fewer bytes cross the link between host and device. The device is
+     * queried last, because the query loads its conversion code. */
+    size_t source_bytes = user->conversion->from->bytes, target_bytes = user->conversion->to->bytes;
+    bool crosses_less =
+        target.place ? source_bytes < target_bytes : source.place && target_bytes < source_bytes;
+    if (crosses_less && ferryi_device_converts(store->context, place, user->conversion))
+        return convert_across(&work, target, source, count_of(call), job);
     return ferryi_engine_copy_transformed(store->context->engine, target, source, count_of(call),
                                           &transform, call->main.timeline, job);
 }
@@ -156,81 +348,6 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
-/* keep_going callback of an additional step, such as a fetch, that moves no bytes of the result. It
- * reports the progress of the result's job instead of the step's own progress. */
-static bool
-ask_only(size_t bytes_done, size_t bytes_total, void *user)
-{
-    const struct ferryi_transfer_job *job = user;
-    (void)bytes_done, (void)bytes_total;
-    return job->options->keep_going(job->done, job->total, job->options->user);
-}
-
-void
-ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet, const struct ferryi_transfer_job *job,
-                        const struct ferryi_whole_call *whole)
-{
-    const ferry_copy_options *options = job->options;
-    *quiet = (struct ferryi_convert_quiet){.job = job};
-    quiet->options =
-        (ferry_copy_options){.chunk_bytes = options ? options->chunk_bytes : 0,
-                             .keep_going = options && options->keep_going ? ask_only : NULL,
-                             .user = (void *)(uintptr_t)job};
-    if (whole) {
-        quiet->whole = *whole;
-        quiet->whole.job =
-            (struct ferryi_transfer_job){.options = &quiet->options, .cancelled = job->cancelled};
-    }
-}
-
-/* Fetches all elements into the temporary memory `values`, checks them there, and converts them
- * only after the check. */
-static ferry_status
-move_fetched(struct ferryi_copy_call *call, void *values, struct ferryi_transfer_job *job)
-{
-    const struct ferryi_convert_call *user = call->user;
-    ferryi_engine *engine = call->main.store->context->engine;
-    struct ferryi_convert_quiet quiet;
-    ferryi_convert_be_quiet(&quiet, job, call->whole);
-    struct ferryi_copy_call fetch = *call;
-    fetch.target = values;
-    fetch.bytes = call->main.end - call->main.begin;
-    fetch.options = &quiet.options;
-    fetch.whole = call->whole ? &quiet.whole : NULL;
-    ferry_status status = ferryi_copy_run_to(&fetch);
-    if (status == FERRY_ERROR_CANCELLED)
-        ferryi_fail(status, "copy to converted: cancelled: %zu of %zu bytes arrived", job->done,
-                    job->total);
-    if (status == FERRY_OK)
-        status = check_values(user, values, count_of(call));
-    return status == FERRY_OK
-               ? ferryi_convert_memory(engine, call->target, values, count_of(call), user, job)
-               : status;
-}
-
-/* Runs a copy with the policy CHECK if the device cannot check the elements. First fetches all
- * elements into temporary memory and checks them there. So no byte of the target changes if an
- * element does not fit. */
-static ferry_status
-run_fetched(struct ferryi_copy_call *call)
-{
-    struct ferryi_transfer_job job = ferryi_copy_job(call);
-    count_target(&job);
-    void *values = malloc(call->main.end - call->main.begin);
-    ferry_status status = FERRY_OK;
-    if (values) {
-        status = move_fetched(call, values, &job);
-    } else {
-        (void)ferryi_access_close(&call->main, FERRYI_CLOSE_CANCEL, NULL);
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                             "copy to converted: no memory for %zu elements", count_of(call));
-    }
-    if (call->whole)
-        ferryi_whole_call_note(call->whole, &job, 0);
-    free(values);
-    return status;
-}
-
 /* Plans a converting copy to the caller's memory. The copy reads the range at a place where it is
  * current. */
 static ferry_status
@@ -240,20 +357,21 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
     const struct ferryi_convert_call *convert = call->user;
     const ferry_conversion *conversion = convert->conversion;
     int place = ferryi_copy_home(store, range);
-    bool on_host = ferryi_store_same_memory(store, place, 0);
-    bool fetches = convert->policy == FERRY_CONVERT_CHECK && !on_host &&
-                   !ferryi_device_converts(store->context, place, conversion);
+    /* Every element is checked before the first one is written. If the device cannot check them,
+     * the host does. */
+    if (convert->policy == FERRY_CONVERT_CHECK && !ferryi_store_same_memory(store, place, 0) &&
+        !ferryi_device_converts(store->context, place, conversion))
+        place = FERRY_PLACE_HOST;
     ferryi_timeline *timeline = NULL;
     ferry_status status = FERRY_OK;
-    if (!on_host && !fetches)
+    if (!ferryi_store_same_memory(store, place, 0))
         status = ferryi_engine_timeline(store->context->engine, 0, place, &timeline);
-    ferryi_copy_add_access(call, store, range, FERRY_READ, fetches ? FERRYI_PLACE_NONE : place,
-                           timeline, "copy_to");
+    ferryi_copy_add_access(call, store, range, FERRY_READ, place, timeline, "copy_to");
     call->begin = range.begin;
     call->bytes = (range.end - range.begin) / conversion->from->bytes * conversion->to->bytes;
     call->target = target;
     call->move = move_out;
-    call->run = fetches ? run_fetched : ferryi_copy_run_move;
+    call->run = ferryi_copy_run_move;
     return status;
 }
 
@@ -277,7 +395,7 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
     int meeting = place < 0 ? ferryi_copy_meeting_place(target, to, source, from) : place;
     bool there = place < 0 || (ferryi_store_validity(source, from).all & FERRYI_PLACE_BIT(place));
     bool meets = host_reaches(target, source, meeting) ||
-                 (there && device_should(target, meeting, conversion, true, true));
+                 (there && ferryi_device_converts(target->context, meeting, conversion));
     bool at_host = !meets && (place < 0 || ferryi_store_same_memory(target, place, 0));
     ferry_status status =
         ferryi_copy_plan(call, target, to, source, from, at_host ? FERRY_PLACE_HOST : meeting);

@@ -39,18 +39,8 @@ ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const vo
                                    size_t count, const struct ferryi_convert_call *convert,
                                    struct ferryi_transfer_job *job);
 
-/* Transfer job of an additional step, such as a fetch, that moves no bytes of the result. If the
- * result's job is cancelled, so is the step. keep_going is called with the progress of the result's
- * job. */
-struct ferryi_convert_quiet {
-    const struct ferryi_transfer_job *job; /* the result's job */
-    ferry_copy_options options;
-    struct ferryi_whole_call whole;
-};
-/* Fills in `quiet` from the result's job `job`. The step does not change the progress of `job`.
- * `whole` may be NULL. */
-void ferryi_convert_be_quiet(struct ferryi_convert_quiet *quiet,
-                             const struct ferryi_transfer_job *job,
-                             const struct ferryi_whole_call *whole);
+/* Returns whether the device at `place` can run the conversion. It cannot if the conversion has the
+ * program's own function, which runs only on the host. */
+bool ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
@@ -39,19 +37,13 @@ ferryi_copy_quiet_job(const struct ferryi_transfer_job *job)
 /* -- where ------------------------------------------------------------------------------------- */
 
 int
-ferryi_lowest_place(ferryi_places places)
-{
-    return places & 1 ? 0 : __builtin_ctz(places);
-}
-
-int
 ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 {
     struct ferryi_validity validity = ferryi_store_validity(store, range);
     ferryi_places known = (2u << store->context->place_count) - 1;
     if (!validity.written || !(validity.all & known))
         return FERRY_PLACE_HOST;
-    return ferryi_lowest_place(validity.all & known);
+    return __builtin_ctz(validity.all & known);
 }
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
@@ -164,7 +156,7 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
         return deliver(call, (struct ferryi_memory){0}, begin, end - begin, NULL, job);
 
     ferryi_places on_hosts = segment.places & store->shared;
-    int place = ferryi_lowest_place(on_hosts ? on_hosts : segment.places);
+    int place = __builtin_ctz(on_hosts ? on_hosts : segment.places);
     ferryi_timeline *timeline = NULL;
     ferry_status status = FERRY_OK;
     bool on_host = ferryi_store_same_memory(store, place, 0);
@@ -220,7 +212,7 @@ ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_s
     ferryi_places good = here.all & known;
     if (there.written && (good & there.all))
         good &= there.all;
-    return good ? ferryi_lowest_place(good) : FERRY_PLACE_HOST;
+    return good ? __builtin_ctz(good) : FERRY_PLACE_HOST;
 }
 
 void
@@ -239,21 +231,15 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                                                                   .writes_all = true};
 }
 
-/* Compares accesses, so that accesses that write are sorted before accesses that only read. Until
- * then, the accesses are sorted by store, which is necessary for claiming them. */
-static int
-by_access(const void *a, const void *b)
-{
-    _Static_assert(FERRY_OVERWRITE > FERRY_UPDATE && FERRY_UPDATE > FERRY_READ, "in this order");
-    return (int)((const struct ferryi_access *)b)->access -
-           (int)((const struct ferryi_access *)a)->access;
-}
-
 ferry_status
 ferryi_copy_run_claimed(struct ferryi_copy_call *call)
 {
-    if (call->access_count > 1)
-        qsort(call->accesses, call->access_count, sizeof(*call->accesses), by_access);
+    /* The accesses are sorted by store and range, because they are claimed in this order. */
+    if (call->access_count > 1 && call->main.access == FERRY_READ) {
+        struct ferryi_access reads = call->main;
+        call->main = call->other;
+        call->other = reads;
+    }
     return call->run(call);
 }
 
@@ -345,15 +331,4 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
         call->source = (const void *)from.begin;
     call->move = copy_from_memory;
     return plan_write(call, target, to, place, call->file.file ? "load" : "copy_from");
-}
-
-ferry_status
-ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-                  const void *memory, const char *what, struct ferryi_range *out)
-{
-    ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
-    if (status == FERRY_OK && out->begin != out->end && !memory)
-        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL",
-                             what, count);
-    return status == FERRY_OK ? ferryi_checked_memory(buffer->store, memory, what) : status;
 }

@@ -9,19 +9,18 @@
  */
 
 #include "src/buffer/buffer.h"
-#include "src/copy/whole_call.h"
+#include "src/copy/async.h"
 #include "src/transfer/file_transfer.h"
 
 struct ferryi_copy_call {
     union {
         struct ferryi_access accesses[3];
         struct {
-            /* access to the target buffer; in copy_to: access to the source buffer */
+            /* access to the target buffer; in copy_to: access to the source buffer. While the call
+             * runs on overlapping ranges, it is one of the two accesses that write. */
             struct ferryi_access main;
-            struct ferryi_access other; /* access to the source buffer; if the ranges overlap: the
-                                           bytes that are both written and read (overlap.c) */
-            /* the bytes that are only read; used only if the ranges overlap */
-            struct ferryi_access rest;
+            struct ferryi_access other; /* access to the source buffer */
+            struct ferryi_access rest;  /* used only if the ranges overlap (overlap.c) */
         };
     };
     size_t access_count;
@@ -88,14 +87,6 @@ ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *
 ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                                           struct ferryi_range to, struct ferryi_range from,
                                           int place);
-/* Returns whether a copy has nothing to do: it has no bytes, or its source and target are the same
- * bytes. */
-static inline bool
-ferryi_copy_is_nothing(const ferryi_store *target, struct ferryi_range to,
-                       const ferryi_store *source, struct ferryi_range from)
-{
-    return to.begin == to.end || (target == source && to.begin == from.begin);
-}
 /* Claims the accesses of a planned call and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
 /* Runs a planned call on this thread. The accesses of the call are already claimed. */
@@ -106,12 +97,5 @@ ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 int ferryi_copy_home(ferryi_store *store, struct ferryi_range range);
 int ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                               struct ferryi_range from);
-int ferryi_lowest_place(ferryi_places places);
-
-/* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
- * If `element` is NULL, offset and count are in elements of the buffer's type. */
-ferry_status ferryi_copy_check(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                               size_t count, const void *memory, const char *what,
-                               struct ferryi_range *out);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <ferry/byte.h>
 #include <ferry/file.h>
 
 #include <assert.h>
@@ -28,14 +29,6 @@
 #define DEFAULT_CHUNK ((size_t)4 << 20)
 #define DEFAULT_COUNT 4
 #define GROUP_BYTES   ((size_t)1 << 20)
-
-static const ferry_element byte_element = {.name = "byte",
-                                           .c_type = "uint8_t",
-                                           .identity = UINT64_C(0xfc593ffca4db7889),
-                                           .bytes = 1,
-                                           .align = 1,
-                                           .kind = FERRY_KIND_UINT,
-                                           .bits = 8};
 
 struct slot {
     ferry_buffer *whole;
@@ -468,7 +461,7 @@ open_pipeline(struct pipeline *pipeline)
     pipeline->stream =
         options->stream ? options->stream : pipeline->context->defaults[timeline->place];
     ferryi_stream_retain(pipeline->stream);
-    pipeline->element = options->element ? options->element : &byte_element;
+    pipeline->element = options->element ? options->element : ferry_byte_element();
     FERRY_TRY(status, out, open_input(pipeline));
     FERRY_TRY(status, out, open_output(pipeline));
     FERRY_TRY(status, out, make_slots(pipeline));

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "src/copy/copy.h"
-#include "src/copy/plan_inside.h"
 #include "src/transfer/levels.h"
 
 /* Makes plans, which are lists of copies (plan.h). Divides the copies of a plan into levels, and
@@ -14,7 +13,7 @@
 #define COPIES_MAX (UINT32_MAX / 4)
 
 static void
-free_plan(struct ferryi_whole_call *call)
+free_plan(struct ferryi_async *call)
 {
     ferryi_plan *plan = (ferryi_plan *)call;
     for (size_t i = 0; i < plan->middle_count; i++)
@@ -24,7 +23,7 @@ free_plan(struct ferryi_whole_call *call)
     free(plan->level_ends);
     free(plan->transferred);
     free(plan->carried);
-    ferryi_claim_list_free(&call->claims);
+    ferryi_claim_list_free(&plan->call.claims);
     free(plan->pieces);
     free(plan);
 }
@@ -97,8 +96,8 @@ add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
     if (!middles)
         return fail_memory(plan->count);
     plan->middles = middles;
-    ferry_status status = ferryi_store_create(plan->call.context, ferryi_region_bytes(region), NULL,
-                                              false, &middle.store);
+    ferry_status status = ferryi_store_create(plan->call.async.context, ferryi_region_bytes(region),
+                                              NULL, false, &middle.store);
     if (status != FERRY_OK)
         return status;
     plan->middles[plan->middle_count++] = middle.store;
@@ -233,9 +232,9 @@ ferryi_plan_begin(ferry_context *context, size_t count, const struct ferryi_plan
     ferryi_whole_call_init(&plan->call, context, options->reason, options->transfer);
     plan->options = *options;
     plan->call.run = ferryi_plan_run;
-    plan->call.free = free_plan;
+    plan->call.async.free = free_plan;
     if (!reserve(plan, count)) {
-        free_plan(&plan->call);
+        free_plan(&plan->call.async);
         return fail_memory(count);
     }
     *out = plan;
@@ -253,7 +252,7 @@ void
 ferryi_plan_drop(ferryi_plan *plan)
 {
     if (plan)
-        free_plan(&plan->call);
+        free_plan(&plan->call.async);
 }
 
 ferry_status
@@ -263,7 +262,7 @@ ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event)
     ferry_status status = plan->count > 0 ? make_levels(plan) : FERRY_OK;
     if (status == FERRY_OK)
         return ferryi_whole_call_do(&plan->call, event);
-    free_plan(&plan->call);
+    free_plan(&plan->call.async);
     return status;
 }
 

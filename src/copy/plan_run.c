@@ -5,7 +5,7 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
 #include "src/copy/copy.h"
-#include "src/copy/plan_inside.h"
+#include "src/copy/plan.h"
 #include "src/transfer/engine.h"
 
 /* Runs plans. The copies of each level are split into pieces, each from one place to one place.
@@ -127,11 +127,11 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
     if (!piece.zeros) {
         int place = piece.note;
         if (!piece.target_owner)
-            place = ferryi_lowest_place(segment.places);
+            place = __builtin_ctz(segment.places);
         else if (!(segment.places & FERRYI_PLACE_BIT(place)))
-            place =
-                ferryi_coherence_source(segment.places, place, ferryi_store_sharers(source, place),
-                                        ferryi_engine_reachable(plan->call.context->engine, place));
+            place = ferryi_coherence_source(
+                segment.places, place, ferryi_store_sharers(source, place),
+                ferryi_engine_reachable(plan->call.async.context->engine, place));
         set_source(&piece, source, place, segment.begin);
         ferry_status status = make_counters(&piece);
         if (status != FERRY_OK)
@@ -307,45 +307,52 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Counts how many of the first `done` bytes of a group were copied between pageable host memory and
- * a device. Adds the number to `plan->transferred` of each store's claim. */
+/* Adds the first `done` bytes of a group to `sums`, which has one sum for the claim of each store.
+ * The bytes of a piece are added for its store at the `side` of the copy. */
+enum side { SOURCE, TARGET, TARGET_ELSE_SOURCE };
 static void
-count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
-{
-    const struct ferryi_piece *first = group->pieces;
-    bool up = first->source_place == 0;
-    if (first->zeros || first->pinned || up == (first->target_place == 0))
-        return;
-    const void *last = NULL;
-    size_t claim = 0;
-    for (size_t i = 0; i < group->count && done > 0; i++) {
-        const void *owner = up ? group->pieces[i].source_owner : group->pieces[i].target_owner;
-        size_t bytes = ferryi_min_size(group->pieces[i].bytes, done);
-        if (owner && owner != last)
-            claim = ferryi_claim_list_find(&plan->call.claims, store_of(last = owner));
-        if (owner)
-            plan->transferred[claim] += bytes;
-        done -= bytes;
-    }
-}
-
-/* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. If both
- * sides are buffers, only the target's counters change. */
-static void
-count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction direction, size_t done)
+add_bytes(const ferryi_plan *plan, const struct group *group, size_t done, enum side side,
+          size_t *sums)
 {
     const void *last = NULL;
     size_t claim = 0;
     for (size_t i = 0; i < group->count && done > 0; i++) {
         const struct ferryi_piece *piece = &group->pieces[i];
-        const void *owner = piece->target_owner ? piece->target_owner : piece->source_owner;
+        bool of_source = side == SOURCE || (side == TARGET_ELSE_SOURCE && !piece->target_owner);
+        const void *owner = of_source ? piece->source_owner : piece->target_owner;
         size_t bytes = ferryi_min_size(piece->bytes, done);
         if (owner && owner != last)
             claim = ferryi_claim_list_find(&plan->call.claims, store_of(last = owner));
         if (owner)
-            plan->carried[claim] += bytes;
+            sums[claim] += bytes;
         done -= bytes;
     }
+}
+
+/* Counts how many of the first `done` bytes of a group were copied between pageable host memory and
+ * a device. */
+static void
+count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->pieces;
+    bool up = first->source_place == 0;
+    if (!first->zeros && !first->pinned && up != (first->target_place == 0))
+        add_bytes(plan, group, done, up ? SOURCE : TARGET, plan->transferred);
+}
+
+/* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. If both
+ * sides are buffers, only the target's counters change. Bytes that stay at their place are not
+ * counted. */
+static void
+count_traffic(ferryi_plan *plan, const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->pieces;
+    ferry_direction direction = first->target_place == 0   ? FERRY_DIRECTION_DOWNLOAD
+                                : first->source_place == 0 ? FERRY_DIRECTION_UPLOAD
+                                                           : FERRY_DIRECTION_PEER;
+    if (first->zeros || done == 0 || first->target_place == first->source_place)
+        return;
+    add_bytes(plan, group, done, TARGET_ELSE_SOURCE, plan->carried);
     for (size_t i = 0; i < plan->call.claims.count; i++) {
         if (plan->carried[i] > 0)
             ferryi_traffic_count(ferryi_store_traffic(plan->call.claims.items[i].store), direction,
@@ -354,40 +361,16 @@ count_traffic(ferryi_plan *plan, const struct group *group, ferry_direction dire
     }
 }
 
-static bool
-is_host(const ferryi_plan *plan, int place)
-{
-    return place == 0 || (plan->call.context->coherent >> place & 1);
-}
-
-/* Counts the first `done` bytes of a group as traffic. Does nothing if the group's source and
- * target are at the same place. */
-static void
-count_group(ferryi_plan *plan, const struct group *group, size_t done)
-{
-    const struct ferryi_piece *first = group->pieces;
-    bool to_host = is_host(plan, first->target_place),
-         from_host = is_host(plan, first->source_place);
-    if (first->zeros || done == 0 || first->target_place == first->source_place ||
-        (to_host && from_host))
-        return;
-    count_traffic(plan, group,
-                  to_host     ? FERRY_DIRECTION_DOWNLOAD
-                  : from_host ? FERRY_DIRECTION_UPLOAD
-                              : FERRY_DIRECTION_PEER,
-                  done);
-}
-
 static ferry_status
 run_group(ferryi_plan *plan, struct group *group)
 {
     const struct ferryi_piece *first = group->pieces;
-    ferryi_engine *engine = plan->call.context->engine;
+    ferryi_engine *engine = plan->call.async.context->engine;
     const void *named = first->target_owner ? first->target_owner : first->source_owner;
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
                                *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
-    job->traffic = NULL; /* count_group() counts the traffic of each buffer instead */
+    job->traffic = NULL; /* count_traffic() counts the traffic of each buffer instead */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
@@ -406,15 +389,15 @@ run_group(ferryi_plan *plan, struct group *group)
             plan->call.timelines |= UINT64_C(1) << group->timeline->number;
         }
     }
-    if (plan->call.context->trace && job != &quiet)
-        ferryi_observe_pieces(plan->call.context, group->pieces, group->count, job->done - before,
-                              plan->options.reason);
+    if (plan->call.async.context->trace && job != &quiet)
+        ferryi_observe_pieces(plan->call.async.context, group->pieces, group->count,
+                              job->done - before, plan->options.reason);
     commit(group, job->done - before);
     count_transferred(plan, group, job->done - before);
-    count_group(plan, group, job->done - before);
+    count_traffic(plan, group, job->done - before);
     if (status == FERRY_ERROR_DEVICE_LOST) {
-        group->lost =
-            ferryi_access_lost_places(plan->call.context, first->target_place, first->source_place);
+        group->lost = ferryi_access_lost_places(plan->call.async.context, first->target_place,
+                                                first->source_place);
         (void)each_store(group, lose_store);
     }
     return status;

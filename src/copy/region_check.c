@@ -59,7 +59,7 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
 
 static ferry_status
 find_conversion(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
-                const ferry_copy_options *options, struct ferryi_region *region)
+                struct ferryi_region *region)
 {
     const ferry_element *source = region->source.element, *target = region->target.element;
     region->converts = from->conversion || source->identity != target->identity;
@@ -71,12 +71,12 @@ find_conversion(const ferry_copy_region *from, const struct ferryi_region_settin
             FERRY_ERROR_WRONG_TYPE,
             "%s: the conversion is from %s to %s, but the source has %s and the target %s", what,
             from->conversion->from->name, from->conversion->to->name, source->name, target->name);
-    if (!from->conversion && (!options || !options->convert))
+    if (!from->conversion && (!setting->transfer || !setting->transfer->convert))
         return ferryi_fail(
             FERRY_ERROR_WRONG_TYPE,
             "%s: the source has elements %s%s, the target %s, and options.convert is 0", what,
             source->name, ferryi_element_namesake(source, target), target->name);
-    if (setting->policy == FERRY_CONVERT_CHECK && setting->async)
+    if (setting->policy == FERRY_CONVERT_CHECK && setting->event)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "%s: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy "
                            "without an event",
@@ -322,13 +322,13 @@ kind_of(const struct ferryi_region *region)
 
 ferry_status
 ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
-                    const ferry_copy_options *options, struct ferryi_region *region)
+                    struct ferryi_region *region)
 {
     ferry_status status;
     region->value = from->value;
     FERRY_TRY(status, out, check_ways(from));
     FERRY_TRY(status, out, find_elements(from, region));
-    FERRY_TRY(status, out, find_conversion(from, setting, options, region));
+    FERRY_TRY(status, out, find_conversion(from, setting, region));
     FERRY_TRY(status, out, find_count(from, region));
     /* A side with a buffer is checked first. A count past the buffer's end then fails as out of
      * range, even if it would overflow on the other side. */

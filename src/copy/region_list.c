@@ -9,10 +9,10 @@
 #define VALUE_ALIGN 16
 
 static void
-list_free(struct ferryi_whole_call *whole)
+list_free(struct ferryi_async *call)
 {
-    struct ferryi_region_list *list = (struct ferryi_region_list *)whole;
-    ferryi_claim_list_free(&whole->claims);
+    struct ferryi_region_list *list = (struct ferryi_region_list *)call;
+    ferryi_claim_list_free(&list->whole.claims);
     free(list->regions);
     free(list->kept);
     free(list);
@@ -170,14 +170,14 @@ list_make(const struct ferryi_region_setting *setting, const struct ferryi_regio
     list->setting.transfer = NULL; /* the job has a copy of the options */
     ferryi_whole_call_init(&list->whole, setting->context, "copy", setting->transfer);
     list->whole.run = run_regions;
-    list->whole.free = list_free;
+    list->whole.async.free = list_free;
     for (size_t i = 0; i < count; i++)
         list->whole.job.total += ferryi_region_bytes(&regions[i]);
     ferry_status status = keep_regions(list, regions, count);
     if (status == FERRY_OK)
         status = make_claims(list);
     if (status != FERRY_OK)
-        list_free(&list->whole);
+        list_free(&list->whole.async);
     else
         *out = list;
     return status;
@@ -185,9 +185,9 @@ list_make(const struct ferryi_region_setting *setting, const struct ferryi_regio
 
 ferry_status
 ferryi_region_list_do(const struct ferryi_region_setting *setting,
-                      const struct ferryi_region *regions, size_t count, ferry_event **event)
+                      const struct ferryi_region *regions, size_t count)
 {
     struct ferryi_region_list *list;
     ferry_status status = list_make(setting, regions, count, &list);
-    return status == FERRY_OK ? ferryi_whole_call_do(&list->whole, event) : status;
+    return status == FERRY_OK ? ferryi_whole_call_do(&list->whole, setting->event) : status;
 }

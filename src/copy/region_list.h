@@ -22,30 +22,13 @@ struct ferryi_region_list {
     unsigned char *kept; /* memory that contains copies of the regions' paths and values */
 };
 
-/* Runs a list of regions. If `event` is not NULL, only starts it. The caller may change `regions`
- * when the call has returned. */
+/* Runs a list of regions. If `setting->event` is not NULL, only starts it. The caller may change
+ * `regions` when the call has returned. */
 ferry_status ferryi_region_list_do(const struct ferryi_region_setting *setting,
-                                   const struct ferryi_region *regions, size_t count,
-                                   ferry_event **event);
+                                   const struct ferryi_region *regions, size_t count);
 
-/* ferryi_region_run() runs a fill, a load or a store of the list (region_run.c), and
- * ferryi_region_convert() runs a conversion (region_convert.c). Both run under the claims that the
- * list holds. */
+/* Runs one region of the list, unless it is a plain one, under the claims that the list holds
+ * (region_run.c). */
 ferry_status ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region);
-ferry_status ferryi_region_convert(struct ferryi_region_list *list,
-                                   const struct ferryi_region *region);
-
-/*
- * ferryi_region_open_file() opens the file of a region and checks its size.
- *
- * ferryi_region_close_file() closes the file. First it checks that an input file did not change, or
- * truncates an output file. `status` is the status of the copy. If the copy failed, the function
- * returns this status.
- */
-ferry_status ferryi_region_open_file(const struct ferryi_region_list *list,
-                                     const struct ferryi_region *region, struct ferryi_file *out);
-ferry_status ferryi_region_close_file(const struct ferryi_region_list *list,
-                                      const struct ferryi_region *region, struct ferryi_file *file,
-                                      ferry_status status);
 
 #endif

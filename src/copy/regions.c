@@ -91,7 +91,7 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
              size_t *total, struct ferryi_region *out)
 {
     *out = (struct ferryi_region){.index = index};
-    ferry_status status = ferryi_region_check(&from[index], setting, setting->transfer, out);
+    ferry_status status = ferryi_region_check(&from[index], setting, out);
     if (status == FERRY_OK && !setting->context)
         setting->context = context_of(out);
     if (status == FERRY_OK)
@@ -109,9 +109,7 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
 static ferry_status
 find_place(struct ferryi_region_setting *setting)
 {
-    const ferry_copy_options *options = setting->transfer;
-    return options ? ferryi_async_place(setting->context, options->stream, what, &setting->place)
-                   : FERRY_OK;
+    return ferryi_async_place(setting->context, setting->transfer, what, &setting->place);
 }
 
 /* -- a list of any regions --------------------------------------------------------------------- */
@@ -133,8 +131,7 @@ check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
 }
 
 static ferry_status
-copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
-          ferry_event **event)
+copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting)
 {
     size_t kept = 0;
     struct ferryi_region *regions = calloc(count, sizeof(*regions));
@@ -145,7 +142,7 @@ copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     if (status == FERRY_OK)
         status = find_place(setting);
     if (status == FERRY_OK)
-        status = ferryi_region_list_do(setting, regions, kept, event);
+        status = ferryi_region_list_do(setting, regions, kept);
     free(regions);
     return status;
 }
@@ -191,7 +188,7 @@ plan_plain(const ferry_copy_region *from, size_t count, struct ferryi_region_set
 /* -- all of them ------------------------------------------------------------------------------- */
 
 static ferry_status
-copy_one(const ferry_copy_region *from, struct ferryi_region_setting *setting, ferry_event **event)
+copy_one(const ferry_copy_region *from, struct ferryi_region_setting *setting)
 {
     struct ferryi_region region;
     size_t total = 0;
@@ -202,21 +199,20 @@ copy_one(const ferry_copy_region *from, struct ferryi_region_setting *setting, f
     if (status != FERRY_OK)
         return status;
     if (region.kind == FERRYI_REGION_NOTHING)
-        return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
-    if (is_one_call(&region, event != NULL))
+        return ferryi_async_finished(setting->context, setting->transfer);
+    if (is_one_call(&region, setting->event != NULL))
         return copy_row(&region, setting);
     if (region.kind != FERRYI_REGION_PLAIN)
-        return ferryi_region_list_do(setting, &region, 1, event);
+        return ferryi_region_list_do(setting, &region, 1);
     status = add_to_plan(&region, 1, setting, &plan);
     if (status == FERRY_OK)
-        return ferryi_plan_do(plan, setting->place, event);
+        return ferryi_plan_do(plan, setting->place, setting->event);
     ferryi_plan_drop(plan);
     return status;
 }
 
 static ferry_status
-copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
-          ferry_event **event)
+copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting)
 {
     ferryi_plan *plan = NULL;
     bool plain;
@@ -224,13 +220,13 @@ copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     if (status == FERRY_OK && plain)
         status = find_place(setting);
     if (status == FERRY_OK && plain && plan)
-        return ferryi_plan_do(plan, setting->place, event);
+        return ferryi_plan_do(plan, setting->place, setting->event);
     ferryi_plan_drop(plan);
     if (status != FERRY_OK)
         return status;
     if (!plain)
-        return copy_list(from, count, setting, event);
-    return event ? ferryi_async_finished(setting->context, event) : FERRY_OK;
+        return copy_list(from, count, setting);
+    return ferryi_async_finished(setting->context, setting->transfer);
 }
 
 /* Runs a call without regions. Such a call has no buffer, so its event is created in the context of
@@ -245,8 +241,7 @@ copy_no_regions(const ferry_copy_options *options)
                            "%s: an asynchronous call of no regions needs a stream, for its context",
                            what);
     ferry_status status = ferryi_stream_check(options->stream, what);
-    return status == FERRY_OK ? ferryi_async_finished(options->stream->context, options->event)
-                              : status;
+    return status == FERRY_OK ? ferryi_async_finished(options->stream->context, options) : status;
 }
 
 ferry_status
@@ -254,8 +249,7 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                     const ferry_copy_options *options)
 {
     struct ferryi_region_setting setting = {
-        .place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1};
-    ferry_event **event = options ? options->event : NULL;
+        .place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1, .transfer = options};
     if (count > 0 && !regions)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the array of %zu regions is NULL",
                            what, count);
@@ -264,16 +258,11 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                            what, options->convert);
     if (count == 0)
         return copy_no_regions(options);
-    if (options) {
-        setting.transfer = options;
-        setting.policy =
-            options->convert ? (ferry_convert_policy)options->convert : FERRY_CONVERT_SATURATE;
-        setting.async = event != NULL;
-        setting.file_direct = options->file_direct;
-        setting.file_keep_rest = options->file_keep_rest;
-    }
-    return count == 1 ? copy_one(regions, &setting, event)
-                      : copy_many(regions, count, &setting, event);
+    if (options && options->convert)
+        setting.policy = (ferry_convert_policy)options->convert;
+    if (options)
+        setting.event = options->event;
+    return count == 1 ? copy_one(regions, &setting) : copy_many(regions, count, &setting);
 }
 
 /* Returns whether one side of a copy is plain memory with the buffer's element type. A side whose

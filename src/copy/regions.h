@@ -56,10 +56,10 @@ struct ferryi_region_setting {
     ferry_context *context;
     ferry_convert_policy policy;
     int place; /* place of the stream; -1 if there is no stream */
-    bool async, file_direct, file_keep_rest;
     /* whether the call has more than one region, so that messages must name the region */
     bool many;
     const ferry_copy_options *transfer; /* or NULL */
+    ferry_event **event;                /* `transfer->event`, or NULL if the call blocks */
 };
 
 static inline size_t
@@ -117,7 +117,7 @@ ferryi_region_bytes(const struct ferryi_region *region)
  * that the buffers belong to the context of the call. */
 ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
-                                 const ferry_copy_options *options, struct ferryi_region *region);
+                                 struct ferryi_region *region);
 
 struct ferryi_convert_call;
 /* Prepares `*call` (copy.h) to copy row number `row` of a region. `convert` is used only if the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <ferry/copy.h>
 
+#include "src/buffer/checked.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
@@ -8,16 +9,17 @@
 /* Shortcuts for simple regions of ferry_copy(): copies and fills of one contiguous range. They
  * allocate no memory unless they are asynchronous. */
 
+/* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
+ * If `element` is NULL, offset and count are in elements of the buffer's type. */
 static ferry_status
-place_of(const ferry_buffer *buffer, const ferry_copy_options *options, const char *what, int *out)
+check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+            const void *memory, const char *what, struct ferryi_range *out)
 {
-    return ferryi_async_place(buffer->store->context, options ? options->stream : NULL, what, out);
-}
-
-static ferry_status
-do_nothing(ferry_buffer *buffer, const ferry_copy_options *options)
-{
-    return options ? ferryi_async_finished(buffer->store->context, options->event) : FERRY_OK;
+    ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
+    if (status == FERRY_OK && out->begin != out->end && !memory)
+        status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL",
+                             what, count);
+    return status == FERRY_OK ? ferryi_checked_memory(buffer->store, memory, what) : status;
 }
 
 /* Copies between a buffer and memory, in either direction. The function must be inlined into the
@@ -31,13 +33,13 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, c
     struct ferryi_range range;
     struct ferryi_copy_call call = {.options = options};
     int place;
-    ferry_status status = ferryi_copy_check(buffer, element, offset, count, memory, what, &range);
+    ferry_status status = check_range(buffer, element, offset, count, memory, what, &range);
     if (status == FERRY_OK)
-        status = place_of(buffer, options, what, &place);
+        status = ferryi_async_place(buffer->store->context, options, what, &place);
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
-        return do_nothing(buffer, options);
+        return ferryi_async_finished(buffer->store->context, options);
     struct ferryi_range there = ferryi_copy_memory(memory);
     status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
                   : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
@@ -66,13 +68,12 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            struct ferryi_range *from)
 {
     ferry_status status =
-        ferryi_copy_check(source, element, source_offset, count, "", "copy a buffer", from);
+        check_range(source, element, source_offset, count, "", "copy a buffer", from);
     if (status != FERRY_OK)
         return status;
     if (count == FERRY_REST)
         count = (from->end - from->begin) / source->element_bytes;
-    status =
-        ferryi_copy_check(target, source->element, target_offset, count, "", "copy a buffer", to);
+    status = check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                              "copy a buffer: the buffers belong to different contexts");
@@ -90,11 +91,11 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     ferry_status status =
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from);
     if (status == FERRY_OK)
-        status = place_of(target, options, "copy a buffer", &place);
+        status = ferryi_async_place(target->store->context, options, "copy a buffer", &place);
     if (status != FERRY_OK)
         return status;
-    if (ferryi_copy_is_nothing(target->store, to, source->store, from))
-        return do_nothing(target, options);
+    if (to.begin == to.end || (target->store == source->store && to.begin == from.begin))
+        return ferryi_async_finished(target->store->context, options);
     status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
@@ -108,19 +109,27 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
         struct ferryi_range range;
         struct ferryi_copy_call call = {.options = options};
         int place;
-        status = ferryi_copy_check(buffer, element, offset, count, value, "fill", &range);
+        status = check_range(buffer, element, offset, count, value, "fill", &range);
         if (status == FERRY_OK)
-            status = place_of(buffer, options, "fill", &place);
+            status = ferryi_async_place(buffer->store->context, options, "fill", &place);
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
-            return do_nothing(buffer, options);
+            return ferryi_async_finished(buffer->store->context, options);
         status =
             ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)
             status = ferryi_async_run(&call);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
+}
+
+static ferry_status
+copy_file(const ferry_copy_region *region, const char *path, const char *what,
+          const ferry_copy_options *options)
+{
+    return path ? ferryi_regions_copy(region, 1, options)
+                : ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the path is NULL", what);
 }
 
 ferry_status
@@ -130,9 +139,7 @@ ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t off
     ferry_copy_region region = {.target = {.buffer = buffer, .element = element, .offset = offset},
                                 .source = {.path = path, .file_offset = file_offset},
                                 .count = count};
-    if (!path)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "load from a file: the path is NULL");
-    return ferryi_regions_copy(&region, 1, options);
+    return copy_file(&region, path, "load from a file", options);
 }
 
 ferry_status
@@ -142,9 +149,7 @@ ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t of
     ferry_copy_region region = {.source = {.buffer = buffer, .element = element, .offset = offset},
                                 .target = {.path = path, .file_offset = file_offset},
                                 .count = count};
-    if (!path)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "store to a file: the path is NULL");
-    return ferryi_regions_copy(&region, 1, options);
+    return copy_file(&region, path, "store to a file", options);
 }
 
 ferry_status

@@ -23,28 +23,14 @@ plan_read(ferryi_store *store, struct ferryi_range range, int place, const char 
 
 /* -- syncs ------------------------------------------------------------------------------------- */
 
-/* The keep_going callback of an asynchronous sync. It stores the number of transferred bytes for
- * the event. Returns false, which stops the sync, if the event was cancelled or the caller's own
- * keep_going returns false. */
-static bool
-follow(size_t bytes_done, size_t bytes_total, void *user)
-{
-    const struct ferryi_copy_call *call = user;
-    atomic_store(call->arrived, bytes_done);
-    if (atomic_load(call->cancelled))
-        return false;
-    return !call->options->keep_going ||
-           call->options->keep_going(bytes_done, bytes_total, call->options->user);
-}
-
 static ferry_status
 run_sync(struct ferryi_copy_call *call)
 {
     ferryi_store *store = call->main.store;
-    const ferry_copy_options *own = call->options;
-    const ferry_copy_options following = {
-        .chunk_bytes = own ? own->chunk_bytes : 0, .keep_going = follow, .user = call};
-    call->main.options = call->arrived ? &following : own;
+    struct ferryi_transfer_job job = {
+        .options = call->options, .cancelled = call->cancelled, .arrived = call->arrived};
+    if (call->options || call->arrived)
+        call->main.job = &job;
     ferry_status status = ferryi_access_prepare(&call->main, 1);
     if (status != FERRY_OK)
         return status;
@@ -69,8 +55,7 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
-            return options ? ferryi_async_finished(buffer->store->context, options->event)
-                           : FERRY_OK;
+            return ferryi_async_finished(buffer->store->context, options);
         struct ferryi_copy_call call = plan_read(buffer->store, range, place, "sync_to", run_sync);
         call.bytes = range.end - range.begin;
         call.options = options;

@@ -71,6 +71,9 @@ struct ferryi_transfer_job {
                       (downloads) */
     size_t reported; /* value of `done` at the last call of the program's callback keep_going; used
                         only by the engine */
+    /* the job whose progress is reported, if this job is only a step of it whose bytes do not
+     * count, such as a fetch; or NULL */
+    const struct ferryi_transfer_job *result;
 };
 
 /* A conversion of elements that the host applies to each chunk of a transfer. `run` converts

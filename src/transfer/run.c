@@ -48,10 +48,25 @@ in_target(const struct ferryi_run *run, size_t bytes)
     return transform ? bytes / transform->source_bytes * transform->target_bytes : bytes;
 }
 
+/* Returns the number of bytes that the transfer's job writes. */
 static size_t
 total_bytes(const struct ferryi_run *run)
 {
     return run->job->total ? run->job->total : in_target(run, run->bytes);
+}
+
+/* Progress of a job, as the program sees it. */
+struct progress {
+    size_t done, total;
+};
+
+/* Returns the progress of a job that writes `total` bytes. If the job is only a step of another
+ * job, returns the progress of that one. */
+static struct progress
+progress_of(const struct ferryi_transfer_job *job, size_t total)
+{
+    return job->result ? (struct progress){job->result->done, job->result->total}
+                       : (struct progress){job->done, total};
 }
 
 static void
@@ -67,9 +82,10 @@ static ferry_status
 cancelled(const struct ferryi_run *run)
 {
     char where[256];
+    struct progress progress = progress_of(run->job, total_bytes(run));
     describe(run, where, sizeof(where));
     return ferryi_fail(FERRY_ERROR_CANCELLED, "%s %s: cancelled: %zu of %zu bytes arrived",
-                       direction_name(run->direction), where, run->job->done, total_bytes(run));
+                       direction_name(run->direction), where, progress.done, progress.total);
 }
 
 static bool
@@ -111,7 +127,7 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 
 /* Returns whether the job must stop, because its cancel flag is set or the program's callback
  * keep_going requests it. Calls keep_going if enough bytes have arrived since its last call.
- * Returns false if all bytes have arrived. */
+ * Returns false if all bytes of the result have arrived. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -120,12 +136,13 @@ is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t 
     if (options && options->keep_going &&
         (job->done - job->reported >= interval(engine, job) || job->done == total)) {
         job->reported = job->done;
+        struct progress progress = progress_of(job, total);
         struct ferryi_callback running;
         ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "keep_going");
-        stop |= !options->keep_going(job->done, total, options->user);
+        stop |= !options->keep_going(progress.done, progress.total, options->user);
         ferryi_callback_leave(&running);
     }
-    return stop && job->done < total;
+    return stop && (job->result || job->done < total);
 }
 
 ferry_status
@@ -148,8 +165,9 @@ ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job, s
     add_done(job, bytes);
     if (!is_stopped(engine, job, job->total))
         return FERRY_OK;
+    struct progress progress = progress_of(job, job->total);
     return ferryi_fail(FERRY_ERROR_CANCELLED, "%s: cancelled: %zu of %zu bytes arrived",
-                       job->reason, job->done, job->total);
+                       job->reason, progress.done, progress.total);
 }
 
 size_t

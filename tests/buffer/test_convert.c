@@ -10,7 +10,7 @@
 #include <ferry/int16_convert.h>
 #include <ferry/int_convert.h>
 
-#include "src/copy/device_convert.h"
+#include "src/copy/convert_copy.h"
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
