@@ -72,12 +72,11 @@ class Pair:
         self.working = working_type(source)
         self.source_number, self.target_number = (f"{e.name}8" if e.kind == "bool" else e.name for e in (source, target))
         self.can_fail, self.has_toward_zero = self._classify(source, target)
-        self.form = {(False, False): "PAIR_EXACT", (True, False): "PAIR_CLAMPED", (False, True): "PAIR_INEXACT",
-                     (True, True): "PAIR_ROUNDED"}[self.can_fail, self.has_toward_zero]
-        if source.name in LANE_SOURCES and target.name in LANE_TARGETS:
-            self.form += "_LANES"
+        self.form = {(False, False): "EXACT", (True, False): "CLAMPED", (False, True): "INEXACT",
+                     (True, True): "ROUNDED"}[self.can_fail, self.has_toward_zero]
+        self.way = "LANES" if source.name in LANE_SOURCES and target.name in LANE_TARGETS else "PLAIN"
         if source.kind == "complex":  # and the target too: the loops of the parts do it
-            self.form += "_PARTS"
+            self.way = "PARTS"
 
     def _classify(self, source, target):
         """Whether CHECK may refuse a value, and whether TRUNCATE differs from SATURATE."""

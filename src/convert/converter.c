@@ -43,19 +43,9 @@ struct ferryi_converter {
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
-#define NAME(form, from, to, working)                                                              \
-    [ferryi_number_##from][ferryi_number_##to] = {form "(" #from ", " #to ", " #working ")\n",     \
-                                                  "ferryi_" #from "_to_" #to},
-#define PAIR_EXACT(from, to, working)   NAME("PAIR_EXACT", from, to, working)
-#define PAIR_CLAMPED(from, to, working) NAME("PAIR_CLAMPED", from, to, working)
-#define PAIR_INEXACT(from, to, working) NAME("PAIR_INEXACT", from, to, working)
-#define PAIR_ROUNDED(from, to, working) NAME("PAIR_ROUNDED", from, to, working)
-#define PAIR_EXACT_LANES                PAIR_EXACT
-#define PAIR_CLAMPED_LANES              PAIR_CLAMPED
-#define PAIR_INEXACT_LANES              PAIR_INEXACT
-#define PAIR_ROUNDED_LANES              PAIR_ROUNDED
-#define PAIR_EXACT_PARTS                PAIR_EXACT
-#define PAIR_ROUNDED_PARTS              PAIR_ROUNDED
+#define PAIR(form, way, from, to, working)                                                         \
+    [ferryi_number_##from][ferryi_number_##to] = {                                                 \
+        "PAIR_" #form "(" #from ", " #to ", " #working ")\n", "ferryi_" #from "_to_" #to},
 #include "src/convert/convert_pairs.h"
 };
 

@@ -231,47 +231,30 @@ find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
         return FUNCTION_OF(PART_OF_##from, PART_OF_##to, first_unfit)(source, 2 * count) / 2;      \
     }
 
-#define PAIR_EXACT(from, to, working)   LOOP(from, to, working, nearest)
-#define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
-#define PAIR_INEXACT(from, to, working)                                                            \
+#define EXACT_PLAIN(from, to, working)   LOOP(from, to, working, nearest)
+#define CLAMPED_PLAIN(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)
+#define INEXACT_PLAIN(from, to, working)                                                           \
     LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
-#define PAIR_ROUNDED(from, to, working)     PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
-#define PAIR_EXACT_LANES(from, to, working) LOOP_LANES(from, to, working)
-#define PAIR_CLAMPED_LANES(from, to, working)                                                      \
-    LOOP_LANES(from, to, working) SEARCH(from, to, working)
-#define PAIR_INEXACT_LANES(from, to, working)                                                      \
+#define ROUNDED_PLAIN(from, to, working) INEXACT_PLAIN(from, to, working) SEARCH(from, to, working)
+#define EXACT_LANES(from, to, working)   LOOP_LANES(from, to, working)
+#define CLAMPED_LANES(from, to, working) LOOP_LANES(from, to, working) SEARCH(from, to, working)
+#define INEXACT_LANES(from, to, working)                                                           \
     LOOP_LANES(from, to, working) LOOP(from, to, working, toward_zero)
-#define PAIR_ROUNDED_LANES(from, to, working)                                                      \
-    PAIR_INEXACT_LANES(from, to, working) SEARCH(from, to, working)
-#define PAIR_EXACT_PARTS(from, to, working) LOOP_PARTS(from, to, nearest)
-#define PAIR_ROUNDED_PARTS(from, to, working)                                                      \
+#define ROUNDED_LANES(from, to, working) INEXACT_LANES(from, to, working) SEARCH(from, to, working)
+#define EXACT_PARTS(from, to, working)   LOOP_PARTS(from, to, nearest)
+#define ROUNDED_PARTS(from, to, working)                                                           \
     LOOP_PARTS(from, to, nearest) LOOP_PARTS(from, to, toward_zero) SEARCH_PARTS(from, to)
+#define PAIR(form, way, from, to, working) form##_##way(from, to, working)
 #undef INTEGER_STEPS
 #include "src/convert/convert_pairs.h"
 
-#undef PAIR_EXACT
-#undef PAIR_CLAMPED
-#undef PAIR_INEXACT
-#undef PAIR_ROUNDED
-#undef PAIR_EXACT_LANES
-#undef PAIR_CLAMPED_LANES
-#undef PAIR_INEXACT_LANES
-#undef PAIR_ROUNDED_LANES
-#undef PAIR_EXACT_PARTS
-#undef PAIR_ROUNDED_PARTS
-#define ENTRY(from, to, toward_zero, unfit)                                                        \
-    [ferryi_number_##from][ferryi_number_##to] = {from##_to_##to##_nearest,                        \
-                                                  from##_to_##to##_##toward_zero, unfit},
-#define PAIR_EXACT(from, to, working)   ENTRY(from, to, nearest, NULL)
-#define PAIR_CLAMPED(from, to, working) ENTRY(from, to, nearest, from##_to_##to##_first_unfit)
-#define PAIR_INEXACT(from, to, working) ENTRY(from, to, toward_zero, NULL)
-#define PAIR_ROUNDED(from, to, working) ENTRY(from, to, toward_zero, from##_to_##to##_first_unfit)
-#define PAIR_EXACT_LANES                PAIR_EXACT
-#define PAIR_CLAMPED_LANES              PAIR_CLAMPED
-#define PAIR_INEXACT_LANES              PAIR_INEXACT
-#define PAIR_ROUNDED_LANES              PAIR_ROUNDED
-#define PAIR_EXACT_PARTS                PAIR_EXACT
-#define PAIR_ROUNDED_PARTS              PAIR_ROUNDED
+#define ENTRY_EXACT(name)   name##_nearest, name##_nearest, NULL
+#define ENTRY_CLAMPED(name) name##_nearest, name##_nearest, name##_first_unfit
+#define ENTRY_INEXACT(name) name##_nearest, name##_toward_zero, NULL
+#define ENTRY_ROUNDED(name) name##_nearest, name##_toward_zero, name##_first_unfit
+#undef PAIR
+#define PAIR(form, way, from, to, working)                                                         \
+    [ferryi_number_##from][ferryi_number_##to] = {ENTRY_##form(from##_to_##to)},
 
 ferryi_convert_table FERRYI_CONVERT_TABLE = {
 #include "src/convert/convert_pairs.h"

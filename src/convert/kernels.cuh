@@ -92,9 +92,5 @@ typedef uint64_t uintptr_t;
 #define PAIR_INEXACT(from, to, working)                                                            \
     LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
-#define PAIR_EXACT_LANES                PAIR_EXACT
-#define PAIR_CLAMPED_LANES              PAIR_CLAMPED
-#define PAIR_INEXACT_LANES              PAIR_INEXACT
-#define PAIR_ROUNDED_LANES              PAIR_ROUNDED
-#define PAIR_EXACT_PARTS                PAIR_EXACT
-#define PAIR_ROUNDED_PARTS              PAIR_ROUNDED
+/* The way in which the host vectorises a pair makes no difference here. */
+#define PAIR(form, way, from, to, working) PAIR_##form(from, to, working)

@@ -132,7 +132,7 @@ DEFECTS = [
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("complex_truncate_tail", [
         ("src/convert/kernels.c", "    LOOP_PARTS(from, to, nearest) LOOP_PARTS(from, to, toward_zero) SEARCH_PARTS(from, to)\n",
-         "    PAIR_ROUNDED(from, to, working)\n")],
+         "    ROUNDED_PLAIN(from, to, working)\n")],
         ["tests/unit/test_convert"]),
 ]
 
