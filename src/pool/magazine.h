@@ -24,8 +24,8 @@
  * does not check for NULL.
  *
  * A cache belongs to its pool and to its thread. When a pool is destroyed, it empties and detaches
- * its caches. When a thread ends, it empties and frees its caches. The mutex `registry` in cache.c
- * keeps these two from running at the same time. It is locked before the pool's mutex.
+ * its caches. When a thread ends, it empties and frees its caches. The mutex `registry` in
+ * magazine.c keeps these two from running at the same time. It is locked before the pool's mutex.
  */
 
 #include "src/base/interleave.h"
@@ -101,13 +101,6 @@ extern struct ferryi_magazine ferryi_no_magazine;
  * The creation of the first cache sets it. Tests may clear it. */
 extern bool ferryi_caches_are_lockless;
 
-/* -- caches of threads (cache.c) -- */
-
-/* Returns this thread's cache, or NULL. */
-struct ferryi_cache *ferryi_cache_find(const ferry_pool *pool);
-/* Returns this thread's cache for the pool, and creates it if needed. Returns NULL if there is no
- * host memory. The caller must not hold the pool's mutex. */
-struct ferryi_cache *ferryi_cache_make(ferry_pool *pool);
 /* Empties the caches of this pool in all threads and detaches them. Called when the pool is
  * destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
@@ -116,9 +109,6 @@ void ferryi_caches_detach(ferry_pool *pool);
  * first call to the second. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
-
-/* -- magazines (magazine.c) -- */
-
 /* Takes a block from this thread's cache on the slow path. Loads a magazine from the depot, or
  * searches this thread's magazines for a block that the timeline may use at once. Returns NULL if
  * there is no such block; the caller then takes from the idle lists. */
@@ -130,9 +120,6 @@ bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* Reads the clock for this thread's cache if the next entry needs a new time. Returns whether it
  * read the clock. Does nothing if the thread has no cache. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Adds the cache's counts to the pool's counts, and moves its blocks to the idle lists. The cache
- * must belong to this thread, or its owner must be locked out. */
-FERRYI_POOL_LOCKED void ferryi_cache_empty(ferry_pool *pool, struct ferryi_cache *cache);
 /* Empties the depots and the caches of all threads. Their blocks move to the idle lists. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 void ferryi_magazines_free(ferry_pool *pool);

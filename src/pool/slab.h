@@ -250,17 +250,11 @@ size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
  * there is no host memory for them, returns false and does not hold the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* Makes a block free and merges it with its free neighbours into one piece. The block must be in no
- * list. */
-FERRYI_POOL_LOCKED void ferryi_piece_free(ferry_pool *pool, ferry_block *block);
 /* Makes a block a free piece, and adds it to its bin unless a compaction is emptying its slab. The
  * block must be in no list. */
 FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
 /* Removes a free piece from its bin. */
 FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
-/* Cuts a block of the size that the request needs from the best free piece. Returns the block,
- * which the caller must still make live, or NULL if no piece is large enough. */
-FERRYI_POOL_LOCKED ferry_block *ferryi_piece_carve(ferry_pool *pool, size_t need, size_t align);
 /* Merges neighbouring small blocks that are idle and whose work is done. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
@@ -280,13 +274,10 @@ FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *s
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Adds a detached slab to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Changes the state of an idle or free block to MOVING. The caller has removed the block from its
- * list. From now on, its slab counts the block as live. */
-FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
 /* Whether the slab has no live block, and no queued work uses its memory. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
-/* -- blocks (idle.c): under the mutex -- */
+/* -- blocks (slab.c): under the mutex -- */
 
 /*
  * Finds idle memory for the request and returns it as a block, which the caller must still make
@@ -296,8 +287,6 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
  */
 FERRYI_POOL_LOCKED ferry_block *ferryi_pool_find(ferry_pool *pool,
                                                  const struct ferryi_pool_request *request);
-/* Makes a block idle and adds it to the idle list of its class. The block must be in no list. */
-FERRYI_POOL_LOCKED void ferryi_block_list(ferry_pool *pool, ferry_block *block);
 /* Changes a block's state from MOVING to LIVE, and counts the take. `hit` is whether the block was
  * idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
