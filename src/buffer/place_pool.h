@@ -57,7 +57,8 @@ struct ferryi_place_memory {
     /* Bytes now. `limited` is the part of `reserved` that counts against the limit of the place.
      * Page-locked and managed memory have separate limits. */
     size_t live, cached, reserved, limited;
-    /* counts since the creation of the pools or the last reset, which resets only some of them */
+    /* `hits` and `misses` since the last reset, and the other counts since the pools were created
+     */
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };
 void ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_memory *out);

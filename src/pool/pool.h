@@ -148,7 +148,8 @@ ferry_context *ferryi_pool_context(const ferry_pool *pool);
 bool ferryi_block_is_draining(const ferry_block *block);
 /* Whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of a pool since its creation. */
+/* Counts of a pool since its creation. The numbers of allocations, hits and frees count since the
+ * last reset. */
 struct ferryi_pool_counters {
     size_t live_bytes, cached_bytes, reserved_bytes; /* now; set only in a copy of the counters */
     /* Counts of each size class of the public statistics; `cached_bytes` is not counted. The number

@@ -187,7 +187,7 @@ class_stats(struct fixture *fixture, int class_index)
     return stats;
 }
 
-/* Returns the internal counters of the pool, which count since its creation. */
+/* Returns the internal counters of the pool. */
 static inline struct ferryi_pool_counters
 counters(struct fixture *fixture)
 {
