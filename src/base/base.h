@@ -128,6 +128,13 @@ ferryi_max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* -- memory (system.c) ------------------------------------------------------------------------- */
+
+/* Enlarges an array on the heap so that it has room for at least `needed` items. At least doubles
+ * the room. `items_address` is the address of the pointer to the array. Returns false, and leaves
+ * the array unchanged, if memory is short. */
+bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes);
+
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 
 uint64_t ferryi_now_ns(void); /* on the monotonic clock */

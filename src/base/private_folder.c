@@ -182,21 +182,6 @@ struct listing {
     uint64_t bytes; /* total size of all files */
 };
 
-static bool
-make_room(struct listing *list)
-{
-    if (list->count < list->room)
-        return true;
-    size_t room = list->room ? 2 * list->room : 64, bytes;
-    struct found *files =
-        ferryi_mul_size(room, sizeof(*files), &bytes) ? realloc(list->files, bytes) : NULL;
-    if (!files)
-        return false;
-    list->files = files;
-    list->room = room;
-    return true;
-}
-
 /* Adds a file to the list of files of the folder. Skips a file that a different process has removed
  * since the folder was read. */
 static bool
@@ -205,7 +190,7 @@ list_file(int folder, const char *name, struct listing *list)
     struct stat info = {0};
     if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(info.st_mode))
         return true;
-    if (!make_room(list))
+    if (!ferryi_grow(&list->files, &list->room, list->count + 1, sizeof(*list->files)))
         return false;
     struct found *file = &list->files[list->count++];
     snprintf(file->name, sizeof(file->name), "%s", name);

@@ -13,6 +13,22 @@
 #include <time.h>
 #include <unistd.h>
 
+bool
+ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes)
+{
+    size_t bytes, target = ferryi_max_size(needed, 2 * *room);
+    if (needed <= *room)
+        return true;
+    void *items;
+    memcpy(&items, items_address, sizeof(items));
+    items = ferryi_mul_size(target, item_bytes, &bytes) ? realloc(items, bytes) : NULL;
+    if (!items)
+        return false;
+    memcpy(items_address, &items, sizeof(items));
+    *room = target;
+    return true;
+}
+
 uint64_t
 ferryi_now_ns(void)
 {

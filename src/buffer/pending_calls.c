@@ -78,12 +78,10 @@ make_room(struct ferryi_pending_calls *pending_calls)
     if (pending_calls->first + pending_calls->count < pending_calls->room)
         return true;
     if (pending_calls->first <= pending_calls->room / 2) {
-        size_t room = pending_calls->room ? 2 * pending_calls->room : FIRST_ROOM;
-        struct ferryi_pending_call *log = realloc(pending_calls->log, room * sizeof(*log));
-        if (!log)
+        size_t needed = pending_calls->room ? pending_calls->room + 1 : FIRST_ROOM;
+        if (!ferryi_grow(&pending_calls->log, &pending_calls->room, needed,
+                         sizeof(*pending_calls->log)))
             return false;
-        pending_calls->log = log;
-        pending_calls->room = room;
     }
     if (pending_calls->first > 0)
         memmove(pending_calls->log, entry_at(pending_calls, 0),

@@ -36,29 +36,6 @@ fail_memory(size_t count)
 
 /* -- the copies -------------------------------------------------------------------------------- */
 
-void *
-ferryi_plan_grow(void *items, size_t *room, size_t needed, size_t item_bytes)
-{
-    size_t bytes, target = ferryi_max_size(needed, 2 * *room);
-    if (needed <= *room)
-        return items;
-    void *grown = ferryi_mul_size(target, item_bytes, &bytes) ? realloc(items, bytes) : NULL;
-    if (grown)
-        *room = target;
-    return grown;
-}
-
-/* Makes room for `count` copies. */
-static bool
-reserve(ferryi_plan *plan, size_t count)
-{
-    struct ferryi_plan_copy *copies =
-        ferryi_plan_grow(plan->copies, &plan->copy_room, count, sizeof(*copies));
-    if (copies)
-        plan->copies = copies;
-    return copies != NULL;
-}
-
 static ferry_status
 add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 {
@@ -69,7 +46,7 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
         !ferryi_add_size(plan->call.job.total, bytes, &plan->call.job.total))
         return ferryi_fail(FERRY_ERROR_OVERFLOW,
                            "copy: more rows or bytes in all regions than can be counted");
-    if (!reserve(plan, count))
+    if (!ferryi_grow(&plan->copies, &plan->copy_room, count, sizeof(*plan->copies)))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", count);
     for (size_t row = 0; row < rows; row++)
         plan->copies[plan->count++] =
@@ -91,11 +68,9 @@ add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
     struct ferryi_region_side middle = {.row_pitch = row_bytes,
                                         .plane_pitch = row_bytes * region->rows,
                                         .element = region->target.element};
-    ferryi_store **middles = ferryi_plan_grow(plan->middles, &plan->middle_room,
-                                              plan->middle_count + 1, sizeof(*middles));
-    if (!middles)
+    if (!ferryi_grow(&plan->middles, &plan->middle_room, plan->middle_count + 1,
+                     sizeof(*plan->middles)))
         return fail_memory(plan->count);
-    plan->middles = middles;
     ferry_status status = ferryi_store_create(plan->call.async.context, ferryi_region_bytes(region),
                                               NULL, false, &middle.store);
     if (status != FERRY_OK)
@@ -233,7 +208,7 @@ ferryi_plan_begin(ferry_context *context, size_t count, const struct ferryi_plan
     plan->options = *options;
     plan->call.run = ferryi_plan_run;
     plan->call.async.free = free_plan;
-    if (!reserve(plan, count)) {
+    if (!ferryi_grow(&plan->copies, &plan->copy_room, count, sizeof(*plan->copies))) {
         free_plan(&plan->call.async);
         return fail_memory(count);
     }

@@ -76,11 +76,6 @@ struct ferryi_plan {
     size_t piece_count, piece_room;
 };
 
-/* Enlarges an array of a plan, so that it has room for at least `needed` items. `*room` is its
- * current room. Returns the array, which may have moved. If no memory can be allocated, returns
- * NULL and leaves the array unchanged. */
-void *ferryi_plan_grow(void *items, size_t *room, size_t needed, size_t item_bytes);
-
 /* Runs the copies, level by level. */
 ferry_status ferryi_plan_run(struct ferryi_whole_call *call);
 

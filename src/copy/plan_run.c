@@ -52,11 +52,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
         return FERRY_OK;
     }
     size_t needed = plan->piece_room ? plan->piece_count + 1 : ferryi_max_size(plan->count, 4);
-    struct ferryi_piece *pieces =
-        ferryi_plan_grow(plan->pieces, &plan->piece_room, needed, sizeof(*pieces));
-    if (!pieces)
+    if (!ferryi_grow(&plan->pieces, &plan->piece_room, needed, sizeof(*plan->pieces)))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces", needed);
-    plan->pieces = pieces;
     if (piece->target_owner) {
         ferry_status status = ferryi_store_reserve_changes(store_of(piece->target_owner), 1);
         if (status != FERRY_OK)

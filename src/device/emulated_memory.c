@@ -59,22 +59,6 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
     return found;
 }
 
-/* Ensures that the list of ranges has space for one more item. Returns false if memory is short. */
-FERRYI_REQUIRES(ferryi_ranges_mutex)
-static bool
-make_room(struct ferryi_ranges *ranges)
-{
-    if (ranges->count < ranges->room)
-        return true;
-    size_t room = ranges->room ? 2 * ranges->room : 16;
-    struct ferryi_range **items = realloc(ranges->items, room * sizeof(struct ferryi_range *));
-    if (!items)
-        return false;
-    ranges->items = items;
-    ranges->room = room;
-    return true;
-}
-
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
 insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range)
@@ -104,7 +88,8 @@ add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit
         result = OVERLAPS;
     } else if (counted > limit || ranges->bytes > limit - counted) {
         result = FULL;
-    } else if (!make_room(ranges)) {
+    } else if (!ferryi_grow(&ranges->items, &ranges->room, ranges->count + 1,
+                            sizeof(*ranges->items))) {
         result = NO_ROOM;
     } else {
         insert_at(ranges, index, range);

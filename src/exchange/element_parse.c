@@ -295,15 +295,9 @@ add_field(struct parser *p, const struct item *item, size_t offset, char *name)
         free(name);
         return unsupported(p, "more than 4096 fields");
     }
-    if (p->count == p->capacity) {
-        size_t capacity = p->capacity ? 2 * p->capacity : 8;
-        ferry_field *fields = realloc(p->fields, capacity * sizeof(*fields));
-        if (!fields) {
-            free(name);
-            return no_memory(p);
-        }
-        p->fields = fields;
-        p->capacity = capacity;
+    if (!ferryi_grow(&p->fields, &p->capacity, p->count + 1, sizeof(*p->fields))) {
+        free(name);
+        return no_memory(p);
     }
     p->fields[p->count++] = (ferry_field){.name = name,
                                           .kind = item->kind,

@@ -107,21 +107,6 @@ find(const struct ferryi_pins *pins, const char *pointer, size_t bytes)
     return pin && offset <= pin->bytes && bytes <= pin->bytes - offset ? pin : NULL;
 }
 
-FERRYI_REQUIRES(ferryi_pins_mutex)
-static bool
-make_room(struct ferryi_pins *pins)
-{
-    if (count_of(pins) < pins->room)
-        return true;
-    size_t room = pins->room ? 2 * pins->room : 16;
-    struct ferryi_pin **items = realloc(pins->items, room * sizeof(struct ferryi_pin *));
-    if (!items)
-        return false;
-    pins->items = items;
-    pins->room = room;
-    return true;
-}
-
 /* Inserts a range into the list. Transfers can take holds on the range only once its `settled` is
  * set. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
@@ -134,7 +119,7 @@ insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
     if ((before && before->start + before->bytes > pin->start) ||
         (after && pin->start + pin->bytes > after->start))
         return FERRY_ERROR_CONFLICT;
-    if (!make_room(pins))
+    if (!ferryi_grow(&pins->items, &pins->room, count + 1, sizeof(*pins->items)))
         return FERRY_ERROR_OUT_OF_MEMORY;
     memmove(&pins->items[index + 1], &pins->items[index],
             (count - index) * sizeof(struct ferryi_pin *));
