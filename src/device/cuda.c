@@ -294,13 +294,6 @@ close_device(ferryi_device *device)
 }
 
 static ferry_status
-properties(ferryi_device *device, struct ferryi_device_properties *out)
-{
-    *out = device->properties;
-    return FERRY_OK;
-}
-
-static ferry_status
 memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
@@ -332,7 +325,6 @@ synchronize(ferryi_device *device)
 
 static const struct ferryi_device_ops cuda_ops = {
     .close = close_device,
-    .properties = properties,
     .memory_info = memory_info,
     .synchronize = synchronize,
     .memory_alloc = ferryi_cuda_memory_alloc,
@@ -348,7 +340,6 @@ static const struct ferryi_device_ops cuda_ops = {
     .stream_wait = ferryi_cuda_stream_wait,
     .host_call = ferryi_cuda_host_call,
     .event_create = ferryi_cuda_event_create,
-    .event_create_timed = ferryi_cuda_event_create_timed,
     .event_destroy = ferryi_cuda_event_destroy,
     .event_record = ferryi_cuda_event_record,
     .event_query = ferryi_cuda_event_query,

@@ -139,8 +139,7 @@ ferry_status ferryi_cuda_stream_check(ferryi_device *device, void *stream);
 ferry_status ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event);
 ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user),
                                    void *user);
-ferry_status ferryi_cuda_event_create(ferryi_device *device, void **out);
-ferry_status ferryi_cuda_event_create_timed(ferryi_device *device, void **out);
+ferry_status ferryi_cuda_event_create(ferryi_device *device, bool timed, void **out);
 ferry_status ferryi_cuda_event_destroy(ferryi_device *device, void *event);
 ferry_status ferryi_cuda_event_record(ferryi_device *device, void *event, void *stream);
 ferry_status ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done);

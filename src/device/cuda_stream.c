@@ -106,29 +106,18 @@ ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *use
     return FERRYI_CUDA_TELL(st, "queue a host function on cuda:%d", cuda->ordinal);
 }
 
-static ferry_status
-create_event(ferryi_device *device, unsigned int flags, void **out)
+ferry_status
+ferryi_cuda_event_create(ferryi_device *device, bool timed, void **out)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_event event = NULL;
     ferry_status st;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventCreate, &event, flags);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuEventCreate, &event,
+                    timed ? FERRYI_CU_EVENT_DEFAULT : FERRYI_CU_EVENT_DISABLE_TIMING);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "create an event on cuda:%d", cuda->ordinal);
     *out = event;
     return FERRY_OK;
-}
-
-ferry_status
-ferryi_cuda_event_create(ferryi_device *device, void **out)
-{
-    return create_event(device, FERRYI_CU_EVENT_DISABLE_TIMING, out);
-}
-
-ferry_status
-ferryi_cuda_event_create_timed(ferryi_device *device, void **out)
-{
-    return create_event(device, FERRYI_CU_EVENT_DEFAULT, out);
 }
 
 ferry_status

@@ -95,7 +95,6 @@ struct ferryi_device_ops {
     /* Closes the device and frees `device`. The caller must have destroyed all streams, events,
      * memory and code of the device, unless the device is lost. */
     void (*close)(ferryi_device *device);
-    ferry_status (*properties)(ferryi_device *device, struct ferryi_device_properties *out);
     /* Returns the free and the total bytes of the device. Memory that any process has allocated on
      * the device is not free. The free bytes never exceed the total. */
     ferry_status (*memory_info)(ferryi_device *device, size_t *out_free, size_t *out_total);
@@ -148,10 +147,9 @@ struct ferryi_device_ops {
 
     /* -- events -- */
 
-    ferry_status (*event_create)(ferryi_device *device, void **out);
-    /* Creates an event like event_create. In addition, each record of the event stores the time at
-     * which the stream reaches it. */
-    ferry_status (*event_create_timed)(ferryi_device *device, void **out);
+    /* Creates an event. If `timed` is true, each record of the event stores the time at which the
+     * stream reaches it. */
+    ferry_status (*event_create)(ferryi_device *device, bool timed, void **out);
     /* Destroys an event. Streams that were made to wait for the event still wait for the recorded
      * work. */
     ferry_status (*event_destroy)(ferryi_device *device, void *event);
@@ -164,8 +162,8 @@ struct ferryi_device_ops {
     ferry_status (*event_synchronize)(ferryi_device *device, void *event);
     /* Returns the seconds from the time at which a stream reached `begin` to the time at which a
      * stream reached `end`. The result is negative if `end` was reached first. Both must be events
-     * of this device. Fails with FERRY_ERROR_DEVICE if an event was not created by
-     * event_create_timed, was never recorded, or is not done. Does not block. */
+     * of this device. Fails with FERRY_ERROR_DEVICE if an event is not timed, was
+     * never recorded, or is not done. Does not block. */
     ferry_status (*event_elapsed)(ferryi_device *device, void *begin, void *end,
                                   double *out_seconds);
 

@@ -105,19 +105,11 @@ emulated_close(ferryi_device *device)
     free(emulated);
 }
 
-static ferry_status
-emulated_properties(ferryi_device *device, struct ferryi_device_properties *out)
-{
-    *out = device->properties;
-    return FERRY_OK;
-}
-
 static struct ferryi_device_ops
 make_ops(void)
 {
     struct ferryi_device_ops ops = ferryi_unsupported_ops;
     ops.close = emulated_close;
-    ops.properties = emulated_properties;
     ops.memory_info = ferryi_emulated_memory_info;
     ops.synchronize = ferryi_emulated_synchronize;
     ops.memory_alloc = ferryi_emulated_memory_alloc;
@@ -131,7 +123,6 @@ make_ops(void)
     ops.stream_wait = ferryi_emulated_stream_wait;
     ops.host_call = ferryi_emulated_host_call;
     ops.event_create = ferryi_emulated_event_create;
-    ops.event_create_timed = ferryi_emulated_event_create_timed;
     ops.event_destroy = ferryi_emulated_event_destroy;
     ops.event_record = ferryi_emulated_event_record;
     ops.event_query = ferryi_emulated_event_query;

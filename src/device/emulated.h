@@ -228,8 +228,7 @@ ferry_status ferryi_emulated_stream_destroy(ferryi_device *device, void *stream)
 ferry_status ferryi_emulated_stream_synchronize(ferryi_device *device, void *stream);
 ferry_status ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
 ferry_status ferryi_emulated_stream_wait(ferryi_device *device, void *stream, void *event);
-ferry_status ferryi_emulated_event_create(ferryi_device *device, void **out);
-ferry_status ferryi_emulated_event_create_timed(ferryi_device *device, void **out);
+ferry_status ferryi_emulated_event_create(ferryi_device *device, bool timed, void **out);
 ferry_status ferryi_emulated_event_destroy(ferryi_device *device, void *event);
 ferry_status ferryi_emulated_event_record(ferryi_device *device, void *event, void *stream);
 ferry_status ferryi_emulated_event_query(ferryi_device *device, void *event, bool *out_done);

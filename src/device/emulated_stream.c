@@ -414,29 +414,18 @@ ferryi_emulated_streams_clear(ferryi_emulated *emulated)
 
 /* -- events -- */
 
-static ferry_status
-create_event(ferryi_device *device, const char *call, bool timed, void **out)
+ferry_status
+ferryi_emulated_event_create(ferryi_device *device, bool timed, void **out)
 {
     struct event *event = calloc(1, sizeof(*event));
     if (!event)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on %s:%d: no memory for %zu bytes", call,
-                           device->kind, device->properties.native, sizeof(*event));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "event_create on %s:%d: no memory for %zu bytes", device->kind,
+                           device->properties.native, sizeof(*event));
     event->timed = timed;
     ferryi_mutex_init(&event->mutex);
     *out = event;
     return FERRY_OK;
-}
-
-ferry_status
-ferryi_emulated_event_create(ferryi_device *device, void **out)
-{
-    return create_event(device, "event_create", false, out);
-}
-
-ferry_status
-ferryi_emulated_event_create_timed(ferryi_device *device, void **out)
-{
-    return create_event(device, "event_create_timed", true, out);
 }
 
 ferry_status

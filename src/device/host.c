@@ -41,13 +41,6 @@ host_close(ferryi_device *device)
 }
 
 static ferry_status
-host_properties(ferryi_device *device, struct ferryi_device_properties *out)
-{
-    *out = device->properties;
-    return FERRY_OK;
-}
-
-static ferry_status
 host_memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
 {
     size_t total = device->properties.total_bytes;
@@ -170,29 +163,16 @@ struct event {
 };
 
 static ferry_status
-create_event(const char *call, bool timed, void **out)
+host_event_create(ferryi_device *device, bool timed, void **out)
 {
+    (void)device;
     struct event *event = calloc(1, sizeof(*event));
     if (!event)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s on host:0: no memory for %zu bytes", call,
-                           sizeof(*event));
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "event_create on host:0: no memory for %zu bytes", sizeof(*event));
     event->timed = timed;
     *out = event;
     return FERRY_OK;
-}
-
-static ferry_status
-host_event_create(ferryi_device *device, void **out)
-{
-    (void)device;
-    return create_event("event_create", false, out);
-}
-
-static ferry_status
-host_event_create_timed(ferryi_device *device, void **out)
-{
-    (void)device;
-    return create_event("event_create_timed", true, out);
 }
 
 static ferry_status
@@ -285,7 +265,6 @@ make_ops(void)
 {
     struct ferryi_device_ops ops = ferryi_unsupported_ops;
     ops.close = host_close;
-    ops.properties = host_properties;
     ops.memory_info = host_memory_info;
     ops.synchronize = host_synchronize;
     ops.memory_alloc = host_memory_alloc;
@@ -298,7 +277,6 @@ make_ops(void)
     ops.stream_wait = host_stream_wait;
     ops.host_call = host_host_call;
     ops.event_create = host_event_create;
-    ops.event_create_timed = host_event_create_timed;
     ops.event_destroy = host_event_destroy;
     ops.event_record = host_event_record;
     ops.event_query = host_event_query;

@@ -21,7 +21,6 @@ unsupported(const ferryi_device *device, const char *slot)
         return unsupported(device, #slot);                                                         \
     }
 
-UNSUPPORTED(properties, ferryi_device *device, struct ferryi_device_properties *out UNUSED)
 UNSUPPORTED(memory_info, ferryi_device *device, size_t *out_free UNUSED, size_t *out_total UNUSED)
 UNSUPPORTED(synchronize, ferryi_device *device)
 UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind UNUSED, size_t bytes UNUSED,
@@ -38,8 +37,7 @@ UNSUPPORTED(stream_check, ferryi_device *device, void *stream UNUSED)
 UNSUPPORTED(stream_wait, ferryi_device *device, void *stream UNUSED, void *event UNUSED)
 UNSUPPORTED(host_call, ferryi_device *device, void *stream UNUSED, void (*run)(void *user) UNUSED,
             void *user UNUSED)
-UNSUPPORTED(event_create, ferryi_device *device, void **out UNUSED)
-UNSUPPORTED(event_create_timed, ferryi_device *device, void **out UNUSED)
+UNSUPPORTED(event_create, ferryi_device *device, bool timed UNUSED, void **out UNUSED)
 UNSUPPORTED(event_destroy, ferryi_device *device, void *event UNUSED)
 UNSUPPORTED(event_record, ferryi_device *device, void *event UNUSED, void *stream UNUSED)
 UNSUPPORTED(event_query, ferryi_device *device, void *event UNUSED, bool *out_done UNUSED)
@@ -78,7 +76,6 @@ UNSUPPORTED(launch, ferryi_device *device, const struct ferryi_launch *launch UN
 #define SLOT(slot) .slot = slot##_unsupported
 
 const struct ferryi_device_ops ferryi_unsupported_ops = {
-    SLOT(properties),
     SLOT(memory_info),
     SLOT(synchronize),
     SLOT(memory_alloc),
@@ -94,7 +91,6 @@ const struct ferryi_device_ops ferryi_unsupported_ops = {
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),
-    SLOT(event_create_timed),
     SLOT(event_destroy),
     SLOT(event_record),
     SLOT(event_query),

@@ -44,7 +44,7 @@ ferryi_event_time_record(ferry_event *event, ferryi_timeline *timeline)
 {
     ferryi_device *device = timeline->device;
     void *native;
-    ferry_status status = FERRYI_CALL(device, event_create_timed, &native);
+    ferry_status status = FERRYI_CALL(device, event_create, true, &native);
     if (status != FERRY_OK)
         return status;
     event->time.device = device;

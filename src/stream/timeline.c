@@ -343,7 +343,7 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
 {
     struct ferryi_timeline_event *slot = &timeline->ring[timeline->next];
     if (!slot->event) {
-        ferry_status status = FERRYI_CALL(timeline->device, event_create, &slot->event);
+        ferry_status status = FERRYI_CALL(timeline->device, event_create, false, &slot->event);
         if (status != FERRY_OK)
             return status;
     }

@@ -218,7 +218,7 @@ ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
     ferryi_timeline *timeline = run->timeline;
     ferryi_device *device = timeline->device;
     void *event;
-    ferry_status status = FERRYI_CALL(device, event_create, &event);
+    ferry_status status = FERRYI_CALL(device, event_create, false, &event);
     if (status != FERRY_OK)
         return status;
     status = FERRYI_CALL(device, event_record, event, timeline->native);

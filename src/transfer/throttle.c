@@ -9,7 +9,7 @@ ferryi_throttle_begin(struct ferryi_throttle *throttle)
     ferryi_device *device = throttle->timeline->device;
     void **event = &throttle->events[throttle->begun % FERRYI_THROTTLE_PARTS];
     return *event ? FERRYI_CALL(device, event_synchronize, *event)
-                  : FERRYI_CALL(device, event_create, event);
+                  : FERRYI_CALL(device, event_create, false, event);
 }
 
 ferry_status

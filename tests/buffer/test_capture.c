@@ -339,7 +339,7 @@ test_exchange_in_a_capture(void **state)
     struct DLManagedTensorVersioned *tensor;
     ferry_scope scope;
     void *event, *memory, *pointer;
-    OK(device->ops->event_create(device, &event));
+    OK(device->ops->event_create(device, false, &event));
     OK(device->ops->event_record(device, event, ferry_stream_native(b)));
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, COUNT * sizeof(int), &memory));
     fill_on(f, x, a, 0, COUNT, 3);

@@ -906,7 +906,7 @@ run_import_device(struct world *world)
     status = ferry_buffer_open_device(source, INT, FERRY_READ, world->stream, 0, FERRY_REST, &scope,
                                       &memory);
     if (status == FERRY_OK) {
-        status = device->ops->event_create(device, &event);
+        status = device->ops->event_create(device, false, &event);
         if (status == FERRY_OK) {
             device->kind = "cuda";
             status = device->ops->event_record(device, event, ferry_stream_native(world->stream));

@@ -50,7 +50,7 @@ void *
 new_event(ferryi_device *device)
 {
     void *event = NULL;
-    OK(device, event_create, &event);
+    OK(device, event_create, false, &event);
     assert_non_null(event);
     return event;
 }

@@ -7,17 +7,12 @@
 #include <ferry/buffer.h>
 
 static void
-test_properties_are_the_heads(void **state)
+test_properties_are_filled_in(void **state)
 {
     (void)state;
     for (int i = 0; i < suite.count; i++) {
-        struct ferryi_device_properties properties;
-        memset(&properties, 0xEE, sizeof(properties));
-        OK(suite.devices[i], properties, &properties);
-        assert_string_equal(properties.name, suite.devices[i]->properties.name);
+        const struct ferryi_device_properties properties = suite.devices[i]->properties;
         assert_string_not_equal(properties.name, "");
-        assert_int_equal(properties.native, suite.devices[i]->properties.native);
-        assert_int_equal(properties.total_bytes, suite.devices[i]->properties.total_bytes);
         assert_true(properties.total_bytes > 0);
         assert_true(properties.architecture >= 0);
     }
@@ -258,7 +253,7 @@ test_code_that_cannot_be_loaded_says_so(void **state)
 }
 
 const struct CMUnitTest memory_tests[] = {
-    cmocka_unit_test(test_properties_are_the_heads),
+    cmocka_unit_test(test_properties_are_filled_in),
     cmocka_unit_test(test_calls_are_counted),
     cmocka_unit_test(test_memory_info_has_free_within_total),
     cmocka_unit_test(test_memory_is_aligned_and_apart),

@@ -455,7 +455,7 @@ work_once(ferryi_device *device, unsigned seed)
     void *stream = NULL, *event = NULL, *memory = NULL, *pinned = NULL;
     bool fine =
         FERRYI_CALL(device, stream_create, &stream) == FERRY_OK &&
-        FERRYI_CALL(device, event_create, &event) == FERRY_OK &&
+        FERRYI_CALL(device, event_create, false, &event) == FERRY_OK &&
         FERRYI_CALL(device, memory_alloc, FERRY_MEMORY_DEVICE, bytes, &memory) == FERRY_OK &&
         FERRYI_CALL(device, memory_alloc, FERRY_MEMORY_PINNED, 2 * bytes, &pinned) == FERRY_OK;
     if (fine) {
@@ -508,7 +508,7 @@ static void *
 new_timed_event(ferryi_device *device)
 {
     void *event = NULL;
-    OK(device, event_create_timed, &event);
+    OK(device, event_create, true, &event);
     assert_non_null(event);
     return event;
 }

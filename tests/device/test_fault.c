@@ -95,7 +95,7 @@ test_releases_fail_only_when_asked(void **state)
     void *memory = NULL, *event = NULL;
     assert_int_equal(FERRYI_CALL(devices[0], memory_alloc, FERRY_MEMORY_DEVICE, 100, &memory),
                      FERRY_OK);
-    assert_int_equal(FERRYI_CALL(devices[0], event_create, &event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(devices[0], event_create, false, &event), FERRY_OK);
     fault_arm(1);
     assert_int_equal(FERRYI_CALL(devices[0], event_destroy, event), FERRY_OK);
     assert_int_equal(fault_calls(), 0);
@@ -116,7 +116,7 @@ test_what_is_out_is_counted(void **state)
     char mine[100];
     assert_int_equal(FERRYI_CALL(devices[0], memory_alloc, FERRY_MEMORY_PINNED, 100, &memory),
                      FERRY_OK);
-    assert_int_equal(FERRYI_CALL(devices[1], event_create, &event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(devices[1], event_create, false, &event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(devices[0], stream_create, &stream), FERRY_OK);
     assert_int_equal(FERRYI_CALL(devices[0], host_register, mine, sizeof(mine)), FERRY_OK);
     assert_int_equal(fault_live(), 4);

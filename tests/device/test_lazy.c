@@ -35,7 +35,7 @@ setup(void **state)
     void *memory;
     OK(stream_create, &scene->first);
     OK(stream_create, &scene->second);
-    OK(event_create, &scene->event);
+    OK(event_create, false, &scene->event);
     OK(memory_alloc, FERRY_MEMORY_DEVICE, BYTES, &memory);
     scene->memory = memory;
     OK(memory_alloc, FERRY_MEMORY_PINNED, BYTES, &memory);

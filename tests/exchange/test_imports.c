@@ -879,7 +879,7 @@ test_events_of_arrow_arrays(void **state)
         void *stream, *event, *pinned;
         int *memory = device_alloc(f, place, COUNT * sizeof(int));
         OK(device->ops->stream_create(device, &stream));
-        OK(device->ops->event_create(device, &event));
+        OK(device->ops->event_create(device, false, &event));
         OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, COUNT * sizeof(int), &pinned));
         for (int i = 0; i < COUNT; i++)
             ((int *)pinned)[i] = i;

@@ -90,7 +90,6 @@ count_live(ferry_status status, int change)
     }
 
 /* clang-format off */
-PASS(properties, (ferryi_device *device, struct ferryi_device_properties *out), out)
 PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
@@ -104,8 +103,7 @@ PASS(stream_is_capturing, (ferryi_device *device, void *stream, bool *out), stre
 PASS(stream_check, (ferryi_device *device, void *stream), stream)
 PASS(stream_wait, (ferryi_device *device, void *stream, void *event), stream, event)
 PASS(host_call, (ferryi_device *device, void *stream, void (*run)(void *user), void *user), stream, run, user)
-GIVE(event_create, (ferryi_device *device, void **out), out)
-GIVE(event_create_timed, (ferryi_device *device, void **out), out)
+GIVE(event_create, (ferryi_device *device, bool timed, void **out), timed, out)
 TAKE(event_destroy, (ferryi_device *device, void *event), event, event)
 PASS(event_record, (ferryi_device *device, void *event, void *stream), event, stream)
 PASS(event_query, (ferryi_device *device, void *event, bool *out_done), event, out_done)
@@ -210,7 +208,6 @@ fault_close(ferryi_device *device)
 
 static const struct ferryi_device_ops fault_ops = {
     SLOT(close),
-    SLOT(properties),
     SLOT(memory_info),
     SLOT(synchronize),
     SLOT(memory_alloc),
@@ -244,7 +241,6 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(code_function),
     SLOT(code_parameters),
     SLOT(launch),
-    SLOT(event_create_timed),
     SLOT(event_elapsed),
 };
 

@@ -230,8 +230,9 @@ slot_stream_wait(ferryi_device *device, void *stream, void *event)
 }
 
 static ferry_status
-slot_event_create(ferryi_device *device, void **out)
+slot_event_create(ferryi_device *device, bool timed, void **out)
 {
+    (void)timed;
     ENTER(device);
     *out = calloc(1, sizeof(struct rig_event));
     assert_non_null(*out);

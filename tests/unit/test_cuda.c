@@ -81,11 +81,10 @@ static void
 test_properties(void **state)
 {
     ferryi_device *device = open_build(NEW, 0);
-    struct ferryi_device_properties properties;
+    const struct ferryi_device_properties properties = device->properties;
     size_t free_bytes, total_bytes;
     void *memory;
     (void)state;
-    OK(device->ops->properties(device, &properties));
     assert_int_equal(properties.architecture, 90);
     assert_int_equal(properties.driver_version, 13000);
     assert_int_equal(properties.native, 0);
@@ -285,7 +284,7 @@ use_order(ferryi_device *device, struct surroundings before)
     static const char image[] = ".version 8.0\n.visible .entry nothing()\n{\n}\n";
     void *event, *module, *function;
     bool answer;
-    SLOT(event_create, &event);
+    SLOT(event_create, false, &event);
     SLOT(event_record, event, NULL);
     SLOT(stream_wait, (void *)2, event);
     SLOT(event_query, event, &answer);
@@ -295,7 +294,7 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(memory_is_of_host, &answer, &answer);
     SLOT(event_destroy, event);
     double seconds;
-    SLOT(event_create_timed, &event);
+    SLOT(event_create, true, &event);
     SLOT(event_record, event, NULL);
     SLOT(event_synchronize, event);
     SLOT(event_elapsed, event, event, &seconds);

@@ -206,7 +206,7 @@ test_calls_aside_leave_captures_alone(void **state)
     (void)state;
     OK(device->ops->stream_create(device, &captured));
     OK(device->ops->stream_create(device, &stream));
-    OK(device->ops->event_create(device, &event));
+    OK(device->ops->event_create(device, false, &event));
     assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
                      0);
     OK(device->ops->stream_is_capturing(device, captured, &answer));
@@ -589,7 +589,7 @@ test_live_things_are_counted(void **state)
     (void)state;
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, &memory));
     OK(device->ops->stream_create(device, &stream));
-    OK(device->ops->event_create(device, &event));
+    OK(device->ops->event_create(device, false, &event));
     OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
     struct fakecuda_live now = fake->fakecuda_live();
     assert_int_equal(now.allocations, before.allocations + 1);
@@ -624,7 +624,7 @@ test_lazy_mode_waits_to_be_waited_for(void **state)
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, (void **)&pinned));
     OK(device->ops->stream_create(device, &first));
     OK(device->ops->stream_create(device, &second));
-    OK(device->ops->event_create(device, &event));
+    OK(device->ops->event_create(device, false, &event));
     *pinned = 0;
     OK(device->ops->fill(device, memory, 3, 4, 16, first));
     OK(device->ops->event_record(device, event, first));
@@ -681,7 +681,7 @@ work_alone(void *argument)
         device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&memory) != FERRY_OK;
     for (int round = 0; round < 50 && !wrong; round++) {
         void *stream = (void *)2, *event;
-        FERRY_TRY(st, fail, device->ops->event_create(device, &event));
+        FERRY_TRY(st, fail, device->ops->event_create(device, false, &event));
         if (round % 2)
             FERRY_TRY(st, fail, device->ops->stream_create(device, &stream));
         FERRY_TRY(st, fail, device->ops->fill(device, memory, (uint32_t)round, 4, 16, stream));

@@ -475,7 +475,7 @@ peer_copy(bool reaches, size_t bytes)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     void *event;
-    assert_int_equal(FERRYI_CALL(b.heads[1], event_create, &event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(b.heads[1], event_create, false, &event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_record, event, in->native), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[2], stream_wait, timeline->native, event), FERRY_OK);
     assert_int_equal(FERRYI_CALL(b.heads[1], event_destroy, event), FERRY_OK);

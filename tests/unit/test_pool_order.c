@@ -54,8 +54,9 @@ crank_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
 }
 
 static ferry_status
-crank_event_create(ferryi_device *device, void **out)
+crank_event_create(ferryi_device *device, bool timed, void **out)
 {
+    (void)timed;
     (void)device;
     *out = calloc(1, sizeof(struct crank_event));
     return *out ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;

@@ -143,7 +143,6 @@ test_what_a_device_lacks_is_unsupported(void **state)
         assert_int_equal(ops->slot(d, __VA_ARGS__), FERRY_ERROR_UNSUPPORTED);                      \
         assert_non_null(strstr(ferry_last_error(), #slot " on plain:3"));                          \
     } while (0)
-    LACKS(properties, NULL);
     LACKS(memory_info, NULL, NULL);
     LACKS(memory_alloc, FERRY_MEMORY_DEVICE, 1, NULL);
     LACKS(memory_free, FERRY_MEMORY_DEVICE, NULL);
@@ -157,8 +156,7 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(memory_is_of_host, NULL, NULL);
     LACKS(stream_wait, NULL, NULL);
     LACKS(host_call, NULL, NULL, NULL);
-    LACKS(event_create, NULL);
-    LACKS(event_create_timed, NULL);
+    LACKS(event_create, false, NULL);
     LACKS(event_destroy, NULL);
     LACKS(event_record, NULL, NULL);
     LACKS(event_query, NULL, NULL);
