@@ -32,9 +32,9 @@ struct null_sink {
 };
 
 static ferry_status
-copy_nothing(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+copy_nothing(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
 {
-    (void)device, (void)target, (void)source, (void)bytes, (void)stream;
+    (void)device, (void)copy, (void)stream;
     return FERRY_OK;
 }
 
@@ -54,7 +54,7 @@ null_open(struct null_sink *sink, struct ferryi_engine_config config)
     if (ferryi_emulated_kind.open(0, &device, &sink->device) != FERRY_OK)
         return bench_failed("opening a device");
     sink->ops = *sink->device->ops;
-    sink->ops.copy_upload = copy_nothing;
+    sink->ops.copy = copy_nothing;
     sink->device->ops = &sink->ops;
     sink->devices[1] = sink->device;
     config.devices = sink->devices;

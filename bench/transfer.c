@@ -46,6 +46,7 @@
 #include <ferry/byte.h>
 
 #include "src/stream/shell.h"
+#include "tests/support/copy_slots.h"
 
 static ferryi_device *
 device_of(ferry_context *context)

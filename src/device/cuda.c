@@ -293,8 +293,8 @@ close_device(ferryi_device *device)
     free(cuda);
 }
 
-static ferry_status
-memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
+ferry_status
+ferryi_cuda_memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferry_status st;
@@ -310,8 +310,8 @@ memory_info(ferryi_device *device, size_t *out_free, size_t *out_total)
     return FERRY_OK;
 }
 
-static ferry_status
-synchronize(ferryi_device *device)
+ferry_status
+ferryi_cuda_synchronize(ferryi_device *device)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     struct ferryi_cuda_entry entry;
@@ -323,43 +323,9 @@ synchronize(ferryi_device *device)
     return FERRYI_CUDA_TELL(st, "wait for all work of cuda:%d", cuda->ordinal);
 }
 
-static const struct ferryi_device_ops cuda_ops = {
-    .close = close_device,
-    .memory_info = memory_info,
-    .synchronize = synchronize,
-    .memory_alloc = ferryi_cuda_memory_alloc,
-    .memory_free = ferryi_cuda_memory_free,
-    .memory_is_of_host = ferryi_cuda_memory_is_of_host,
-    .host_register = ferryi_cuda_host_register,
-    .host_unregister = ferryi_cuda_host_unregister,
-    .stream_create = ferryi_cuda_stream_create,
-    .stream_destroy = ferryi_cuda_stream_destroy,
-    .stream_synchronize = ferryi_cuda_stream_synchronize,
-    .stream_is_capturing = ferryi_cuda_stream_is_capturing,
-    .stream_check = ferryi_cuda_stream_check,
-    .stream_wait = ferryi_cuda_stream_wait,
-    .host_call = ferryi_cuda_host_call,
-    .event_create = ferryi_cuda_event_create,
-    .event_destroy = ferryi_cuda_event_destroy,
-    .event_record = ferryi_cuda_event_record,
-    .event_query = ferryi_cuda_event_query,
-    .event_synchronize = ferryi_cuda_event_synchronize,
-    .event_elapsed = ferryi_cuda_event_elapsed,
-    .copy_upload = ferryi_cuda_copy_upload,
-    .copy_download = ferryi_cuda_copy_download,
-    .copy_device = ferryi_cuda_copy_device,
-    .copy_peer = ferryi_cuda_copy_peer,
-    .copy_2d = ferryi_cuda_copy_2d,
-    .copy_batch = ferryi_cuda_copy_batch,
-    .fill = ferryi_cuda_fill,
-    .prefetch = ferryi_cuda_prefetch,
-    .advise = ferryi_cuda_advise,
-    .code_load = ferryi_cuda_code_load,
-    .code_unload = ferryi_cuda_code_unload,
-    .code_function = ferryi_cuda_code_function,
-    .code_parameters = ferryi_cuda_code_parameters,
-    .launch = ferryi_cuda_launch,
-};
+#define SLOT(slot) .slot = ferryi_cuda_##slot,
+
+static const struct ferryi_device_ops cuda_ops = {.close = close_device, FERRYI_DEVICE_SLOTS(SLOT)};
 
 /* -- opening -- */
 

@@ -18,55 +18,6 @@ check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_res
                : st;
 }
 
-ferry_status
-ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
-                        void *stream)
-{
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    struct ferryi_cuda_entry entry;
-    if (bytes == 0)
-        return FERRY_OK;
-    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
-    if (st == FERRY_OK) {
-        ferryi_cu_result result =
-            cuda->driver->cuMemcpyHtoDAsync_v2(ferryi_cuda_pointer(target), source, bytes, stream);
-        ferryi_cuda_leave(cuda, &entry);
-        st = check_host_copy(cuda, "cuMemcpyHtoDAsync_v2", result);
-    }
-    return FERRYI_CUDA_TELL(st, "upload %zu bytes to cuda:%d", bytes, cuda->ordinal);
-}
-
-ferry_status
-ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
-                          void *stream)
-{
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    struct ferryi_cuda_entry entry;
-    if (bytes == 0)
-        return FERRY_OK;
-    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
-    if (st == FERRY_OK) {
-        ferryi_cu_result result =
-            cuda->driver->cuMemcpyDtoHAsync_v2(target, ferryi_cuda_pointer(source), bytes, stream);
-        ferryi_cuda_leave(cuda, &entry);
-        st = check_host_copy(cuda, "cuMemcpyDtoHAsync_v2", result);
-    }
-    return FERRYI_CUDA_TELL(st, "download %zu bytes from cuda:%d", bytes, cuda->ordinal);
-}
-
-ferry_status
-ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
-                        void *stream)
-{
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferry_status st;
-    if (bytes == 0)
-        return FERRY_OK;
-    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuMemcpyDtoDAsync_v2,
-                    ferryi_cuda_pointer(target), ferryi_cuda_pointer(source), bytes, stream);
-    return FERRYI_CUDA_TELL(st, "copy %zu bytes inside cuda:%d", bytes, cuda->ordinal);
-}
-
 /* -- between devices -- */
 
 /*
@@ -117,27 +68,59 @@ owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi
     return sources ? from : cuda;
 }
 
-ferry_status
-ferryi_cuda_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
-                      const void *source, size_t bytes, void *stream)
+static ferry_status
+copy_from_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copy, void *stream)
 {
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device), *from = ferryi_cuda_of(source_device);
+    struct ferryi_cuda_device *from = ferryi_cuda_of(copy->source_device);
     struct ferryi_cuda_entry entry;
-    assert(source_device->ops == device->ops);
-    if (bytes == 0)
-        return FERRY_OK;
+    assert(from->base.ops == cuda->base.ops);
     if (from != cuda)
         open_peer(cuda, from);
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(
-            ferryi_cuda_pointer(target), cuda->context, ferryi_cuda_pointer(source), from->context,
-            bytes, stream);
+            ferryi_cuda_pointer(copy->target), cuda->context, ferryi_cuda_pointer(copy->source),
+            from->context, copy->bytes, stream);
         ferryi_cuda_leave(cuda, &entry);
         st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpyPeerAsync, result);
     }
-    return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", bytes, from->ordinal,
-                            cuda->ordinal);
+    return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", copy->bytes,
+                            from->ordinal, cuda->ordinal);
+}
+
+/* -- bytes -- */
+
+ferry_status
+ferryi_cuda_copy(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
+{
+    static const char *const words[][2] = {[FERRY_DIRECTION_UPLOAD] = {"upload", "to"},
+                                           [FERRY_DIRECTION_DOWNLOAD] = {"download", "from"},
+                                           [FERRY_DIRECTION_DEVICE] = {"copy", "inside"}};
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    const struct ferryi_cuda_driver *driver = cuda->driver;
+    ferryi_cu_pointer target = ferryi_cuda_pointer(copy->target),
+                      source = ferryi_cuda_pointer(copy->source);
+    struct ferryi_cuda_entry entry;
+    if (copy->bytes == 0)
+        return FERRY_OK;
+    if (copy->direction == FERRY_DIRECTION_PEER)
+        return copy_from_peer(cuda, copy, stream);
+    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        if (copy->direction == FERRY_DIRECTION_UPLOAD)
+            st = check_host_copy(
+                cuda, "cuMemcpyHtoDAsync_v2",
+                driver->cuMemcpyHtoDAsync_v2(target, copy->source, copy->bytes, stream));
+        else if (copy->direction == FERRY_DIRECTION_DOWNLOAD)
+            st = check_host_copy(
+                cuda, "cuMemcpyDtoHAsync_v2",
+                driver->cuMemcpyDtoHAsync_v2(copy->target, source, copy->bytes, stream));
+        else
+            st = FERRYI_CUDA_CALL(cuda, cuMemcpyDtoDAsync_v2, target, source, copy->bytes, stream);
+        ferryi_cuda_leave(cuda, &entry);
+    }
+    return FERRYI_CUDA_TELL(st, "%s %zu bytes %s cuda:%d", words[copy->direction][0], copy->bytes,
+                            words[copy->direction][1], cuda->ordinal);
 }
 
 /* -- rows -- */

@@ -118,59 +118,11 @@ ferryi_cuda_pointer(const void *memory)
     return (ferryi_cu_pointer)(uintptr_t)memory;
 }
 
-/* Functions of the device table for CUDA devices, grouped by the file that defines them. */
-ferry_status ferryi_cuda_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
-                                      void **out);
-ferry_status ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory);
+/* Declares ferryi_cuda_memory_alloc() and the other functions of the device table. */
+#define DECLARE(slot) FERRYI_SLOT_TYPE(slot) ferryi_cuda_##slot;
+FERRYI_DEVICE_SLOTS(DECLARE)
+#undef DECLARE
+
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
-ferry_status ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out);
-ferry_status ferryi_cuda_host_register(ferryi_device *device, void *memory, size_t bytes);
-ferry_status ferryi_cuda_host_unregister(ferryi_device *device, void *memory);
-ferry_status ferryi_cuda_prefetch(ferryi_device *device, void *memory, size_t bytes,
-                                  ferryi_device *location, void *stream);
-ferry_status ferryi_cuda_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
-                                ferryi_device *location);
-
-ferry_status ferryi_cuda_stream_create(ferryi_device *device, void **out);
-ferry_status ferryi_cuda_stream_destroy(ferryi_device *device, void *stream);
-ferry_status ferryi_cuda_stream_synchronize(ferryi_device *device, void *stream);
-ferry_status ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
-ferry_status ferryi_cuda_stream_check(ferryi_device *device, void *stream);
-ferry_status ferryi_cuda_stream_wait(ferryi_device *device, void *stream, void *event);
-ferry_status ferryi_cuda_host_call(ferryi_device *device, void *stream, void (*run)(void *user),
-                                   void *user);
-ferry_status ferryi_cuda_event_create(ferryi_device *device, bool timed, void **out);
-ferry_status ferryi_cuda_event_destroy(ferryi_device *device, void *event);
-ferry_status ferryi_cuda_event_record(ferryi_device *device, void *event, void *stream);
-ferry_status ferryi_cuda_event_query(ferryi_device *device, void *event, bool *out_done);
-ferry_status ferryi_cuda_event_synchronize(ferryi_device *device, void *event);
-ferry_status ferryi_cuda_event_elapsed(ferryi_device *device, void *begin, void *end,
-                                       double *out_seconds);
-
-ferry_status ferryi_cuda_copy_upload(ferryi_device *device, void *target, const void *source,
-                                     size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_download(ferryi_device *device, void *target, const void *source,
-                                       size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_device(ferryi_device *device, void *target, const void *source,
-                                     size_t bytes, void *stream);
-ferry_status ferryi_cuda_copy_peer(ferryi_device *device, void *target,
-                                   ferryi_device *source_device, const void *source, size_t bytes,
-                                   void *stream);
-ferry_status ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy,
-                                 void *stream);
-ferry_status ferryi_cuda_copy_batch(ferryi_device *device, const struct ferryi_copy *copies,
-                                    size_t count, void *stream);
-ferry_status ferryi_cuda_fill(ferryi_device *device, void *target, uint32_t pattern,
-                              size_t pattern_bytes, size_t count, void *stream);
-
-ferry_status ferryi_cuda_code_load(ferryi_device *device, const void *image, size_t bytes,
-                                   void **out_module);
-ferry_status ferryi_cuda_code_unload(ferryi_device *device, void *module);
-ferry_status ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
-                                       void **out_function);
-ferry_status ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most,
-                                         size_t *out_bytes, size_t *out_count);
-ferry_status ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch,
-                                void *stream);
 
 #endif

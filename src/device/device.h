@@ -69,10 +69,10 @@ struct ferryi_copy_2d {
     size_t row_bytes, rows;
     ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
     ferryi_device *source_device; /* source device of a PEER copy; otherwise NULL. The target is
-                                     always the device on which copy_2d is called */
+                                     always the device that is called */
 };
 
-/* One copy of a batch. */
+/* One copy of consecutive bytes. */
 struct ferryi_copy {
     void *target;
     const void *source;
@@ -169,23 +169,15 @@ struct ferryi_device_ops {
 
     /* -- copies, asynchronous on `stream` -- */
 
-    /* copy_upload copies host memory to the device; copy_download copies device memory to the host.
-     * The host memory must be PINNED, MANAGED or registered, and must stay unchanged until the copy
-     * is done. With FERRYI_DEVICE_TAKES_PAGEABLE, any host memory may be used. The copy then fails
-     * with UNSUPPORTED if the device cannot copy the range, for example because it is partly
-     * registered. Source and target must not overlap. */
-    ferry_status (*copy_upload)(ferryi_device *device, void *target, const void *source,
-                                size_t bytes, void *stream);
-    ferry_status (*copy_download)(ferryi_device *device, void *target, const void *source,
-                                  size_t bytes, void *stream);
-    ferry_status (*copy_device)(ferryi_device *device, void *target, const void *source,
-                                size_t bytes, void *stream);
-    /* Copies from another device of the same kind to this one, on a stream of this device. Fails
-     * with UNSUPPORTED if this device cannot access the other one. */
-    ferry_status (*copy_peer)(ferryi_device *device, void *target, ferryi_device *source_device,
-                              const void *source, size_t bytes, void *stream);
+    /* Copies bytes. In an UPLOAD or a DOWNLOAD, the host memory must be PINNED, MANAGED or
+     * registered, and must stay unchanged until the copy is done. With
+     * FERRYI_DEVICE_TAKES_PAGEABLE, any host memory may be used. The copy then fails with
+     * UNSUPPORTED if the device cannot copy the range, for example because it is partly registered.
+     * A PEER copy fails with UNSUPPORTED if this device cannot access the source device, which is
+     * of the same kind. Source and target must not overlap. */
+    ferry_status (*copy)(ferryi_device *device, const struct ferryi_copy *copy, void *stream);
     /* Copies rows that have the same distance from one another. A copy whose direction is PEER
-     * fails with UNSUPPORTED in the same cases as copy_peer. */
+     * fails with UNSUPPORTED in the same cases as `copy`. */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
      * Submits disjoint copies as one operation, which may perform them in any order. All PEER
@@ -223,6 +215,22 @@ struct ferryi_device_ops {
                                     size_t *out_bytes, size_t *out_count);
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
 };
+
+/* The names of all slots except `close`. The emulated device implements the first group only. */
+#define FERRYI_EMULATED_SLOTS(X)                                                                   \
+    X(memory_info)                                                                                 \
+    X(synchronize) X(memory_alloc) X(memory_free) X(host_register) X(host_unregister)              \
+        X(stream_create) X(stream_destroy) X(stream_synchronize) X(stream_is_capturing)            \
+            X(stream_wait) X(host_call) X(event_create) X(event_destroy) X(event_record)           \
+                X(event_query) X(event_synchronize) X(event_elapsed) X(copy) X(copy_2d)            \
+                    X(copy_batch) X(fill) X(prefetch) X(advise)
+#define FERRYI_DEVICE_SLOTS(X)                                                                     \
+    FERRYI_EMULATED_SLOTS(X)                                                                       \
+    X(memory_is_of_host)                                                                           \
+    X(stream_check) X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
+
+/* The type of the functions of a slot. */
+#define FERRYI_SLOT_TYPE(slot) __typeof__(*((struct ferryi_device_ops *)0)->slot)
 
 /* The base of every device. An implementation embeds this struct as the first member of its struct.
  * Opening a device sets the members; afterwards only the counters change. */

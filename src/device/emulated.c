@@ -110,33 +110,8 @@ make_ops(void)
 {
     struct ferryi_device_ops ops = ferryi_unsupported_ops;
     ops.close = emulated_close;
-    ops.memory_info = ferryi_emulated_memory_info;
-    ops.synchronize = ferryi_emulated_synchronize;
-    ops.memory_alloc = ferryi_emulated_memory_alloc;
-    ops.memory_free = ferryi_emulated_memory_free;
-    ops.host_register = ferryi_emulated_host_register;
-    ops.host_unregister = ferryi_emulated_host_unregister;
-    ops.stream_create = ferryi_emulated_stream_create;
-    ops.stream_destroy = ferryi_emulated_stream_destroy;
-    ops.stream_synchronize = ferryi_emulated_stream_synchronize;
-    ops.stream_is_capturing = ferryi_emulated_stream_is_capturing;
-    ops.stream_wait = ferryi_emulated_stream_wait;
-    ops.host_call = ferryi_emulated_host_call;
-    ops.event_create = ferryi_emulated_event_create;
-    ops.event_destroy = ferryi_emulated_event_destroy;
-    ops.event_record = ferryi_emulated_event_record;
-    ops.event_query = ferryi_emulated_event_query;
-    ops.event_synchronize = ferryi_emulated_event_synchronize;
-    ops.event_elapsed = ferryi_emulated_event_elapsed;
-    ops.copy_upload = ferryi_emulated_copy_upload;
-    ops.copy_download = ferryi_emulated_copy_download;
-    ops.copy_device = ferryi_emulated_copy_device;
-    ops.copy_peer = ferryi_emulated_copy_peer;
-    ops.copy_2d = ferryi_emulated_copy_2d;
-    ops.copy_batch = ferryi_emulated_copy_batch;
-    ops.fill = ferryi_emulated_fill;
-    ops.prefetch = ferryi_emulated_prefetch;
-    ops.advise = ferryi_emulated_advise;
+#define SET(slot) ops.slot = ferryi_emulated_##slot;
+    FERRYI_EMULATED_SLOTS(SET)
     return ops;
 }
 
@@ -173,10 +148,8 @@ ferryi_emulated_open(const struct ferryi_emulated_scheduler *scheduler, int ordi
     ferryi_mutex_init(&emulated->mutex);
     ferryi_mutex_init(&emulated->link_mutex);
     fill_head(emulated, ordinal);
-    if (config->emulated_without_peers) {
+    if (config->emulated_without_peers)
         emulated->head.capabilities &= ~(uint64_t)FERRY_CAN_PEER;
-        emulated->ops.copy_peer = ferryi_unsupported_ops.copy_peer;
-    }
     ferry_status status =
         ferryi_emulated_stream_create(&emulated->head, &emulated->head.default_stream);
     if (status != FERRY_OK)

@@ -71,18 +71,6 @@ struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t byte
                                                 unsigned origins);
 void ferryi_range_release(struct ferryi_range *range);
 
-ferry_status ferryi_emulated_memory_info(ferryi_device *device, size_t *out_free,
-                                         size_t *out_total);
-ferry_status ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind,
-                                          size_t bytes, void **out);
-ferry_status ferryi_emulated_memory_free(ferryi_device *device, ferry_memory_kind kind,
-                                         void *memory);
-ferry_status ferryi_emulated_host_register(ferryi_device *device, void *memory, size_t bytes);
-ferry_status ferryi_emulated_host_unregister(ferryi_device *device, void *memory);
-ferry_status ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes,
-                                      ferryi_device *location, void *stream);
-ferry_status ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int advice,
-                                    ferryi_device *location);
 /* Value of every byte of uninitialised memory. It is not zero, so that code that expects zeros
  * fails. */
 #define FERRYI_EMULATED_GARBAGE 0xCD
@@ -222,19 +210,6 @@ void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status statu
 ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);
 
-ferry_status ferryi_emulated_synchronize(ferryi_device *device);
-ferry_status ferryi_emulated_stream_create(ferryi_device *device, void **out);
-ferry_status ferryi_emulated_stream_destroy(ferryi_device *device, void *stream);
-ferry_status ferryi_emulated_stream_synchronize(ferryi_device *device, void *stream);
-ferry_status ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *out);
-ferry_status ferryi_emulated_stream_wait(ferryi_device *device, void *stream, void *event);
-ferry_status ferryi_emulated_event_create(ferryi_device *device, bool timed, void **out);
-ferry_status ferryi_emulated_event_destroy(ferryi_device *device, void *event);
-ferry_status ferryi_emulated_event_record(ferryi_device *device, void *event, void *stream);
-ferry_status ferryi_emulated_event_query(ferryi_device *device, void *event, bool *out_done);
-ferry_status ferryi_emulated_event_synchronize(ferryi_device *device, void *event);
-ferry_status ferryi_emulated_event_elapsed(ferryi_device *device, void *begin, void *end,
-                                           double *out_seconds);
 /* Finishes the work of all queues and frees all streams. Called when the device closes. */
 void ferryi_emulated_streams_clear(ferryi_emulated *emulated);
 
@@ -257,25 +232,12 @@ void ferryi_emulated_command_perform(struct ferryi_emulated_command *command,
 void ferryi_emulated_command_let_go(struct ferryi_emulated_command *command);
 void ferryi_emulated_command_discard(struct ferryi_emulated_command *command);
 
-ferry_status ferryi_emulated_host_call(ferryi_device *device, void *stream, void (*run)(void *user),
-                                       void *user);
-ferry_status ferryi_emulated_copy_upload(ferryi_device *device, void *target, const void *source,
-                                         size_t bytes, void *stream);
-ferry_status ferryi_emulated_copy_download(ferryi_device *device, void *target, const void *source,
-                                           size_t bytes, void *stream);
-ferry_status ferryi_emulated_copy_device(ferryi_device *device, void *target, const void *source,
-                                         size_t bytes, void *stream);
-ferry_status ferryi_emulated_copy_peer(ferryi_device *device, void *target,
-                                       ferryi_device *source_device, const void *source,
-                                       size_t bytes, void *stream);
-ferry_status ferryi_emulated_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy,
-                                     void *stream);
-ferry_status ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copies,
-                                        size_t count, void *stream);
-ferry_status ferryi_emulated_fill(ferryi_device *device, void *target, uint32_t pattern,
-                                  size_t pattern_bytes, size_t count, void *stream);
-
 /* -- the device (emulated.c) -- */
+
+/* Declares ferryi_emulated_memory_alloc() and the other functions of the device table. */
+#define DECLARE(slot) FERRYI_SLOT_TYPE(slot) ferryi_emulated_##slot;
+FERRYI_EMULATED_SLOTS(DECLARE)
+#undef DECLARE
 
 ferry_status ferryi_emulated_open(const struct ferryi_emulated_scheduler *scheduler, int ordinal,
                                   const struct ferryi_device_config *config, ferryi_device **out);

@@ -404,42 +404,18 @@ submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d
 
 /* Describes a plain copy as a copy of one row. */
 static struct ferryi_copy_2d
-one_row(void *target, const void *source, size_t bytes, ferry_direction direction)
+one_row(const struct ferryi_copy *copy)
 {
-    return (struct ferryi_copy_2d){target, source, bytes, bytes, bytes, 1, direction, NULL};
+    return (struct ferryi_copy_2d){copy->target,    copy->source,       copy->bytes,
+                                   copy->bytes,     copy->bytes,        1,
+                                   copy->direction, copy->source_device};
 }
 
 ferry_status
-ferryi_emulated_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
-                            void *stream)
+ferryi_emulated_copy(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
 {
-    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_UPLOAD);
-    return submit_copy(device, "copy_upload", &copy, stream);
-}
-
-ferry_status
-ferryi_emulated_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
-                              void *stream)
-{
-    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DOWNLOAD);
-    return submit_copy(device, "copy_download", &copy, stream);
-}
-
-ferry_status
-ferryi_emulated_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
-                            void *stream)
-{
-    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_DEVICE);
-    return submit_copy(device, "copy_device", &copy, stream);
-}
-
-ferry_status
-ferryi_emulated_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
-                          const void *source, size_t bytes, void *stream)
-{
-    struct ferryi_copy_2d copy = one_row(target, source, bytes, FERRY_DIRECTION_PEER);
-    copy.source_device = source_device;
-    return submit_copy(device, "copy_peer", &copy, stream);
+    struct ferryi_copy_2d row = one_row(copy);
+    return submit_copy(device, "copy", &row, stream);
 }
 
 ferry_status
@@ -456,9 +432,7 @@ ferryi_emulated_copy_batch(ferryi_device *device, const struct ferryi_copy *copi
     if (!command)
         return FERRY_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        struct ferryi_copy_2d copy =
-            one_row(copies[i].target, copies[i].source, copies[i].bytes, copies[i].direction);
-        copy.source_device = copies[i].source_device;
+        struct ferryi_copy_2d copy = one_row(&copies[i]);
         ferry_status status = add_piece(command, "copy_batch", &copy);
         if (status != FERRY_OK) {
             ferryi_emulated_command_discard(&command->head);

@@ -224,20 +224,22 @@ host_event_elapsed(ferryi_device *device, void *begin, void *end, double *out_se
 /* -- copies -- */
 
 static ferry_status
-host_copy(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
+host_copy(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
 {
-    (void)device, (void)stream;
-    if (bytes > 0)
-        memcpy(target, source, bytes);
+    if (copy->direction == FERRY_DIRECTION_PEER)
+        return ferryi_unsupported_ops.copy(device, copy, stream);
+    if (copy->bytes > 0)
+        memcpy(copy->target, copy->source, copy->bytes);
     return FERRY_OK;
 }
 
 static ferry_status
 host_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream)
 {
-    for (size_t row = 0; row < copy->rows; row++)
-        host_copy(device, (char *)copy->target + row * copy->target_pitch,
-                  (const char *)copy->source + row * copy->source_pitch, copy->row_bytes, stream);
+    (void)device, (void)stream;
+    for (size_t row = 0; row < copy->rows && copy->row_bytes > 0; row++)
+        memcpy((char *)copy->target + row * copy->target_pitch,
+               (const char *)copy->source + row * copy->source_pitch, copy->row_bytes);
     return FERRY_OK;
 }
 
@@ -282,9 +284,7 @@ make_ops(void)
     ops.event_query = host_event_query;
     ops.event_synchronize = host_event_synchronize;
     ops.event_elapsed = host_event_elapsed;
-    ops.copy_upload = host_copy;
-    ops.copy_download = host_copy;
-    ops.copy_device = host_copy;
+    ops.copy = host_copy;
     ops.copy_2d = host_copy_2d;
     ops.fill = host_fill;
     return ops;

@@ -130,7 +130,8 @@ ferryi_batch_submit(struct ferryi_batch *batch, size_t *out_bytes)
     *out_bytes = 0;
     for (size_t i = 0; i < batch->entry_count && status == FERRY_OK; i++) {
         if (none)
-            status = ferryi_run_submit(batch->timeline, &batch->entries[i]);
+            status = FERRYI_CALL(batch->timeline->device, copy, &batch->entries[i],
+                                 batch->timeline->native);
         if (status == FERRY_OK)
             *out_bytes += batch->entries[i].bytes;
     }

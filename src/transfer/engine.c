@@ -374,7 +374,7 @@ submit(struct ferryi_run *run, char *target, const char *source, size_t bytes)
     bool peer = run->direction == FERRY_DIRECTION_PEER;
     const struct ferryi_copy copy = {target, source, bytes, run->direction,
                                      peer ? run->engine->devices[run->source_place] : NULL};
-    return ferryi_run_submit(run->timeline, &copy);
+    return FERRYI_CALL(run->timeline->device, copy, &copy, run->timeline->native);
 }
 
 static ferry_status

@@ -134,8 +134,9 @@ fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
             largest =
                 ferryi_min_size(largest, whole_patterns(run->engine->config.chunk_bytes, pattern));
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        status = FERRYI_CALL(timeline->device, copy_device, target + run->done, target, bytes,
-                             timeline->native);
+        const struct ferryi_copy copy = {target + run->done, target, bytes, FERRY_DIRECTION_DEVICE,
+                                         NULL};
+        status = FERRYI_CALL(timeline->device, copy, &copy, timeline->native);
         if (status != FERRY_OK)
             break;
         run->queued = true;

@@ -22,8 +22,9 @@ ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     struct ferryi_run *run = flow->run;
     ferryi_timeline *timeline = ferryi_run_source_timeline(run);
-    ferry_status status = FERRYI_CALL(timeline->device, copy_download, chunk->memory,
-                                      flow->source + flow->filled, chunk->bytes, timeline->native);
+    const struct ferryi_copy copy = {chunk->memory, flow->source + flow->filled, chunk->bytes,
+                                     FERRY_DIRECTION_DOWNLOAD, NULL};
+    ferry_status status = FERRYI_CALL(timeline->device, copy, &copy, timeline->native);
     if (status != FERRY_OK)
         return status;
     run->queued = true;
@@ -35,8 +36,9 @@ ferryi_flow_send(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     struct ferryi_run *run = flow->run;
     ferryi_timeline *timeline = run->timeline;
-    ferry_status status = FERRYI_CALL(timeline->device, copy_upload, flow->target + flow->drained,
-                                      chunk->memory, chunk->bytes, timeline->native);
+    const struct ferryi_copy copy = {flow->target + flow->drained, chunk->memory, chunk->bytes,
+                                     FERRY_DIRECTION_UPLOAD, NULL};
+    ferry_status status = FERRYI_CALL(timeline->device, copy, &copy, timeline->native);
     if (status != FERRY_OK) {
         chunk->bytes = 0;
         return status;

@@ -181,26 +181,6 @@ ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size
 }
 
 ferry_status
-ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy)
-{
-    ferryi_device *device = timeline->device;
-    switch (copy->direction) {
-    case FERRY_DIRECTION_UPLOAD:
-        return FERRYI_CALL(device, copy_upload, copy->target, copy->source, copy->bytes,
-                           timeline->native);
-    case FERRY_DIRECTION_DOWNLOAD:
-        return FERRYI_CALL(device, copy_download, copy->target, copy->source, copy->bytes,
-                           timeline->native);
-    case FERRY_DIRECTION_PEER:
-        return FERRYI_CALL(device, copy_peer, copy->target, copy->source_device, copy->source,
-                           copy->bytes, timeline->native);
-    default:
-        return FERRYI_CALL(device, copy_device, copy->target, copy->source, copy->bytes,
-                           timeline->native);
-    }
-}
-
-ferry_status
 ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
                      struct ferryi_chunk *chunk)
 {

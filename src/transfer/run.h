@@ -154,8 +154,6 @@ ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
  * pieces of `bytes` bytes. Such a copy is asynchronous, so the caller must wait for it. */
 bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
-/* Queues one copy on the timeline. The direction of the copy determines the device call. */
-ferry_status ferryi_run_submit(ferryi_timeline *timeline, const struct ferryi_copy *copy);
 /*
  * Marks a chunk as used until the work that is now queued on the run's timeline has ended. Must be
  * called before the chunk's bytes are counted as arrived. Records one event for each half of the

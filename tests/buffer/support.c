@@ -6,6 +6,7 @@
 
 #include "src/buffer/worker.h"
 #include "tests/support/convert_kernels.h"
+#include "tests/support/copy_slots.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 

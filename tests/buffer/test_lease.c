@@ -2,6 +2,7 @@
 /* Tests leases: scopes on the heap that have owners and a label, and whose memory stays valid after
  * they are closed. */
 #include "tests/buffer/work.h"
+#include "tests/support/copy_slots.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

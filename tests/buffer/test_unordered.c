@@ -5,6 +5,7 @@
  * work only when a call waits for that work.
  */
 #include "tests/buffer/work.h"
+#include "tests/support/copy_slots.h"
 #include "tests/support/fakecuda.h"
 
 enum { COUNT = 5000, BYTES = COUNT * (int)sizeof(int) };

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "tests/support/copy_slots.h"
 #include "tests/support/fakecuda.h"
 
 /* -- fills and copies -------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/copy_slots.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/device/suite.h"
+#include "tests/support/copy_slots.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/copy_slots.h"
 #include "tests/support/lazy.h"
 
 /* Tests that the lazy device performs only the work that a call waits for. */

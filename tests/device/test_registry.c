@@ -271,9 +271,9 @@ test_slots_of_the_unsupported_table_name_themselves(void **state)
     assert_int_equal(ferryi_unsupported_ops.synchronize(devices[0]), FERRY_ERROR_UNSUPPORTED);
     assert_non_null(strstr(ferry_last_error(), "synchronize"));
     assert_non_null(strstr(ferry_last_error(), "host"));
-    assert_int_equal(ferryi_unsupported_ops.copy_peer(devices[0], NULL, devices[0], NULL, 0, NULL),
+    assert_int_equal(ferryi_unsupported_ops.copy_2d(devices[0], NULL, NULL),
                      FERRY_ERROR_UNSUPPORTED);
-    assert_non_null(strstr(ferry_last_error(), "copy_peer"));
+    assert_non_null(strstr(ferry_last_error(), "copy_2d"));
     assert_null(ferryi_unsupported_ops.close);
     /* Checks that no entry in a device's table of functions is NULL. In the table of unsupported
      * functions, only `close` is NULL. */

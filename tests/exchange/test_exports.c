@@ -2,6 +2,7 @@
 /* Tests exports of leases as DLPack tensors and Arrow arrays (<ferry/exchange.h>) on every kind of
  * device. */
 #include "tests/buffer/support.h"
+#include "tests/support/copy_slots.h"
 #include "tests/support/exchange.h"
 #include "tests/support/short_memory.h"
 

@@ -10,6 +10,7 @@
 #include "src/transfer/scatter.h"
 #include "src/transfer/scatter_ptx.h"
 #include "tests/gpu/gpu.h"
+#include "tests/support/copy_slots.h"
 
 enum { PIECES = 4096, STEP = 8192, BYTES = PIECES * STEP };
 

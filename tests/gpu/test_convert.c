@@ -22,6 +22,7 @@
 #include "src/stream/shell.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"
+#include "tests/support/copy_slots.h"
 #include "tests/support/status.h"
 
 enum { COUNT = 1 << 18, WIDEST = 16 };

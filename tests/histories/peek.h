@@ -3,6 +3,7 @@
 #define FERRY_TEST_PEEK_H
 
 #include "tests/buffer/work.h"
+#include "tests/support/copy_slots.h"
 
 /* Reads device memory after the work that is queued on the stream. The device copies the bytes into
  * page-locked memory, which the host then reads. */

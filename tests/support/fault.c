@@ -109,9 +109,6 @@ PASS(event_record, (ferryi_device *device, void *event, void *stream), event, st
 PASS(event_query, (ferryi_device *device, void *event, bool *out_done), event, out_done)
 PASS(event_synchronize, (ferryi_device *device, void *event), event)
 PASS(event_elapsed, (ferryi_device *device, void *begin, void *end, double *out_seconds), begin, end, out_seconds)
-PASS(copy_upload, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
-PASS(copy_download, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
-PASS(copy_device, (ferryi_device *device, void *target, const void *source, size_t bytes, void *stream), target, source, bytes, stream)
 PASS(fill, (ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream),
      target, pattern, pattern_bytes, count, stream)
 GIVE(code_load, (ferryi_device *device, const void *image, size_t bytes, void **out_module), image, bytes, out_module)
@@ -167,15 +164,18 @@ fault_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t
     return status;
 }
 
+/* Counts the call under a name that depends on the direction of the copy. */
 static ferry_status
-fault_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
-                const void *source, size_t bytes, void *stream)
+fault_copy(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
 {
-    ferry_status status = count_call("copy_peer");
-    if (status != FERRY_OK)
-        return status;
-    return inner(device)->ops->copy_peer(inner(device), target, unwrap(source_device), source,
-                                         bytes, stream);
+    static const char *const names[] = {[FERRY_DIRECTION_UPLOAD] = "copy_upload",
+                                        [FERRY_DIRECTION_DOWNLOAD] = "copy_download",
+                                        [FERRY_DIRECTION_DEVICE] = "copy_device",
+                                        [FERRY_DIRECTION_PEER] = "copy_peer"};
+    struct ferryi_copy inside = *copy;
+    inside.source_device = unwrap(copy->source_device);
+    ferry_status status = count_call(names[copy->direction]);
+    return status == FERRY_OK ? inner(device)->ops->copy(inner(device), &inside, stream) : status;
 }
 
 static ferry_status
@@ -227,10 +227,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(event_record),
     SLOT(event_query),
     SLOT(event_synchronize),
-    SLOT(copy_upload),
-    SLOT(copy_download),
-    SLOT(copy_device),
-    SLOT(copy_peer),
+    SLOT(copy),
     SLOT(copy_2d),
     SLOT(copy_batch),
     SLOT(fill),

@@ -278,8 +278,7 @@ slot_event_synchronize(ferryi_device *device, void *event)
 }
 
 static ferry_status
-slot_copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes,
-                 void *stream)
+copy_upload(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
 {
     ENTER(device);
     MUST(lies_in(self(device), target, bytes, false) && takes(self(device), source, bytes),
@@ -292,8 +291,7 @@ slot_copy_upload(ferryi_device *device, void *target, const void *source, size_t
 }
 
 static ferry_status
-slot_copy_download(ferryi_device *device, void *target, const void *source, size_t bytes,
-                   void *stream)
+copy_download(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
 {
     ENTER(device);
     MUST(lies_in(self(device), source, bytes, false) && takes(self(device), target, bytes),
@@ -306,8 +304,7 @@ slot_copy_download(ferryi_device *device, void *target, const void *source, size
 }
 
 static ferry_status
-slot_copy_device(ferryi_device *device, void *target, const void *source, size_t bytes,
-                 void *stream)
+copy_device(ferryi_device *device, void *target, const void *source, size_t bytes, void *stream)
 {
     ENTER(device);
     MUST(lies_in(self(device), source, bytes, false) && lies_in(self(device), target, bytes, false),
@@ -321,8 +318,8 @@ slot_copy_device(ferryi_device *device, void *target, const void *source, size_t
 }
 
 static ferry_status
-slot_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device,
-               const void *source, size_t bytes, void *stream)
+copy_peer(ferryi_device *device, void *target, ferryi_device *source_device, const void *source,
+          size_t bytes, void *stream)
 {
     ENTER(device);
     MUST(lies_in(self(source_device), source, bytes, false) &&
@@ -334,6 +331,22 @@ slot_copy_peer(ferryi_device *device, void *target, ferryi_device *source_device
                           .what = RIG_COPY, .target = target, .source = source, .bytes = bytes});
     leave();
     return reaches ? FERRY_OK : ferryi_fail(FERRY_ERROR_UNSUPPORTED, "copy_peer: no way");
+}
+
+static ferry_status
+slot_copy(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
+{
+    switch (copy->direction) {
+    case FERRY_DIRECTION_UPLOAD:
+        return copy_upload(device, copy->target, copy->source, copy->bytes, stream);
+    case FERRY_DIRECTION_DOWNLOAD:
+        return copy_download(device, copy->target, copy->source, copy->bytes, stream);
+    case FERRY_DIRECTION_PEER:
+        return copy_peer(device, copy->target, copy->source_device, copy->source, copy->bytes,
+                         stream);
+    default:
+        return copy_device(device, copy->target, copy->source, copy->bytes, stream);
+    }
 }
 
 static ferry_status
@@ -373,10 +386,7 @@ set_up_ops(void)
     rig_ops.event_record = slot_event_record;
     rig_ops.event_query = slot_event_query;
     rig_ops.event_synchronize = slot_event_synchronize;
-    rig_ops.copy_upload = slot_copy_upload;
-    rig_ops.copy_download = slot_copy_download;
-    rig_ops.copy_device = slot_copy_device;
-    rig_ops.copy_peer = slot_copy_peer;
+    rig_ops.copy = slot_copy;
     rig_ops.fill = slot_fill;
 }
 

@@ -2,6 +2,7 @@
 /* Tests the CUDA device over fakecuda: its loader, its opening, the current context and its errors.
  */
 #include "src/base/machine.h"
+#include "tests/support/copy_slots.h"
 #include "tests/unit/cuda_fixture.h"
 
 /* -- the loader -- */

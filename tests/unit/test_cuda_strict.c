@@ -5,6 +5,7 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/run.h"
 #include "tests/support/copies.h"
+#include "tests/support/copy_slots.h"
 #include "tests/unit/cuda_fixture.h"
 
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests properties of the CUDA device over fakecuda that the contract suite cannot observe. */
+#include "tests/support/copy_slots.h"
 #include "tests/unit/cuda_fixture.h"
 
 /* -- managed memory through both generations of calls -- */

@@ -2,6 +2,7 @@
 #include "tests/unit/pool_backend.h"
 
 #include "src/stream/stream.h"
+#include "tests/support/copy_slots.h"
 #include "tests/support/lazy.h"
 
 /* -- a device whose streams move only when the test says so ------------------------------------ */

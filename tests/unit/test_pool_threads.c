@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "src/pool/magazine.h"
+#include "tests/support/copy_slots.h"
 #include "tests/unit/pool_backend.h"
 
 #if __has_include(<linux/seccomp.h>) /* a header of the kernel, which is missing on systems with   \

@@ -162,10 +162,7 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(event_query, NULL, NULL);
     LACKS(event_synchronize, NULL);
     LACKS(event_elapsed, NULL, NULL, NULL);
-    LACKS(copy_upload, NULL, NULL, 1, NULL);
-    LACKS(copy_download, NULL, NULL, 1, NULL);
-    LACKS(copy_device, NULL, NULL, 1, NULL);
-    LACKS(copy_peer, NULL, d, NULL, 1, NULL);
+    LACKS(copy, NULL, NULL);
     LACKS(copy_2d, NULL, NULL);
     LACKS(copy_batch, NULL, 1, NULL);
     LACKS(fill, NULL, 0, 1, 1, NULL);
