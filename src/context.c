@@ -194,17 +194,16 @@ open_trace(ferry_context *context, const char *wanted)
     return status;
 }
 
-/* Writes the names of the places to the trace, and lets it measure the devices' blocking functions.
- * Must run before any call that waits for a device. */
-static ferry_status
+/* Writes the names of the places to the trace, and lets it measure the waits for devices. Must run
+ * before any call that waits for a device. */
+static void
 trace_devices(ferry_context *context)
 {
-    if (!context->trace)
-        return FERRY_OK;
-    for (int place = 0; place <= context->place_count; place++)
+    for (int place = 0; context->trace && place <= context->place_count; place++) {
         ferryi_trace_name_place(context->trace, place, context->names[place]);
-    return ferryi_devices_trace(context->devices, context->place_count, context->trace,
-                                &context->traced_ops);
+        if (place > 0)
+            context->devices[place]->trace = context->trace;
+    }
 }
 
 /* Log callback of a checked run (FERRY_DEBUG) whose program has none. Writes errors and warnings to
@@ -276,7 +275,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     FERRY_TRY(status, fail, name_allocation_log(context, options->allocation_log));
     FERRY_TRY(status, fail, open_trace(context, options->trace_file));
     FERRY_TRY(status, fail, open_devices(context, options, &tuning));
-    FERRY_TRY(status, fail, trace_devices(context));
+    trace_devices(context);
     FERRY_TRY(status, fail, open_engine(context, options, &tuning));
     FERRY_TRY(status, fail, open_converters(context));
     FERRY_TRY(status, fail, open_default_streams(context));
@@ -366,8 +365,6 @@ ferryi_context_end(ferry_context *context)
     ferryi_order_clear(&context->order);
     for (int place = 1; place <= context->place_count; place++)
         context->devices[place]->ops->close(context->devices[place]);
-    free(context->traced_ops);
-    context->traced_ops = NULL;
     atomic_store(&context->closed, true);
     ferryi_stores_clear(context);
     ferryi_trace_close(&context->trace);

@@ -74,43 +74,28 @@ ferry_version(void)
 const char *
 ferry_status_name(ferry_status status)
 {
-    switch (status) {
-    case FERRY_OK:
-        return "FERRY_OK";
-    case FERRY_ERROR_INVALID_ARGUMENT:
-        return "FERRY_ERROR_INVALID_ARGUMENT";
-    case FERRY_ERROR_OUT_OF_RANGE:
-        return "FERRY_ERROR_OUT_OF_RANGE";
-    case FERRY_ERROR_OVERFLOW:
-        return "FERRY_ERROR_OVERFLOW";
-    case FERRY_ERROR_OUT_OF_MEMORY:
-        return "FERRY_ERROR_OUT_OF_MEMORY";
-    case FERRY_ERROR_CONFLICT:
-        return "FERRY_ERROR_CONFLICT";
-    case FERRY_ERROR_BUSY:
-        return "FERRY_ERROR_BUSY";
-    case FERRY_ERROR_WRONG_TYPE:
-        return "FERRY_ERROR_WRONG_TYPE";
-    case FERRY_ERROR_WRONG_CONTEXT:
-        return "FERRY_ERROR_WRONG_CONTEXT";
-    case FERRY_ERROR_INVALID_STATE:
-        return "FERRY_ERROR_INVALID_STATE";
-    case FERRY_ERROR_UNSUPPORTED:
-        return "FERRY_ERROR_UNSUPPORTED";
-    case FERRY_ERROR_NO_DEVICE:
-        return "FERRY_ERROR_NO_DEVICE";
-    case FERRY_ERROR_DEVICE:
-        return "FERRY_ERROR_DEVICE";
-    case FERRY_ERROR_DEVICE_LOST:
-        return "FERRY_ERROR_DEVICE_LOST";
-    case FERRY_ERROR_COMPILE:
-        return "FERRY_ERROR_COMPILE";
-    case FERRY_ERROR_IO:
-        return "FERRY_ERROR_IO";
-    case FERRY_ERROR_CANCELLED:
-        return "FERRY_ERROR_CANCELLED";
-    }
-    return "unknown status";
+#define NAME(status) [status] = #status
+    static const char *const names[] = {
+        NAME(FERRY_OK),
+        NAME(FERRY_ERROR_INVALID_ARGUMENT),
+        NAME(FERRY_ERROR_OUT_OF_RANGE),
+        NAME(FERRY_ERROR_OVERFLOW),
+        NAME(FERRY_ERROR_OUT_OF_MEMORY),
+        NAME(FERRY_ERROR_CONFLICT),
+        NAME(FERRY_ERROR_BUSY),
+        NAME(FERRY_ERROR_WRONG_TYPE),
+        NAME(FERRY_ERROR_WRONG_CONTEXT),
+        NAME(FERRY_ERROR_INVALID_STATE),
+        NAME(FERRY_ERROR_UNSUPPORTED),
+        NAME(FERRY_ERROR_NO_DEVICE),
+        NAME(FERRY_ERROR_DEVICE),
+        NAME(FERRY_ERROR_DEVICE_LOST),
+        NAME(FERRY_ERROR_COMPILE),
+        NAME(FERRY_ERROR_IO),
+        NAME(FERRY_ERROR_CANCELLED),
+    };
+    bool known = (size_t)status < sizeof(names) / sizeof(names[0]);
+    return known ? names[status] : "unknown status";
 }
 
 const char *

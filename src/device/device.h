@@ -219,11 +219,12 @@ struct ferryi_device_ops {
 /* The names of all slots except `close`. The emulated device implements the first group only. */
 #define FERRYI_EMULATED_SLOTS(X)                                                                   \
     X(memory_info)                                                                                 \
-    X(synchronize) X(memory_alloc) X(memory_free) X(host_register) X(host_unregister)              \
-        X(stream_create) X(stream_destroy) X(stream_synchronize) X(stream_is_capturing)            \
-            X(stream_wait) X(host_call) X(event_create) X(event_destroy) X(event_record)           \
-                X(event_query) X(event_synchronize) X(event_elapsed) X(copy) X(copy_2d)            \
-                    X(copy_batch) X(fill) X(prefetch) X(advise)
+    X(synchronize)                                                                                 \
+    X(memory_alloc)                                                                                \
+    X(memory_free) X(host_register) X(host_unregister) X(stream_create) X(stream_destroy)          \
+        X(stream_synchronize) X(stream_is_capturing) X(stream_wait) X(host_call) X(event_create)   \
+            X(event_destroy) X(event_record) X(event_query) X(event_synchronize) X(event_elapsed)  \
+                X(copy) X(copy_2d) X(copy_batch) X(fill) X(prefetch) X(advise)
 #define FERRYI_DEVICE_SLOTS(X)                                                                     \
     FERRYI_EMULATED_SLOTS(X)                                                                       \
     X(memory_is_of_host)                                                                           \
@@ -233,7 +234,7 @@ struct ferryi_device_ops {
 #define FERRYI_SLOT_TYPE(slot) __typeof__(*((struct ferryi_device_ops *)0)->slot)
 
 /* The base of every device. An implementation embeds this struct as the first member of its struct.
- * Opening a device sets the members; afterwards only the counters change. */
+ * Opening a device sets the members except `trace`; afterwards only the counters change. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;
     const char *kind;        /* "host", "emulated", "cuda", ... */
@@ -248,20 +249,18 @@ struct ferryi_device {
     unsigned host_node;     /* number of the nearest NUMA node of the host plus one; 0: unknown */
     _Atomic uint64_t calls; /* number of calls through FERRYI_CALL */
     bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
+    struct ferryi_trace *trace; /* set by the context; NULL: waits are not recorded */
 };
 
 #define FERRYI_CALL(device, slot, ...)                                                             \
     (atomic_fetch_add_explicit(&(device)->calls, 1, memory_order_relaxed),                         \
      (device)->ops->slot((device), __VA_ARGS__))
 
-/* Calls the device's function `synchronize`, and counts the call. FERRYI_CALL cannot call a
- * function whose only argument is the device. */
-static inline ferry_status
-ferryi_device_synchronize(ferryi_device *device)
-{
-    atomic_fetch_add_explicit(&device->calls, 1, memory_order_relaxed);
-    return device->ops->synchronize(device);
-}
+/* The library calls the slots that block through these functions, which record the time of the wait
+ * in the device's trace (wait.c). */
+ferry_status ferryi_device_synchronize(ferryi_device *device);
+ferry_status ferryi_device_wait_stream(ferryi_device *device, void *stream);
+ferry_status ferryi_device_wait_event(ferryi_device *device, void *event);
 
 /* The settings for opening a device, taken from the context's options. */
 struct ferryi_device_config {
@@ -291,8 +290,8 @@ typedef struct ferryi_device_kind {
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
 
-/* Adds a kind to the registry (devices.c). Tests add kinds before they create their first context.
- * The built-in kinds are already registered. */
+/* Adds a kind to the registry (devices.c), which has no lock: only tests call this function, before
+ * they create their first context. The built-in kinds are already registered. */
 void ferryi_device_register(const ferryi_device_kind *kind);
 
 /* Parses a list such as "emulated:2" or "cuda:0,cuda:1" and opens its devices. If `spec` is NULL,

@@ -5,8 +5,6 @@
 #include <limits.h>
 #include <string.h>
 
-#include "src/base/fork.h"
-
 /*
  * The registry of device kinds, and the parser of FERRY_DEVICE. The value of FERRY_DEVICE is a list
  * of entries `name`, `name:NUMBER` or `name:all`, separated by commas. For kinds that create
@@ -18,40 +16,27 @@
 #define UNNUMBERED (-1) /* value of entry.number */
 #define ALL        (-2)
 
-FERRYI_MUTEX_CLASS(ferryi_kinds_mutex);
-static struct ferryi_kinds_mutex kinds_mutex = FERRYI_MUTEX_INITIALIZER;
-static struct ferryi_fork_part registering = {.mutex = FERRYI_SYSTEM_MUTEX(&kinds_mutex)};
-FERRYI_AT_FORK(registering)
-FERRYI_GUARDED_BY(ferryi_kinds_mutex)
 static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind,
                                                      &ferryi_cuda_kind};
-FERRYI_GUARDED_BY(ferryi_kinds_mutex) static size_t kind_count = 3;
+static size_t kind_count = 3;
 
 void
 ferryi_device_register(const ferryi_device_kind *kind)
 {
-    ferryi_mutex_lock(&kinds_mutex);
-    bool known = false;
     for (size_t i = 0; i < kind_count; i++)
-        known = known || kinds[i] == kind;
-    if (!known) {
-        assert(kind_count < KINDS_MAX);
-        kinds[kind_count++] = kind;
-    }
-    ferryi_mutex_unlock(&kinds_mutex);
+        if (kinds[i] == kind)
+            return;
+    assert(kind_count < KINDS_MAX);
+    kinds[kind_count++] = kind;
 }
 
 static const ferryi_device_kind *
 find_kind(const char *name, size_t name_length)
 {
-    const ferryi_device_kind *found = NULL;
-    ferryi_mutex_lock(&kinds_mutex);
-    for (size_t i = 0; i < kind_count && !found; i++) {
+    for (size_t i = 0; i < kind_count; i++)
         if (strlen(kinds[i]->name) == name_length && memcmp(kinds[i]->name, name, name_length) == 0)
-            found = kinds[i];
-    }
-    ferryi_mutex_unlock(&kinds_mutex);
-    return found;
+            return kinds[i];
+    return NULL;
 }
 
 /* One entry of the list in FERRY_DEVICE. `name` points into the text of the list. */
@@ -223,32 +208,23 @@ open_entry(struct opening *opening, const struct entry *entry)
     return open_real(opening, kind, entry->number == UNNUMBERED ? 0 : entry->number);
 }
 
+/* Fails if the list is malformed or contains devices of different kinds. Only the host device is
+ * compatible with every kind. Staging and pinned memory belong to one driver. Devices of different
+ * kinds cannot wait for each other's events or copy from each other. */
 static ferry_status
 check_list(const char *spec)
 {
-    struct entry entry;
+    const ferryi_device_kind *first = NULL;
     const char *text = spec;
     do {
-        text = parse_entry(text, &entry);
-    } while (text && *text != 0);
-    if (!text)
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "open devices \"%s\": not a list such as \"host\", \"emulated:2\" or \"cuda:0,cuda:1\"",
-            spec);
-    return FERRY_OK;
-}
-
-/* Fails if the list contains devices of different kinds. Only the host device is compatible with
- * every kind. Staging and pinned memory belong to one driver. Devices of different kinds cannot
- * wait for each other's events or copy from each other. */
-static ferry_status
-check_kinds(const char *spec)
-{
-    const ferryi_device_kind *first = NULL;
-    for (const char *text = spec; *text != 0;) {
         struct entry entry;
         text = parse_entry(text, &entry);
+        if (!text)
+            return ferryi_fail(
+                FERRY_ERROR_INVALID_ARGUMENT,
+                "open devices \"%s\": not a list such as \"host\", \"emulated:2\" or "
+                "\"cuda:0,cuda:1\"",
+                spec);
         const ferryi_device_kind *kind = find_kind(entry.name, entry.name_length);
         if (!kind || kind == &ferryi_host_kind)
             continue;
@@ -258,7 +234,7 @@ check_kinds(const char *spec)
                                "a context for each kind",
                                spec, first->name, kind->name);
         first = kind;
-    }
+    } while (*text != 0);
     return FERRY_OK;
 }
 
@@ -268,8 +244,6 @@ static ferry_status
 open_list(struct opening *opening)
 {
     ferry_status status = check_list(opening->spec);
-    if (status == FERRY_OK)
-        status = check_kinds(opening->spec);
     const char *text = opening->spec;
     while (status == FERRY_OK && *text != 0) {
         struct entry entry;

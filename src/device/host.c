@@ -94,8 +94,6 @@ host_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory)
     return FERRY_OK;
 }
 
-/* -- streams: handles that mean nothing -- */
-
 static ferry_status
 host_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
 {
@@ -103,6 +101,8 @@ host_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
     *out = true;
     return FERRY_OK;
 }
+
+/* -- streams: handles that mean nothing -- */
 
 static ferry_status
 host_stream_create(ferryi_device *device, void **out)
@@ -117,17 +117,18 @@ host_stream_create(ferryi_device *device, void **out)
 }
 
 static ferry_status
-host_stream_destroy(ferryi_device *device, void *stream)
+host_free_handle(ferryi_device *device, void *handle)
 {
     (void)device;
-    free(stream);
+    free(handle);
     return FERRY_OK;
 }
 
+/* No work is pending when a call returns, so a wait for a stream or an event does nothing. */
 static ferry_status
-host_stream_synchronize(ferryi_device *device, void *stream)
+host_wait(ferryi_device *device, void *handle)
 {
-    (void)device, (void)stream;
+    (void)device, (void)handle;
     return FERRY_OK;
 }
 
@@ -176,14 +177,6 @@ host_event_create(ferryi_device *device, bool timed, void **out)
 }
 
 static ferry_status
-host_event_destroy(ferryi_device *device, void *event)
-{
-    (void)device;
-    free(event);
-    return FERRY_OK;
-}
-
-static ferry_status
 host_event_record(ferryi_device *device, void *handle, void *stream)
 {
     struct event *event = handle;
@@ -198,13 +191,6 @@ host_event_query(ferryi_device *device, void *event, bool *out_done)
 {
     (void)device, (void)event;
     *out_done = true;
-    return FERRY_OK;
-}
-
-static ferry_status
-host_event_synchronize(ferryi_device *device, void *event)
-{
-    (void)device, (void)event;
     return FERRY_OK;
 }
 
@@ -273,16 +259,16 @@ make_ops(void)
     ops.memory_free = host_memory_free;
     ops.memory_is_of_host = host_memory_is_of_host;
     ops.stream_create = host_stream_create;
-    ops.stream_destroy = host_stream_destroy;
-    ops.stream_synchronize = host_stream_synchronize;
+    ops.stream_destroy = host_free_handle;
+    ops.stream_synchronize = host_wait;
     ops.stream_is_capturing = host_stream_is_capturing;
     ops.stream_wait = host_stream_wait;
     ops.host_call = host_host_call;
     ops.event_create = host_event_create;
-    ops.event_destroy = host_event_destroy;
+    ops.event_destroy = host_free_handle;
     ops.event_record = host_event_record;
     ops.event_query = host_event_query;
-    ops.event_synchronize = host_event_synchronize;
+    ops.event_synchronize = host_wait;
     ops.event_elapsed = host_event_elapsed;
     ops.copy = host_copy;
     ops.copy_2d = host_copy_2d;

@@ -122,9 +122,9 @@ ferry_event_elapsed(ferry_event *begin, ferry_event *end, double *out_seconds)
     if (status != FERRY_OK)
         return status;
     ferryi_device *device = begin->time.device;
-    status = FERRYI_CALL(device, event_synchronize, begin->time.native);
+    status = ferryi_device_wait_event(device, begin->time.native);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(device, event_synchronize, end->time.native);
+        status = ferryi_device_wait_event(device, end->time.native);
     return status == FERRY_OK ? FERRYI_CALL(device, event_elapsed, begin->time.native,
                                             end->time.native, out_seconds)
                               : status;

@@ -19,7 +19,7 @@
 #include "src/base/base.h"
 #include "src/base/trace.h"
 #include "src/debug/site.h"
-#include "src/device/traced.h"
+#include "src/device/device.h"
 #include "src/stream/stream.h"
 
 #define FERRYI_MEMORY_KINDS 5
@@ -67,9 +67,8 @@ struct ferry_context {
     struct ferryi_converter *converters[FERRYI_DEVICES_MAX + 1];
 
     /* Traces. */
-    ferryi_trace *trace;                  /* NULL: none */
-    struct ferryi_traced_ops *traced_ops; /* device tables of a traced context, by place */
-    uint64_t store_word;                  /* initial word of a new store */
+    ferryi_trace *trace;          /* NULL: none */
+    uint64_t store_word;          /* initial word of a new store */
     _Atomic uint32_t last_number; /* highest id that the trace has given to a store; used only if
                                      the context is traced */
 

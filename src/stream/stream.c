@@ -312,7 +312,7 @@ ferry_stream_synchronize(ferry_stream *stream)
     ferryi_timeline *timeline = stream->timeline;
     status = ferryi_timeline_check_capture(timeline);
     if (status == FERRY_OK)
-        status = FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+        status = ferryi_device_wait_stream(timeline->device, timeline->native);
     ferry_status failure = ferryi_stream_take_failure(stream);
     return failure != FERRY_OK ? failure : status;
 }

@@ -367,7 +367,7 @@ settle(ferryi_timeline *timeline, const char *what)
 {
     ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the stream", what,
                ferry_last_error());
-    if (FERRYI_CALL(timeline->device, stream_synchronize, timeline->native) != FERRY_OK)
+    if (ferryi_device_wait_stream(timeline->device, timeline->native) != FERRY_OK)
         ferryi_log(timeline->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
     if (ferryi_timeline_is_numbered(timeline))
         raise_to(&timeline->order->done[timeline->number],
@@ -615,7 +615,7 @@ wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point
         if (status == FERRY_OK && ferryi_timeline_is_numbered(timeline))
             note_seen(timeline->seen, behind, &event);
     } else {
-        status = FERRYI_CALL(behind->device, event_synchronize, event.event);
+        status = ferryi_device_wait_event(behind->device, event.event);
         if (status == FERRY_OK)
             note_seen(order->done, behind, &event);
     }
@@ -673,11 +673,11 @@ ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)
 {
     if (!ferryi_timeline_is_numbered(timeline))
-        return FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+        return ferryi_device_wait_stream(timeline->device, timeline->native);
     struct ferryi_timeline_event all = {
         .number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1};
     read_seen(timeline, all.seen);
-    ferry_status status = FERRYI_CALL(timeline->device, stream_synchronize, timeline->native);
+    ferry_status status = ferryi_device_wait_stream(timeline->device, timeline->native);
     if (status == FERRY_OK)
         note_seen(timeline->order->done, timeline, &all);
     return status;

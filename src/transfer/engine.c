@@ -306,9 +306,8 @@ ferryi_engine_reset_stats(ferryi_engine *engine)
 ferry_status
 ferryi_run_wait_for_timeline(const struct ferryi_run *run)
 {
-    return run->timeline
-               ? FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native)
-               : FERRY_OK;
+    return run->timeline ? ferryi_device_wait_stream(run->timeline->device, run->timeline->native)
+                         : FERRY_OK;
 }
 
 static bool
@@ -433,7 +432,7 @@ copy_and_wait(struct ferryi_run *run, const struct ferryi_pin *pin, char *target
         status = submit(run, target + run->done, source + run->done, bytes);
         run->queued |= status == FERRY_OK;
         if (status == FERRY_OK)
-            status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
+            status = ferryi_device_wait_stream(run->timeline->device, run->timeline->native);
         if (status != FERRY_OK)
             break;
         ferryi_run_arrived(run, bytes);

@@ -54,7 +54,7 @@ fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     ferry_status status = FERRY_OK;
     if (run->timeline)
-        status = FERRYI_CALL(run->timeline->device, stream_synchronize, run->timeline->native);
+        status = ferryi_device_wait_stream(run->timeline->device, run->timeline->native);
     size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);

@@ -205,7 +205,7 @@ ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
     if (status == FERRY_OK && ferryi_engine_same_kind(device, later->device))
         status = FERRYI_CALL(later->device, stream_wait, later->native, event);
     else if (status == FERRY_OK)
-        status = FERRYI_CALL(device, event_synchronize, event);
+        status = ferryi_device_wait_event(device, event);
     ferryi_throttle_drop_event(run->engine->config.log, device, event);
     return status;
 }
@@ -314,7 +314,7 @@ ferryi_run_settle(struct ferryi_run *run)
     ferryi_timeline *timelines[] = {run->second, run->timeline};
     for (size_t i = 0; i < 2; i++) {
         if (timelines[i] &&
-            FERRYI_CALL(timelines[i]->device, stream_synchronize, timelines[i]->native) != FERRY_OK)
+            ferryi_device_wait_stream(timelines[i]->device, timelines[i]->native) != FERRY_OK)
             ferryi_log(run->engine->config.log, FERRY_LOG_WARNING,
                        "wait for what a failed transfer had queued: %s", ferry_last_error());
     }

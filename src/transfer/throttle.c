@@ -8,7 +8,7 @@ ferryi_throttle_begin(struct ferryi_throttle *throttle)
 {
     ferryi_device *device = throttle->timeline->device;
     void **event = &throttle->events[throttle->begun % FERRYI_THROTTLE_PARTS];
-    return *event ? FERRYI_CALL(device, event_synchronize, *event)
+    return *event ? ferryi_device_wait_event(device, *event)
                   : FERRYI_CALL(device, event_create, false, event);
 }
 

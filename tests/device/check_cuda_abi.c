@@ -13,10 +13,11 @@
 
 #define SAME_VALUE(name, value)                                                                    \
     _Static_assert((long long)(name) == (value), #name " has another value");
-FERRYI_CUDA_ERRORS(SAME_VALUE)
+#define SAME_ERROR(name, value, status) SAME_VALUE(name, value)
+FERRYI_CUDA_ERRORS(SAME_ERROR)
 FERRYI_CUDA_CONSTANTS(SAME_VALUE)
 #if CUDA_VERSION >= 12080
-FERRYI_CUDA_ERRORS_12(SAME_VALUE)
+FERRYI_CUDA_ERRORS_12(SAME_ERROR)
 FERRYI_CUDA_CONSTANTS_12(SAME_VALUE)
 #endif
 

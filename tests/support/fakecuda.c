@@ -231,7 +231,7 @@ ferryi_cu_result
 cuGetErrorName(ferryi_cu_result error, const char **out_name)
 {
     switch (error) {
-#define FAKE_CASE(name, value)                                                                     \
+#define FAKE_CASE(name, value, status)                                                             \
     case value:                                                                                    \
         *out_name = #name;                                                                         \
         return FERRYI_CUDA_SUCCESS;
