@@ -217,18 +217,18 @@ struct ferryi_device_ops {
 };
 
 /* The names of all slots except `close`. The emulated device implements the first group only. */
-#define FERRYI_EMULATED_SLOTS(X)                                                                   \
-    X(memory_info)                                                                                 \
-    X(synchronize)                                                                                 \
-    X(memory_alloc)                                                                                \
-    X(memory_free) X(host_register) X(host_unregister) X(stream_create) X(stream_destroy)          \
-        X(stream_synchronize) X(stream_is_capturing) X(stream_wait) X(host_call) X(event_create)   \
-            X(event_destroy) X(event_record) X(event_query) X(event_synchronize) X(event_elapsed)  \
-                X(copy) X(copy_2d) X(copy_batch) X(fill) X(prefetch) X(advise)
-#define FERRYI_DEVICE_SLOTS(X)                                                                     \
-    FERRYI_EMULATED_SLOTS(X)                                                                       \
-    X(memory_is_of_host)                                                                           \
-    X(stream_check) X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
+/* clang-format off */
+#define FERRYI_EMULATED_SLOTS(X) \
+    X(memory_info) X(synchronize) X(memory_alloc) X(memory_free) \
+    X(host_register) X(host_unregister) X(host_call) \
+    X(stream_create) X(stream_destroy) X(stream_synchronize) X(stream_is_capturing) X(stream_wait) \
+    X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_synchronize) \
+    X(event_elapsed) X(copy) X(copy_2d) X(copy_batch) X(fill) \
+    X(prefetch) X(advise)
+#define FERRYI_DEVICE_SLOTS(X) \
+    FERRYI_EMULATED_SLOTS(X) X(memory_is_of_host) X(stream_check) \
+    X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
+/* clang-format on */
 
 /* The type of the functions of a slot. */
 #define FERRYI_SLOT_TYPE(slot) __typeof__(*((struct ferryi_device_ops *)0)->slot)

@@ -22,26 +22,27 @@ static void
 wait_for_work(ferryi_emulated_queue *queue)
 {
     uint64_t submitted = queue->submitted, end = ferryi_spin_end();
-    bool parked = queue->parked;
     ferryi_mutex_unlock(&queue->mutex);
     while (atomic_load_explicit(&queue->submitted, memory_order_acquire) == submitted &&
-           atomic_load_explicit(&queue->parked, memory_order_acquire) == parked && ferryi_spin(end))
+           ferryi_spin(end))
         ;
     ferryi_mutex_lock(&queue->mutex);
-    if (queue->first ? queue->parked : !queue->closed)
+    if (!queue->first && !queue->closed)
         ferryi_cond_wait(&queue->given, &queue->mutex);
 }
+
+static _Thread_local bool is_worker; /* whether this thread performs the work of a queue */
 
 static void
 worker_main(void *argument)
 {
     ferryi_emulated_queue *queue = argument;
+    is_worker = true;
     ferryi_mutex_lock(&queue->mutex);
     for (;;) {
-        ferryi_emulated_park(queue);
-        if (queue->first && !queue->parked)
+        if (queue->first)
             ferryi_emulated_step(queue);
-        else if (queue->closed && !queue->first)
+        else if (queue->closed)
             break;
         else
             wait_for_work(queue);
@@ -61,10 +62,12 @@ threads_end(ferryi_emulated_queue *queue)
     ferryi_thread_join(queue->thread);
 }
 
+/* A worker that waits for another queue does not spin: it would take a processor from the queue's
+ * worker. */
 static void
 threads_wait(ferryi_emulated_queue *queue, uint64_t number)
 {
-    uint64_t end = ferryi_spin_end();
+    uint64_t end = is_worker ? 0 : ferryi_spin_end();
     while (atomic_load_explicit(&queue->performed, memory_order_acquire) < number &&
            ferryi_spin(end))
         ;
@@ -82,7 +85,6 @@ threads_asked(ferryi_emulated_queue *queue, uint64_t number, unsigned times)
 
 static const struct ferryi_emulated_scheduler threads = {
     .kind = "emulated",
-    .hands_on = true,
     .strict = false,
     .begin = threads_begin,
     .end = threads_end,

@@ -4,9 +4,9 @@
 
 /*
  * Internal interface of the emulated device. The implementation consists of emulated.c (the device
- * and its threads), emulated_memory.c (allocations), emulated_stream.c (queues, streams, events),
- * emulated_follow.c (how queues progress) and emulated_command.c (the commands). Other files
- * include this header only to build devices whose queued work is scheduled differently.
+ * and its threads), emulated_memory.c (allocations), emulated_stream.c (queues, streams, events)
+ * and emulated_command.c (the commands). Other files include this header only to build devices
+ * whose queued work is scheduled differently.
  *
  * Memory is recorded as ranges, so that every pointer can be checked. Each device has a list of the
  * ranges of its memory. The process has one list of the ranges of host memory (pinned, managed,
@@ -82,8 +82,6 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* Decides which thread performs the queued work of emulated devices, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool hands_on; /* whether a thread that has performed a command also continues the queues that
-                      waited for it; a waiting queue then blocks no thread */
     bool strict; /* whether queued work fails if its memory is freed before the work runs; otherwise
                     the work still uses that memory */
     bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
@@ -126,27 +124,19 @@ struct ferryi_emulated_queue {
                                  events, and by waits of other queues */
     _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
     struct ferryi_queue_mutex mutex;
-    ferryi_cond given;   /* signalled when work is submitted or the queue is closed */
-    ferryi_cond done;    /* signalled when command `awaited` has been performed */
-    _Atomic bool parked; /* whether the first command waits for another queue; a thread of that
-                            queue will then remove the command. Changed under the mutex */
+    ferryi_cond given; /* signalled when work is submitted or the queue is closed */
+    ferryi_cond done;  /* signalled when command `awaited` has been performed */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
         uint64_t awaited; /* the lowest command number for which a thread waits; UINT64_MAX if no
                              thread waits */
         struct ferryi_emulated_command *first, *last;
-        bool busy;                        /* whether a thread is performing the first command */
-        bool closed;                      /* whether no more work will be submitted */
-        ferryi_emulated_queue *followers; /* list of the parked queues that wait for this queue; the
-                                             list holds a reference to each parked queue */
+        bool busy;            /* whether a thread is performing the first command */
+        bool closed;          /* whether no more work will be submitted */
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
-    ferryi_emulated_queue *next_follower; /* next queue in the list `followers` of the queue that
-                                             both follow; guarded by that queue's mutex */
-    uint64_t follows;  /* number of the awaited command in the followed queue; constant while this
-                          queue is parked */
-    uint64_t ready_ns; /* the time at which the previous commands were done, as if no thread had
-                          woken up late; used only by the thread that performs the commands */
+    uint64_t ready_ns;    /* the time at which the previous commands were done, as if no thread had
+                             woken up late; used only by the thread that performs the commands */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */
@@ -192,10 +182,6 @@ ferryi_emulated_of(ferryi_device *device)
 /* Performs the queue's first command. The queue must have a command, and no thread may be
  * performing it. Unlocks the mutex while the command is performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* Handles the queue's first command if the command only waits for a command of a different queue.
- * Parks the queue until the awaited command was performed. If it already was performed, removes the
- * wait and handles the next command. Unlocks the mutex for a part of the call. */
-FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_park(ferryi_emulated_queue *queue);
 /* Blocks until commands up to `number` may have been performed. The wait can end early, so the
  * caller must check again. Unlocks the mutex while it blocks. */
 FERRYI_REQUIRES(ferryi_queue_mutex)

@@ -66,12 +66,45 @@ ferryi_emulated_queue_release(ferryi_emulated_queue *queue)
     if (!queue || atomic_fetch_sub(&queue->holders, 1) != 1)
         return;
     ferryi_mutex_is_needless(&queue->mutex);
-    assert(!queue->first && !queue->followers);
+    assert(!queue->first);
     ferryi_cond_destroy(&queue->done);
     ferryi_cond_destroy(&queue->given);
     ferryi_mutex_destroy(&queue->mutex);
     free(queue->failure_text);
     free(queue);
+}
+
+/* Removes and frees the queue's first command, which has been performed. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
+static void
+take_first_away(ferryi_emulated_queue *queue)
+{
+    struct ferryi_emulated_command *command = queue->first;
+    queue->first = command->next;
+    if (!queue->first)
+        queue->last = NULL;
+    free(command);
+    if (queue->performed + 1 >= queue->awaited) {
+        queue->awaited = UINT64_MAX;
+        ferryi_cond_broadcast(&queue->done);
+    }
+    /* `performed` is stored last, because a thread may read it without the mutex. A thread that
+     * sees the new value locks the mutex before it reads the queue's other members. */
+    atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
+}
+
+void
+ferryi_emulated_step(ferryi_emulated_queue *queue)
+{
+    struct ferryi_emulated_command *command = queue->first;
+    assert(command && !queue->busy);
+    queue->busy = true;
+    ferryi_mutex_unlock(&queue->mutex);
+    ferryi_emulated_command_perform(command, queue);
+    ferryi_emulated_command_let_go(command);
+    ferryi_mutex_lock(&queue->mutex);
+    queue->busy = false;
+    take_first_away(queue);
 }
 
 static uint64_t
@@ -212,10 +245,7 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
         queue->first = command;
     queue->last = command;
     atomic_store_explicit(&queue->submitted, queue->submitted + 1, memory_order_release);
-    if (queue->scheduler->hands_on)
-        ferryi_emulated_park(queue);
-    if (queue->first && !queue->parked)
-        ferryi_cond_signal(&queue->given);
+    ferryi_cond_signal(&queue->given);
     ferryi_mutex_unlock(&queue->mutex);
     ferryi_emulated_queue_release(queue);
     return FERRY_OK;
