@@ -74,6 +74,10 @@ struct ferryi_kept_error {
 void ferryi_last_error_keep(struct ferryi_kept_error *out);
 /* Restores the saved error if the thread's last error has changed since the error was saved. */
 void ferryi_last_error_restore(const struct ferryi_kept_error *kept);
+/* Declares a variable that saves the thread's last error, and restores it where the block ends. */
+#define FERRYI_KEEP_ERROR(name)                                                                    \
+    __attribute__((cleanup(ferryi_last_error_restore))) struct ferryi_kept_error name;             \
+    ferryi_last_error_keep(&name)
 
 /* -- logging (log.c) --------------------------------------------------------------------------- */
 
@@ -134,6 +138,28 @@ ferryi_max_size(size_t a, size_t b)
  * the room. `items_address` is the address of the pointer to the array. Returns false, and leaves
  * the array unchanged, if memory is short. */
 bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes);
+
+/* -- lists (inline) ---------------------------------------------------------------------------- */
+
+/*
+ * A list of items that are removed in any order. Each item has a member that points to the next
+ * item and a member, its link, that points to the pointer to the item. The arguments `next` and
+ * `link` are the names of these members.
+ */
+#define FERRYI_LIST_ADD(head, item, next, link)                                                    \
+    do {                                                                                           \
+        (item)->next = *(head);                                                                    \
+        (item)->link = (head);                                                                     \
+        if ((item)->next)                                                                          \
+            (item)->next->link = &(item)->next;                                                    \
+        *(head) = (item);                                                                          \
+    } while (0)
+#define FERRYI_LIST_REMOVE(item, next, link)                                                       \
+    do {                                                                                           \
+        *(item)->link = (item)->next;                                                              \
+        if ((item)->next)                                                                          \
+            (item)->next->link = (item)->link;                                                     \
+    } while (0)
 
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 

@@ -89,12 +89,10 @@ ferryi_file_close(struct ferryi_file *file)
 ferry_status
 ferryi_file_end(struct ferryi_file *file, ferry_status status)
 {
-    struct ferryi_kept_error why;
     if (status == FERRY_OK)
         return ferryi_file_close(file);
-    ferryi_last_error_keep(&why);
+    FERRYI_KEEP_ERROR(why);
     (void)ferryi_file_close(file);
-    ferryi_last_error_restore(&why);
     return status;
 }
 

@@ -9,12 +9,10 @@ static void
 call_back(const struct ferryi_log *log, ferry_log_level level, const char *line)
 {
     struct ferryi_callback callback;
-    struct ferryi_kept_error kept;
-    ferryi_last_error_keep(&kept);
+    FERRYI_KEEP_ERROR(kept);
     ferryi_callback_enter(&callback, FERRYI_CALLBACK_LOG, "log");
     log->callback(level, line, log->user);
     ferryi_callback_leave(&callback);
-    ferryi_last_error_restore(&kept);
 }
 
 void

@@ -51,7 +51,7 @@ struct ferryi_trace {
         bool writing; /* whether a thread is writing the second chunk */
     };
     struct ferryi_trace *next,
-        *prev; /* links of the list of all open traces; guarded by the list's mutex */
+        **link; /* in the list of all open traces; guarded by the list's mutex */
 };
 
 /* -- the open traces of the process ------------------------------------------------------------ */
@@ -82,10 +82,7 @@ list(ferryi_trace *trace)
 {
     ferryi_mutex_lock(&traces.mutex);
     trace->serial = ++traces.last_serial;
-    trace->next = traces.first;
-    if (trace->next)
-        trace->next->prev = trace;
-    traces.first = trace;
+    FERRYI_LIST_ADD(&traces.first, trace, next, link);
     ferryi_mutex_unlock(&traces.mutex);
 }
 
@@ -93,9 +90,7 @@ static void
 unlist(ferryi_trace *trace)
 {
     ferryi_mutex_lock(&traces.mutex);
-    *(trace->prev ? &trace->prev->next : &traces.first) = trace->next;
-    if (trace->next)
-        trace->next->prev = trace->prev;
+    FERRYI_LIST_REMOVE(trace, next, link);
     ferryi_mutex_unlock(&traces.mutex);
 }
 

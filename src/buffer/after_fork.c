@@ -14,11 +14,7 @@ void
 ferryi_after_fork_add(ferry_context *context)
 {
     ferryi_mutex_lock(&mutex);
-    context->next_living = living;
-    context->living = &living;
-    if (living)
-        living->living = &context->next_living;
-    living = context;
+    FERRYI_LIST_ADD(&living, context, next_living, living);
     ferryi_mutex_unlock(&mutex);
 }
 
@@ -28,11 +24,8 @@ void
 ferryi_after_fork_remove(ferry_context *context)
 {
     ferryi_mutex_lock(&mutex);
-    if (context->living) {
-        *context->living = context->next_living;
-        if (context->next_living)
-            context->next_living->living = context->living;
-    }
+    if (context->living)
+        FERRYI_LIST_REMOVE(context, next_living, living);
     ferryi_mutex_unlock(&mutex);
 }
 

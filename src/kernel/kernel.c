@@ -196,10 +196,8 @@ load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
     if (status == FERRY_OK)
         status = ferryi_kernel_check_code(kernel, device, code->function);
     if (status != FERRY_OK) {
-        struct ferryi_kept_error why;
-        ferryi_last_error_keep(&why);
+        FERRYI_KEEP_ERROR(why);
         code_destroy(device, code, &kernel->context->log, kernel->name);
-        ferryi_last_error_restore(&why);
         return status;
     }
     *out = code;
@@ -304,23 +302,8 @@ static void
 link_kernel(ferry_kernel *kernel)
 {
     ferryi_mutex_lock(&list_mutex);
-    kernel->next = all_kernels;
-    if (kernel->next)
-        kernel->next->prev = kernel;
-    all_kernels = kernel;
+    FERRYI_LIST_ADD(&all_kernels, kernel, next, link);
     ferryi_mutex_unlock(&list_mutex);
-}
-
-FERRYI_REQUIRES(ferryi_kernels_mutex)
-static void
-unlink_kernel(ferry_kernel *kernel)
-{
-    if (kernel->prev)
-        kernel->prev->next = kernel->next;
-    else
-        all_kernels = kernel->next;
-    if (kernel->next)
-        kernel->next->prev = kernel->prev;
 }
 
 static bool
@@ -345,7 +328,7 @@ take_dead(ferry_context *context, bool work_is_over)
         next = kernel->next;
         if (!kernel->dead || kernel->context != context || !(work_is_over || is_all_idle(kernel)))
             continue;
-        unlink_kernel(kernel);
+        FERRYI_LIST_REMOVE(kernel, next, link);
         kernel->next = taken;
         taken = kernel;
     }

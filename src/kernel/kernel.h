@@ -62,7 +62,7 @@ struct ferry_kernel {
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
     atomic_bool dead; /* whether the kernel was destroyed; set under ferryi_kernels_mutex */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
-    struct ferry_kernel *next, *prev; /* links of the list of all kernels of the process */
+    struct ferry_kernel *next, **link; /* in the list of all kernels of the process */
 };
 
 /* What a kernel runs at a place: nothing, device code, or a host function. */

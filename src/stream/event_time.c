@@ -14,14 +14,10 @@ static void
 end_time(ferry_event *event)
 {
     struct ferryi_event_time *time = &event->time;
-    *time->link = time->next;
-    if (time->next)
-        time->next->time.link = time->link;
-    struct ferryi_kept_error kept;
-    ferryi_last_error_keep(&kept);
+    FERRYI_LIST_REMOVE(event, time.next, time.link);
+    FERRYI_KEEP_ERROR(kept);
     if (FERRYI_CALL(time->device, event_destroy, time->native) != FERRY_OK)
         ferryi_log(&event->context->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
-    ferryi_last_error_restore(&kept);
     time->native = NULL;
 }
 
@@ -29,13 +25,8 @@ static void
 list_time(ferry_event *event)
 {
     ferry_context *context = event->context;
-    struct ferryi_event_time *time = &event->time;
     ferryi_mutex_lock(&context->event_times_mutex);
-    time->next = context->event_times;
-    time->link = &context->event_times;
-    if (time->next)
-        time->next->time.link = &time->next;
-    context->event_times = event;
+    FERRYI_LIST_ADD(&context->event_times, event, time.next, time.link);
     ferryi_mutex_unlock(&context->event_times_mutex);
 }
 

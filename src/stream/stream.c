@@ -67,10 +67,7 @@ stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
     stream->references = 1;
     ferryi_shell_retain(context);
     ferryi_mutex_init(&stream->mutex);
-    stream->next = context->streams;
-    if (stream->next)
-        stream->next->prev = stream;
-    context->streams = stream;
+    FERRYI_LIST_ADD(&context->streams, stream, next, link);
     *out = stream;
     return FERRY_OK;
 }
@@ -160,18 +157,6 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-FERRYI_REQUIRES(ferryi_streams_mutex)
-static void
-unlink_stream(ferry_stream *stream)
-{
-    if (stream->prev)
-        stream->prev->next = stream->next;
-    else
-        stream->context->streams = stream->next;
-    if (stream->next)
-        stream->next->prev = stream->prev;
-}
-
 static void
 stream_release(void *header)
 {
@@ -216,7 +201,7 @@ ferryi_stream_release(ferry_stream *closing)
     bool last = (!closing->borrowed || closing->references > 1) && --closing->references == 0;
     bool alive = !atomic_load(&context->closed);
     if (last && alive)
-        unlink_stream(closing);
+        FERRYI_LIST_REMOVE(closing, next, link);
     ferryi_mutex_unlock(&context->stream_mutex);
     if (!last)
         return;

@@ -22,7 +22,7 @@ struct ferry_stream {
     bool borrowed; /* whether this is a default stream of the context, which frees it */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
-        ferry_stream *next, *prev;
+        ferry_stream *next, **link; /* in the list of the context */
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
