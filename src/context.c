@@ -110,6 +110,8 @@ compile_conversion(const char *name, const char *text,
     if (status == FERRY_OK) {
         *out_image = image.bytes;
         *out_bytes = image.size;
+    } else {
+        ferryi_fail_in(status, "compile conversion \"%s\"", name);
     }
     return status;
 }

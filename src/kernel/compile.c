@@ -160,8 +160,6 @@ ferry_kernel_check(const ferry_kernel_source *source, int architecture)
     if (status == FERRY_OK)
         status = ferryi_kernel_make_text(source->cuda_source, parameters, source->parameter_count,
                                          &text);
-    if (status != FERRY_OK)
-        ferryi_fail_in(status, "check kernel \"%s\"", source->name);
     if (status == FERRY_OK) {
         struct ferryi_nvrtc_image image = {0};
         struct ferryi_nvrtc_source job = {.name = source->name,
@@ -174,6 +172,8 @@ ferry_kernel_check(const ferry_kernel_source *source, int architecture)
         status = ferryi_nvrtc_compile(&job, NULL, &image);
         free(image.bytes);
     }
+    if (status != FERRY_OK)
+        ferryi_fail_in(status, "check kernel \"%s\"", source->name);
     free(text);
     free(parameters);
     return status;

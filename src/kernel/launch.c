@@ -25,10 +25,8 @@ element_name(const ferry_element *element)
 static ferry_status
 wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
 {
-    return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
-                       "launch kernel \"%s\": argument %zu is %s, but the parameter is %s%s",
-                       kernel->name, i, element_name(argument->element),
-                       element_name(kernel->parameters[i].element),
+    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "argument %zu is %s, but the parameter is %s%s", i,
+                       element_name(argument->element), element_name(kernel->parameters[i].element),
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
@@ -36,17 +34,17 @@ wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
  * got from a host scope. Called only if the device of the launch cannot access the host's memory.
  */
 static ferry_status
-refuse_host_address(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
+refuse_host_address(size_t i, const ferry_argument *argument)
 {
     char name[64];
     void *value;
     memcpy(&value, argument->value.bytes, sizeof(value));
     if (!ferryi_guard_pages_name(value, name, sizeof(name)))
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                       "launch kernel \"%s\": argument %zu is %p, an address of buffer \"%s\" on "
-                       "the host; pass the buffer",
-                       kernel->name, i, value, name);
+    return ferryi_fail(
+        FERRY_ERROR_INVALID_ARGUMENT,
+        "argument %zu is %p, an address of buffer \"%s\" on the host; pass the buffer", i, value,
+        name);
 }
 
 static ferry_status
@@ -56,20 +54,17 @@ check_value(const struct ferryi_launch_request *plan, size_t i)
     const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (!argument->is_value)
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "launch kernel \"%s\": argument %zu is a buffer, but the parameter is a value",
-            kernel->name, i);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "argument %zu is a buffer, but the parameter is a value", i);
     if (argument->bytes == 0 || !ferryi_is_power_of_two(argument->align) ||
         (argument->bytes > FERRY_VALUE_BYTES && !argument->pointer))
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "launch kernel \"%s\": argument %zu is a value of %zu bytes, aligned to %zu%s",
-            kernel->name, i, argument->bytes, argument->align,
-            argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "argument %zu is a value of %zu bytes, aligned to %zu%s", i,
+                           argument->bytes, argument->align,
+                           argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
     if (kernel->context->debug && !(kernel->context->coherent >> plan->timeline->place & 1) &&
         argument->bytes == sizeof(void *)) {
-        ferry_status status = refuse_host_address(kernel, i, argument);
+        ferry_status status = refuse_host_address(i, argument);
         if (status != FERRY_OK)
             return status;
     }
@@ -88,32 +83,27 @@ check_array(struct ferryi_launch_request *plan, size_t i)
     const ferry_argument *argument = &plan->arguments[i];
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (argument->is_value)
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "launch kernel \"%s\": argument %zu is a value, but the parameter is an array of %s",
-            kernel->name, i, element_name(parameter->element));
-    if (!argument->buffer || !argument->element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "launch kernel \"%s\": argument %zu is an empty handle", kernel->name,
-                           i);
+                           "argument %zu is a value, but the parameter is an array of %s", i,
+                           element_name(parameter->element));
+    if (!argument->buffer || !argument->element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "argument %zu is an empty handle", i);
     if (!ferryi_same_element(parameter->element, argument->element))
         return wrong_type(kernel, i, argument);
     struct ferryi_range range;
     ferry_status status = ferryi_buffer_check(argument->buffer, parameter->element,
                                               argument->offset, argument->count, "launch", &range);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "kernel \"%s\", argument %zu", kernel->name, i);
+        return ferryi_fail_in(status, "argument %zu", i);
     ferryi_store *store = argument->buffer->store;
     if (store->context != kernel->context)
-        return ferryi_fail(
-            FERRY_ERROR_WRONG_CONTEXT,
-            "launch kernel \"%s\": argument %zu, buffer \"%s\", belongs to another context",
-            kernel->name, i, ferryi_store_name(store));
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                           "argument %zu, buffer \"%s\", belongs to another context", i,
+                           ferryi_store_name(store));
     if (store->read_only && parameter->access != FERRY_READ)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "launch kernel \"%s\": argument %zu, buffer \"%s\", is written, but it "
-                           "wraps read-only memory",
-                           kernel->name, i, ferryi_store_name(store));
+                           "argument %zu, buffer \"%s\", is written, but it wraps read-only memory",
+                           i, ferryi_store_name(store));
     if (range.begin == range.end)
         return FERRY_OK;
     plan->index[i] = plan->wanted_count;
@@ -165,12 +155,7 @@ ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i)
 static ferry_status
 queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
 {
-    void *few[2 * FEW_ARGUMENTS];
-    void **addresses =
-        plan->count <= FEW_ARGUMENTS ? few : malloc(plan->count * 2 * sizeof(*addresses));
-    if (!addresses)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu arguments", plan->count);
-    void **arrays = addresses + plan->count;
+    void **addresses = plan->addresses, **arrays = addresses + plan->count;
     for (size_t i = 0; i < plan->count; i++) {
         arrays[i] = ferryi_launch_array(plan, i);
         bool is_array = plan->kernel->parameters[i].access != 0;
@@ -183,8 +168,6 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
         FERRYI_CALL(plan->timeline->device, launch, &launch, plan->timeline->native);
     if (status == FERRY_OK)
         ferryi_kernel_note_use(code, plan->timeline);
-    if (addresses != few)
-        free(addresses);
     return status;
 }
 
@@ -199,18 +182,6 @@ close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
             ferryi_log(&plan->kernel->context->log, FERRY_LOG_WARNING, "launch kernel \"%s\": %s",
                        plan->kernel->name, ferry_last_error());
     }
-}
-
-/* Cancels the open accesses of a failed launch. Puts the kernel's name in front of this thread's
- * message, which states why the launch failed. Returns `status`. */
-static ferry_status
-refuse(const struct ferryi_launch_request *plan, ferry_status status)
-{
-    struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
-    close_accesses(plan, FERRYI_CLOSE_CANCEL);
-    ferryi_last_error_restore(&why);
-    return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
 }
 
 /* Queues the code or the host function of a launch, and commits its accesses, which must be open.
@@ -230,7 +201,9 @@ queue_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
             ferryi_host_call_committed(call);
         return FERRY_OK;
     }
-    return refuse(plan, status);
+    FERRYI_KEEP_ERROR(why);
+    close_accesses(plan, FERRYI_CLOSE_CANCEL);
+    return status;
 }
 
 static ferry_status
@@ -241,19 +214,13 @@ find_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code **
     switch (ferryi_kernel_body_at(plan->kernel, place)) {
     case FERRYI_BODY_HOST:
         return FERRY_OK;
-    case FERRYI_BODY_CODE: {
-        ferry_status status = ferryi_kernel_code_at(plan->kernel, place, out_code);
-        return status == FERRY_OK
-                   ? FERRY_OK
-                   : ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
-    }
+    case FERRYI_BODY_CODE:
+        return ferryi_kernel_code_at(plan->kernel, place, out_code);
     case FERRYI_BODY_NONE:
         break;
     }
-    return ferryi_fail(
-        FERRY_ERROR_UNSUPPORTED,
-        "launch kernel \"%s\" at %s: it has no code and no host function for this device",
-        plan->kernel->name, plan->kernel->context->names[place]);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it has no code and no host function for %s",
+                       plan->kernel->context->names[place]);
 }
 
 static ferry_status
@@ -270,46 +237,40 @@ launch(struct ferryi_launch_request *plan)
         ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
     ferryi_hold_begin();
     status = ferryi_access_open(plan->merged, plan->merged_count);
-    bool open = status == FERRY_OK;
-    if (open)
+    if (status == FERRY_OK)
         status = queue_body(plan, code);
     ferryi_hold_end();
-    if (!open)
-        return ferryi_fail_in(status, "launch kernel \"%s\"", plan->kernel->name);
     if (begun && status == FERRY_OK)
         ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->timeline, begun);
     return status;
 }
 
+/* Provides the arrays of a launch, and launches. */
 static ferry_status
-launch_few(struct ferryi_launch_request *plan)
+launch_with_arrays(struct ferryi_launch_request *plan)
 {
-    struct ferryi_access accesses[2 * FEW_ARGUMENTS];
-    size_t indices[2 * FEW_ARGUMENTS];
-    plan->wanted = accesses;
-    plan->merged = accesses + FEW_ARGUMENTS;
-    plan->index = indices;
-    plan->group = indices + FEW_ARGUMENTS;
-    return launch(plan);
-}
-
-static ferry_status
-launch_many(struct ferryi_launch_request *plan)
-{
-    plan->wanted = calloc(plan->count, 2 * sizeof(*plan->wanted));
-    plan->index = calloc(plan->count, 2 * sizeof(*plan->index));
-    ferry_status status;
-    if (plan->wanted && plan->index) {
-        plan->merged = plan->wanted + plan->count;
-        plan->group = plan->index + plan->count;
-        status = launch(plan);
-    } else {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                             "launch kernel \"%s\": no memory for %zu arguments",
-                             plan->kernel->name, plan->count);
+    struct {
+        struct ferryi_access accesses[2 * FEW_ARGUMENTS];
+        size_t indices[2 * FEW_ARGUMENTS];
+        void *addresses[2 * FEW_ARGUMENTS];
+    } few;
+    void *many = NULL;
+    plan->wanted = few.accesses;
+    plan->index = few.indices;
+    plan->addresses = few.addresses;
+    if (plan->count > FEW_ARGUMENTS) {
+        many = calloc(plan->count, sizeof(few) / FEW_ARGUMENTS);
+        if (!many)
+            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu arguments",
+                               plan->count);
+        plan->wanted = many;
+        plan->index = (size_t *)(void *)(plan->wanted + 2 * plan->count);
+        plan->addresses = (void **)(void *)(plan->index + 2 * plan->count);
     }
-    free(plan->wanted);
-    free(plan->index);
+    plan->merged = plan->wanted + plan->count;
+    plan->group = plan->index + plan->count;
+    ferry_status status = launch(plan);
+    free(many);
     return status;
 }
 
@@ -354,8 +315,9 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
         .arguments = arguments,
         .count = argument_count};
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
-    status = argument_count > FEW_ARGUMENTS ? launch_many(&plan) : launch_few(&plan);
+    status = launch_with_arrays(&plan);
     if (profiled)
         ferryi_profile_end();
-    return status;
+    return status == FERRY_OK ? status
+                              : ferryi_fail_in(status, "launch kernel \"%s\"", kernel->name);
 }

@@ -24,6 +24,8 @@ struct ferryi_launch_request {
      * wanted[j]. */
     struct ferryi_access *wanted, *merged;
     size_t *index, *group;
+    void **addresses; /* room for 2 * `count` addresses: those of the code's arguments, and those of
+                         the arrays among the arguments */
     size_t wanted_count, merged_count;
 };
 

@@ -321,7 +321,7 @@ compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result re
     write_log(log, source->name, text);
     ferry_status status =
         result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
-    ferryi_fail(status, "compile kernel \"%s\" with %s: nvrtcCompileProgram: %s%s%s", source->name,
+    ferryi_fail(status, "compile with %s: nvrtcCompileProgram: %s%s%s",
                 *architecture ? architecture : "the architecture of its options",
                 nvrtc->nvrtcGetErrorString(result), text ? ":\n" : "", text ? text : "");
     free(text);
@@ -331,33 +331,30 @@ compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result re
 /* -- compiling --------------------------------------------------------------------------------- */
 
 static ferry_status
-call_failed(const struct nvrtc *nvrtc, const char *name, const char *call, nvrtc_result result)
+call_failed(const struct nvrtc *nvrtc, const char *call, nvrtc_result result)
 {
     ferry_status status =
         result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
-    return ferryi_fail(status, "compile kernel \"%s\": %s: %s", name, call,
-                       nvrtc->nvrtcGetErrorString(result));
+    return ferryi_fail(status, "%s: %s", call, nvrtc->nvrtcGetErrorString(result));
 }
 
 /* Sets `*out` to the cubin if NVRTC made a cubin, otherwise to the PTX. */
 static ferry_status
-take_image(const struct nvrtc *nvrtc, nvrtc_program program, const char *name,
-           struct ferryi_nvrtc_image *out)
+take_image(const struct nvrtc *nvrtc, nvrtc_program program, struct ferryi_nvrtc_image *out)
 {
     size_t size = 0;
     bool binary = nvrtc->nvrtcGetCUBINSize(program, &size) == NVRTC_SUCCESS && size > 0;
     nvrtc_result result = binary ? NVRTC_SUCCESS : nvrtc->nvrtcGetPTXSize(program, &size);
     if (result != NVRTC_SUCCESS)
-        return call_failed(nvrtc, name, "nvrtcGetPTXSize", result);
+        return call_failed(nvrtc, "nvrtcGetPTXSize", result);
     char *bytes = malloc(size + 1);
     if (!bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                           "compile kernel \"%s\": no memory for %zu bytes of code", name, size);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of code", size);
     bytes[size] = 0;
     result = binary ? nvrtc->nvrtcGetCUBIN(program, bytes) : nvrtc->nvrtcGetPTX(program, bytes);
     if (result != NVRTC_SUCCESS) {
         free(bytes);
-        return call_failed(nvrtc, name, binary ? "nvrtcGetCUBIN" : "nvrtcGetPTX", result);
+        return call_failed(nvrtc, binary ? "nvrtcGetCUBIN" : "nvrtcGetPTX", result);
     }
     *out = (struct ferryi_nvrtc_image){bytes, size};
     return FERRY_OK;
@@ -370,8 +367,7 @@ run_compiler(const struct nvrtc *nvrtc, nvrtc_program program,
 {
     const char **options = calloc(source->option_count + 1, sizeof(*options));
     if (!options)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                           "compile kernel \"%s\": no memory for %zu options", source->name,
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu options",
                            source->option_count);
     size_t count = 0;
     if (*architecture)
@@ -395,13 +391,13 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     nvrtc_program program = NULL;
     nvrtc_result result = nvrtc->nvrtcCreateProgram(&program, source->text, file, 0, NULL, NULL);
     if (result != NVRTC_SUCCESS)
-        return call_failed(nvrtc, source->name, "nvrtcCreateProgram", result);
+        return call_failed(nvrtc, "nvrtcCreateProgram", result);
     ferry_status status = run_compiler(nvrtc, program, source, architecture, log);
     if (status == FERRY_OK) {
         char *warnings = program_log(nvrtc, program);
         write_log(log, source->name, warnings);
         free(warnings);
-        status = take_image(nvrtc, program, source->name, out);
+        status = take_image(nvrtc, program, out);
     }
     nvrtc->nvrtcDestroyProgram(&program);
     return status;
@@ -484,7 +480,7 @@ ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferr
     char architecture[48];
     ferry_status status = choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture));
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "compile kernel \"%s\"", source->name);
+        return status;
     if (!source->keep || !is_determined(source))
         return compile(nvrtc, source, architecture, log, out);
     struct ferryi_disk_cache_key key = make_key(nvrtc, source, architecture);

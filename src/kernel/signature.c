@@ -39,21 +39,17 @@ compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
         if (i == count)
             return ferryi_fail(
                 FERRY_ERROR_INVALID_ARGUMENT,
-                "kernel \"%s\": parameter %zu, %s%s, is not in the code, which takes "
-                "%zu; %zu are declared",
-                kernel->name, i, form, element, count, declared);
+                "parameter %zu, %s%s, is not in the code, which takes %zu; %zu are declared", i,
+                form, element, count, declared);
         if (expected != 0 && bytes[i] != expected)
-            return ferryi_fail(
-                FERRY_ERROR_WRONG_TYPE,
-                "kernel \"%s\": parameter %zu is %s%s, %zu bytes, but the code takes "
-                "%zu bytes",
-                kernel->name, i, form, element, expected, bytes[i]);
+            return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
+                               "parameter %zu is %s%s, %zu bytes, but the code takes %zu bytes", i,
+                               form, element, expected, bytes[i]);
     }
     if (count > declared)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "kernel \"%s\": parameter %zu of the code, %zu bytes, is not declared; "
-                           "%zu are",
-                           kernel->name, declared, bytes[declared], declared);
+                           "parameter %zu of the code, %zu bytes, is not declared; %zu are",
+                           declared, bytes[declared], declared);
     return FERRY_OK;
 }
 
