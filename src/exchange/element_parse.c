@@ -20,12 +20,10 @@
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
-/* -- failing ----------------------------------------------------------------------------------- */
-
 static ferry_status
-refuse(ferry_status status, const char *language, const char *text, const char *why)
+too_large(void)
 {
-    return ferryi_fail(status, "parse the %s \"%.100s\": %s", language, text, why);
+    return ferryi_fail(FERRY_ERROR_OVERFLOW, "its size overflows");
 }
 
 /* Reads the digits of a number at `*at` and advances `*at` past them. Returns false if there are no
@@ -92,29 +90,21 @@ struct extent {
 static ferry_status
 malformed(const struct parser *p, const char *why)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                       "parse the buffer format \"%.100s\": %s at character %zu", p->text, why,
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s at character %zu", why,
                        (size_t)(p->at - p->text));
 }
 
 static ferry_status
 unsupported(const struct parser *p, const char *why)
 {
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                       "parse the buffer format \"%.100s\": %s at character %zu", p->text, why,
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s at character %zu", why,
                        (size_t)(p->at - p->text));
 }
 
 static ferry_status
-too_large(const struct parser *p)
+no_memory(void)
 {
-    return refuse(FERRY_ERROR_OVERFLOW, "buffer format", p->text, "its size overflows");
-}
-
-static ferry_status
-no_memory(const struct parser *p)
-{
-    return refuse(FERRY_ERROR_OUT_OF_MEMORY, "buffer format", p->text, "no memory for its fields");
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its fields");
 }
 
 static bool
@@ -152,10 +142,10 @@ read_shape(struct parser *p, size_t *count)
         while (*p->at == ' ')
             p->at++;
         if (!read_number(&p->at, &extent))
-            return *p->at >= '0' && *p->at <= '9' ? too_large(p)
+            return *p->at >= '0' && *p->at <= '9' ? too_large()
                                                   : malformed(p, "a shape is no list of numbers");
         if (!ferryi_mul_size(*count, extent, count))
-            return too_large(p);
+            return too_large();
         while (*p->at == ' ')
             p->at++;
     } while (*p->at == ',' && p->at[1] != ')');
@@ -280,7 +270,7 @@ read_name(struct parser *p, char **out)
         return name_too_long(p);
     *out = malloc(length + 1);
     if (!*out)
-        return no_memory(p);
+        return no_memory();
     memcpy(*out, begin, length);
     (*out)[length] = 0;
     p->at = end + 1;
@@ -297,7 +287,7 @@ add_field(struct parser *p, const struct item *item, size_t offset, char *name)
     }
     if (!ferryi_grow(&p->fields, &p->capacity, p->count + 1, sizeof(*p->fields))) {
         free(name);
-        return no_memory(p);
+        return no_memory();
     }
     p->fields[p->count++] = (ferry_field){.name = name,
                                           .kind = item->kind,
@@ -319,7 +309,7 @@ add_nested(struct parser *p, const struct item *item, size_t offset, const char 
         if (strlen(name) + 1 + strlen(field->name) > FIELD_NAME_MOST)
             return name_too_long(p);
         if (asprintf(&joined, "%s.%s", name, field->name) < 0)
-            return no_memory(p);
+            return no_memory();
         free((char *)field->name);
         field->name = joined;
     }
@@ -335,7 +325,7 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
         return unsupported(p, "an array of structs");
     }
     if (!made && asprintf(&made, "f%zu", number) < 0)
-        return no_memory(p);
+        return no_memory();
     if (item->kind != FERRY_KIND_STRUCT)
         return add_field(p, item, offset, made);
     ferry_status status = add_nested(p, item, offset, made);
@@ -365,21 +355,21 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     skip_marks(p);
     size_t repeats = 1, end;
     if (*p->at >= '0' && *p->at <= '9' && !read_number(&p->at, &repeats))
-        return too_large(p);
+        return too_large();
     if (!ferryi_mul_size(item.count, repeats, &item.count))
-        return too_large(p);
+        return too_large();
     bool is_text = *p->at == 's';
     status = p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item) : read_scalar(p, &item);
     if (status != FERRY_OK)
         return status;
     bool is_native = p->order == '@'; /* after a struct, `order` is the struct's last mark */
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
-        return too_large(p);
+        return too_large();
     if (is_native && item.align > extent->align)
         extent->align = item.align;
     if (!ferryi_mul_size(item.bytes, item.count, &end) ||
         !ferryi_add_size(extent->bytes, end, &end))
-        return too_large(p);
+        return too_large();
     char *name;
     status = read_name(p, &name);
     if (status != FERRY_OK)
@@ -414,7 +404,7 @@ read_items(struct parser *p, struct extent *out)
     }
     if (status == FERRY_OK && p->order == '@' &&
         !ferryi_round_up(out->bytes, out->align, &out->bytes))
-        return too_large(p);
+        return too_large();
     return status;
 }
 
@@ -444,10 +434,8 @@ check_names(const struct parser *p)
     for (size_t i = 1; i < p->count; i++)
         for (size_t other = 0; other < i; other++)
             if (strcmp(p->fields[i].name, p->fields[other].name) == 0)
-                return ferryi_fail(
-                    FERRY_ERROR_INVALID_ARGUMENT,
-                    "parse the buffer format \"%.100s\": two fields are called %.100s", p->text,
-                    p->fields[i].name);
+                return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "two fields are called %.100s",
+                                   p->fields[i].name);
     return FERRY_OK;
 }
 
@@ -520,28 +508,28 @@ parse_typestr(const char *text, const ferry_element **out)
     char letter = *at;
     size_t bytes;
     if (!letter || !strchr("biufcVSUOMmt", letter))
-        return refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text,
-                      letter ? "it has no such kind" : "it has no kind");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s",
+                           letter ? "it has no such kind" : "it has no kind");
     at++;
     if (strchr("MmO", letter))
-        return refuse(FERRY_ERROR_UNSUPPORTED, "typestr", text, "no element has this type");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no element has this type");
     if (!read_number(&at, &bytes))
         return *at >= '0' && *at <= '9'
-                   ? refuse(FERRY_ERROR_OVERFLOW, "typestr", text, "its size overflows")
-                   : refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "it has no size");
+                   ? too_large()
+                   : ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "it has no size");
     if (*at)
-        return refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "something follows its size");
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "something follows its size");
     if (letter == 'V')
         return bytes ? make_opaque(bytes, out)
-                     : refuse(FERRY_ERROR_INVALID_ARGUMENT, "typestr", text, "its size is 0");
+                     : ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its size is 0");
     if (bytes > 1 && order == (is_little_endian ? '>' : '<'))
-        return refuse(FERRY_ERROR_UNSUPPORTED, "typestr", text, "a number of the other byte order");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "a number of the other byte order");
     const ferry_element *element = NULL;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (kinds[i].letter == letter && bytes <= 16)
             element = ferry_element_scalar(kinds[i].kind, (uint32_t)(8 * bytes));
     if (!element)
-        return refuse(FERRY_ERROR_UNSUPPORTED, "typestr", text, "no element has this type");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "no element has this type");
     *out = element;
     return FERRY_OK;
 }
@@ -565,12 +553,11 @@ parse_arrow(const char *text, const ferry_element **out)
         }
     }
     if (strcmp(text, "b") == 0)
-        return refuse(FERRY_ERROR_UNSUPPORTED, "Arrow format", text,
-                      "its bool has one bit, an element has whole bytes");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "its bool has one bit, an element has whole bytes");
     if (text[0] && strchr("nzZuUvwdt+", text[0]))
-        return refuse(FERRY_ERROR_UNSUPPORTED, "Arrow format", text,
-                      "it is not the format of a number");
-    return refuse(FERRY_ERROR_INVALID_ARGUMENT, "Arrow format", text, "there is no such format");
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it is not the format of a number");
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "there is no such format");
 }
 
 ferry_status
@@ -579,14 +566,17 @@ ferry_element_parse(ferry_text language, const char *text, const ferry_element *
     if (!text || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "parse the name of an element: text or out is NULL");
-    switch (language) {
-    case FERRY_TEXT_BUFFER:
-        return parse_buffer(text, out);
-    case FERRY_TEXT_TYPESTR:
-        return parse_typestr(text, out);
-    case FERRY_TEXT_ARROW:
-        return parse_arrow(text, out);
-    }
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                       "parse the name of an element: there is no language %d", (int)language);
+    static const struct {
+        const char *name;
+        ferry_status (*parse)(const char *text, const ferry_element **out);
+    } languages[] = {[FERRY_TEXT_BUFFER] = {"buffer format", parse_buffer},
+                     [FERRY_TEXT_TYPESTR] = {"typestr", parse_typestr},
+                     [FERRY_TEXT_ARROW] = {"Arrow format", parse_arrow}};
+    if (language < FERRY_TEXT_BUFFER || language > FERRY_TEXT_ARROW)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "parse the name of an element: there is no language %d", (int)language);
+    ferry_status status = languages[language].parse(text, out);
+    return status == FERRY_OK
+               ? status
+               : ferryi_fail_in(status, "parse the %s \"%.100s\"", languages[language].name, text);
 }

@@ -29,46 +29,19 @@ ferryi_scalar_align(ferry_kind kind, uint32_t bits)
     return kind == FERRY_KIND_COMPLEX ? bits / 16 : bits / 8;
 }
 
-static const ferry_element *
-integer(uint32_t bits, bool is_signed)
-{
-    switch (bits) {
-    case 8:
-        return is_signed ? ferry_int8_element() : ferry_byte_element();
-    case 16:
-        return is_signed ? ferry_int16_element() : ferry_uint16_element();
-    case 32:
-        return is_signed ? ferry_int_element() : ferry_uint32_element();
-    case 64:
-        return is_signed ? ferry_int64_element() : ferry_uint64_element();
-    default:
-        return NULL;
-    }
-}
-
 const ferry_element *
 ferry_element_scalar(ferry_kind kind, uint32_t bits)
 {
-    switch (kind) {
-    case FERRY_KIND_FLOAT:
-        return bits == 16   ? ferry_half_element()
-               : bits == 32 ? ferry_float_element()
-               : bits == 64 ? ferry_double_element()
-                            : NULL;
-    case FERRY_KIND_BFLOAT:
-        return bits == 16 ? ferry_bfloat16_element() : NULL;
-    case FERRY_KIND_INT:
-        return integer(bits, true);
-    case FERRY_KIND_UINT:
-        return integer(bits, false);
-    case FERRY_KIND_BOOL:
-        return bits == 8 ? ferry_bool_element() : NULL;
-    case FERRY_KIND_COMPLEX:
-        return bits == 64    ? ferry_complex_float_element()
-               : bits == 128 ? ferry_complex_double_element()
-                             : NULL;
-    case FERRY_KIND_STRUCT:
-        break;
+    static const ferry_element *(*const elements[])(void) = {
+        ferry_float_element,    ferry_double_element,        ferry_half_element,
+        ferry_bfloat16_element, ferry_int8_element,          ferry_int16_element,
+        ferry_int_element,      ferry_int64_element,         ferry_byte_element,
+        ferry_uint16_element,   ferry_uint32_element,        ferry_uint64_element,
+        ferry_bool_element,     ferry_complex_float_element, ferry_complex_double_element};
+    for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
+        const ferry_element *element = elements[i]();
+        if (element->kind == kind && element->bits == bits)
+            return element;
     }
     return NULL;
 }

@@ -187,11 +187,9 @@ ferryi_export_begin(ferry_lease *lease, const void *out, const char *what)
 ferry_status
 ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what)
 {
-    struct ferryi_kept_error kept;
     ferryi_fail_in(status, "%s", what);
-    ferryi_last_error_keep(&kept);
+    FERRYI_KEEP_ERROR(why);
     ferry_lease_destroy(&lease);
-    ferryi_last_error_restore(&kept);
     return status;
 }
 

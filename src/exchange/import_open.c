@@ -84,8 +84,6 @@ open_import(ferry_context *context, const struct ferryi_import *import,
     if (!ferryi_mul_size(import->count, import->element->bytes, &bytes))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu elements of %zu bytes overflow a size",
                            import->count, import->element->bytes);
-    if (bytes > 0 && !import->memory)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%zu bytes at no address", bytes);
     if (!ferryi_add_size((uintptr_t)import->memory, bytes, &end))
         return ferryi_fail(FERRY_ERROR_OVERFLOW, "%zu bytes at %p reach past the end of memory",
                            bytes, import->memory);
