@@ -3,7 +3,6 @@
 
 #include <ferry/kernel.h>
 
-#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,21 +12,15 @@
 
 /* Identifies the format of cache entries. Change it whenever the format changes, so that no version
  * of Ferry finds entries that it cannot read. */
-#define FORMAT          "FERRYKC1"
+#define FORMAT          "FERRYKC2"
 
 #define IMAGE_BYTES_MAX ((size_t)64 << 20)
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
 enum { CACHE_ENTRIES_MAX = 4096 };
 
-/* Header of a cache entry. The compiled code follows the header. */
-struct header {
-    char format[8];
-    unsigned char key[FERRYI_SHA256_BYTES];
-    unsigned char hash[FERRYI_SHA256_BYTES]; /* hash of the key and the code */
-    uint64_t image_bytes;
-};
-
-static_assert(sizeof(struct header) == 80, "the header has no holes");
+/* A cache entry is the hash of its key and its code, followed by the code. The name of the file is
+ * the key. */
+enum { HASH_BYTES = FERRYI_SHA256_BYTES };
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
@@ -95,7 +88,7 @@ is_ours(const char *name)
 
 static void
 hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t size,
-           unsigned char out[FERRYI_SHA256_BYTES])
+           unsigned char out[HASH_BYTES])
 {
     struct ferryi_sha256 state;
     ferryi_sha256_begin(&state);
@@ -104,44 +97,25 @@ hash_entry(const struct ferryi_disk_cache_key *key, const void *image, size_t si
     ferryi_sha256_end(&state, out);
 }
 
-/* Checks that the header of a cache entry matches the size of the file and the key. */
-static ferry_status
-check_header(const struct header *header, const struct ferryi_file *file,
-             const struct ferryi_disk_cache_key *key)
-{
-    const char *fault = NULL;
-    if (memcmp(header->format, FORMAT, sizeof(header->format)) != 0)
-        fault = "it is no entry of the cache";
-    else if (memcmp(header->key, key->bytes, sizeof(header->key)) != 0)
-        fault = "it holds the code of another source";
-    else if (header->image_bytes != file->bytes - sizeof(*header))
-        fault = "it announces another size than it has";
-    return fault ? ferryi_fail(FERRY_ERROR_IO, "%s", fault) : FERRY_OK;
-}
-
 static ferry_status
 read_entry(struct ferryi_file *file, const struct ferryi_disk_cache_key *key, void **out_bytes,
            size_t *out_size)
 {
-    struct header header;
-    unsigned char hash[FERRYI_SHA256_BYTES];
+    unsigned char hash[HASH_BYTES], expected[HASH_BYTES];
     size_t done;
-    if (file->bytes <= sizeof(header) || file->bytes - sizeof(header) > IMAGE_BYTES_MAX)
+    if (file->bytes <= HASH_BYTES || file->bytes - HASH_BYTES > IMAGE_BYTES_MAX)
         return ferryi_fail(FERRY_ERROR_IO, "it has %llu bytes", (unsigned long long)file->bytes);
-    ferry_status status = ferryi_file_read(file, 0, &header, sizeof(header), &done);
-    if (status == FERRY_OK)
-        status = check_header(&header, file, key);
-    if (status != FERRY_OK)
-        return status;
-    size_t size = (size_t)header.image_bytes;
+    size_t size = (size_t)file->bytes - HASH_BYTES;
     char *image = malloc(size + 1);
     if (!image)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of code", size);
     image[size] = 0;
-    status = ferryi_file_read(file, sizeof(header), image, size, &done);
+    ferry_status status = ferryi_file_read(file, 0, expected, HASH_BYTES, &done);
+    if (status == FERRY_OK)
+        status = ferryi_file_read(file, HASH_BYTES, image, size, &done);
     if (status == FERRY_OK) {
         hash_entry(key, image, size, hash);
-        if (memcmp(hash, header.hash, sizeof(hash)) != 0)
+        if (memcmp(hash, expected, HASH_BYTES) != 0)
             status = ferryi_fail(FERRY_ERROR_IO, "its content does not match its hash");
     }
     if (status != FERRY_OK) {
@@ -157,18 +131,13 @@ static ferry_status
 write_entry(int folder, const struct ferryi_disk_cache_key *key, const void *image, size_t size)
 {
     char name[NAME_BYTES];
-    struct header header = {.image_bytes = size};
-    char *entry = malloc(sizeof(header) + size);
+    unsigned char *entry = malloc(HASH_BYTES + size);
     if (!entry)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes",
-                           sizeof(header) + size);
-    memcpy(header.format, FORMAT, sizeof(header.format));
-    memcpy(header.key, key->bytes, sizeof(header.key));
-    hash_entry(key, image, size, header.hash);
-    memcpy(entry, &header, sizeof(header));
-    memcpy(entry + sizeof(header), image, size);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", HASH_BYTES + size);
+    hash_entry(key, image, size, entry);
+    memcpy(entry + HASH_BYTES, image, size);
     make_name(key, name);
-    ferry_status status = ferryi_private_folder_put(folder, name, entry, sizeof(header) + size);
+    ferry_status status = ferryi_private_folder_put(folder, name, entry, HASH_BYTES + size);
     free(entry);
     return status;
 }
