@@ -356,7 +356,7 @@ const struct misuse handle_misuses[] = {
      false},
     {"a destroyed buffer is an argument",
      launch_after_destroy,
-     {"kernel \"add_one\", argument 0", "buffer \"height\" was destroyed"},
+     {"launch kernel \"add_one\": argument 0", "buffer \"height\" was destroyed"},
      0,
      false},
     {"a destroyed kernel is launched",
