@@ -58,6 +58,14 @@ void ferryi_explainv(const char *format, va_list arguments);
 /* Puts "prefix: " in front of this thread's current error message and returns `status`. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
+/* Makes a call, and returns its status from this function unless the status is FERRY_OK. Not for
+ * functions that must clean up. */
+#define FERRYI_OR_RETURN(call)                                                                     \
+    do {                                                                                           \
+        const ferry_status status_of_call = (call);                                                \
+        if (status_of_call != FERRY_OK)                                                            \
+            return status_of_call;                                                                 \
+    } while (0)
 /* Sets the index that ferry_error_index() returns. Must be called after ferryi_fail(), because
  * ferryi_fail() clears the index. */
 void ferryi_fail_index(size_t index);

@@ -121,9 +121,7 @@ ferryi_file_check_range(const char *path, uint64_t offset, uint64_t bytes)
 ferry_status
 ferryi_file_expect(struct ferryi_file *file, uint64_t offset, uint64_t bytes)
 {
-    ferry_status status = ferryi_file_check_range(file->path, offset, bytes);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_file_check_range(file->path, offset, bytes));
     if (file->sized && offset + bytes > file->bytes)
         return ferryi_fail(FERRY_ERROR_IO,
                            "read %llu bytes at offset %llu of %s: the file has only %llu bytes",

@@ -233,9 +233,7 @@ read_struct(struct parser *p, struct item *item)
     p->depth++;
     item->kind = FERRY_KIND_STRUCT;
     item->first_field = p->count;
-    ferry_status status = read_items(p, &extent);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(read_items(p, &extent));
     if (*p->at != '}')
         return malformed(p, "a struct does not end");
     p->at++;
@@ -349,9 +347,7 @@ static ferry_status
 read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_field)
 {
     struct item item = {.count = 1};
-    ferry_status status = read_shape(p, &item.count);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(read_shape(p, &item.count));
     skip_marks(p);
     size_t repeats = 1, end;
     if (*p->at >= '0' && *p->at <= '9' && !read_number(&p->at, &repeats))
@@ -359,9 +355,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     if (!ferryi_mul_size(item.count, repeats, &item.count))
         return too_large();
     bool is_text = *p->at == 's';
-    status = p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item) : read_scalar(p, &item);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item)
+                                                        : read_scalar(p, &item));
     bool is_native = p->order == '@'; /* after a struct, `order` is the struct's last mark */
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
         return too_large();
@@ -371,7 +366,7 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
         !ferryi_add_size(extent->bytes, end, &end))
         return too_large();
     char *name;
-    status = read_name(p, &name);
+    ferry_status status = read_name(p, &name);
     if (status != FERRY_OK)
         return status;
     *out_is_field = !item.is_padding;
@@ -445,9 +440,7 @@ static ferry_status
 make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
 {
     char name[NAME_BYTES];
-    ferry_status status = check_names(p);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_names(p));
     ferry_element element = {.name = "struct",
                              .bytes = bytes,
                              .kind = FERRY_KIND_STRUCT,

@@ -30,9 +30,7 @@ ferry_context_exchange_device(ferry_context *context, int place, int32_t *out_ty
     if (!context || !out_type || !out_id)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, out_type or out_id is NULL",
                            what);
-    ferry_status status = ferryi_shell_check_alive(context, what);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_alive(context, what));
     if (place < 0 || place > context->place_count)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "%s: there is no place %d among %d devices", what, place,

@@ -46,11 +46,8 @@ static ferry_status
 fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
 {
     int32_t type, id;
-    ferry_status status = wait_for_bytes(lease);
-    if (status == FERRY_OK)
-        status = ferry_context_exchange_device(lease->context, lease->place, &type, &id);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(wait_for_bytes(lease));
+    FERRYI_OR_RETURN(ferry_context_exchange_device(lease->context, lease->place, &type, &id));
     struct array *array = malloc(sizeof(*array));
     if (!array)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes", sizeof(*array));

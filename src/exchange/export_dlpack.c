@@ -152,16 +152,14 @@ export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, str
     struct dimensions d;
     size_t count = lease->bytes / lease->element->bytes,
            cold = lease->element->kind == FERRY_KIND_STRUCT;
-    ferry_status status = read_shape(layout, cold, count, &d);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(read_shape(layout, cold, count, &d));
     struct export *export = malloc(sizeof(*export) + 2 * ((size_t)d.rank + cold) * sizeof(int64_t));
     if (!export)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a tensor of %d dimensions",
                            d.rank);
     struct ferryi_dl_tensor *tensor =
         is_legacy ? &export->legacy.dl_tensor : &export->versioned.dl_tensor;
-    status = fill_tensor(export, lease, &d, count, tensor);
+    ferry_status status = fill_tensor(export, lease, &d, count, tensor);
     if (status != FERRY_OK) {
         free(export);
         return status;
@@ -199,10 +197,8 @@ ferry_lease_export_dlpack(ferry_lease *lease, const ferry_layout *layout,
 {
     static const char what[] = "export a lease as a DLPack tensor";
     struct export *export;
-    ferry_status status = ferryi_export_begin(lease, out, what);
-    if (status != FERRY_OK)
-        return status;
-    status = export_lease(lease, layout, false, &export);
+    FERRYI_OR_RETURN(ferryi_export_begin(lease, out, what));
+    ferry_status status = export_lease(lease, layout, false, &export);
     if (status != FERRY_OK)
         return ferryi_export_fail(lease, status, what);
     export->versioned.version.major = 1;

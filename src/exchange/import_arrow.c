@@ -49,9 +49,7 @@ static ferry_status
 read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
     size_t end, end_bytes;
-    ferry_status status = check_array(&array->array);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_array(&array->array));
     if (array->device_id < INT32_MIN || array->device_id > INT32_MAX)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "the context has no device of type %d with number %lld",

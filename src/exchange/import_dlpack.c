@@ -92,13 +92,10 @@ check_packed(const struct ferryi_dl_tensor *tensor)
 static ferry_status
 read_tensor(const struct ferryi_dl_tensor *tensor, struct ferryi_import *out)
 {
-    ferry_status status = find_element(tensor, &out->element);
-    if (status == FERRY_OK)
-        status = count_elements(tensor, &out->count);
-    if (status == FERRY_OK && out->count > 0)
-        status = check_packed(tensor);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(find_element(tensor, &out->element));
+    FERRYI_OR_RETURN(count_elements(tensor, &out->count));
+    if (out->count > 0)
+        FERRYI_OR_RETURN(check_packed(tensor));
     size_t address = (uintptr_t)tensor->data;
     if (out->count > 0 && (!tensor->data || tensor->byte_offset > SIZE_MAX ||
                            !ferryi_add_size(address, (size_t)tensor->byte_offset, &address)))

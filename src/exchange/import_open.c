@@ -20,9 +20,7 @@ find_place(ferry_context *context, const struct ferryi_import *import, ferry_str
     int ready = ready_on ? ferry_stream_place(ready_on) : -1;
     if (import->device_type == FERRYI_DL_CUDA_MANAGED && ready > 0) {
         int32_t type, id;
-        ferry_status status = ferry_context_exchange_device(context, ready, &type, &id);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(ferry_context_exchange_device(context, ready, &type, &id));
         place = type == FERRYI_DL_CUDA ? ready : place;
     }
     if (place < 0)
@@ -93,9 +91,7 @@ open_import(ferry_context *context, const struct ferryi_import *import,
         status = find_place(context, import, ready_on, &place);
     if (status != FERRY_OK)
         return status;
-    status = check_emulated(context, import, place, bytes);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_emulated(context, import, place, bytes));
     if (place > 0 && !ready_on)
         ready_on = ferry_context_stream(context, place);
     status = order_after_producer(import, ready_on, place);
@@ -123,9 +119,7 @@ ferryi_import_open(ferry_context *context, const struct ferryi_import *import,
                    const ferry_import_options *options, const char *what, ferry_buffer **out)
 {
     static const ferry_import_options defaults;
-    ferry_status status = ferryi_shell_check_open(context, what);
-    if (status != FERRY_OK)
-        return status;
-    status = open_import(context, import, options ? options : &defaults, out);
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, what));
+    ferry_status status = open_import(context, import, options ? options : &defaults, out);
     return status == FERRY_OK ? status : ferryi_fail_in(status, "%s", what);
 }

@@ -145,18 +145,15 @@ ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
 ferry_status
 ferry_kernel_check(const ferry_kernel_source *source, int architecture)
 {
-    ferry_status status = ferryi_kernel_check_source(source, "check kernel");
-    if (status == FERRY_OK)
-        status = ferryi_callback_check("check a kernel");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_kernel_check_source(source, "check kernel"));
+    FERRYI_OR_RETURN(ferryi_callback_check("check a kernel"));
     if (!source->cuda_source || architecture < 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "check kernel \"%s\": %s", source->name,
                            source->cuda_source ? "the architecture is negative"
                                                : "it has no CUDA source");
     ferry_parameter *parameters = NULL;
     char *text = NULL;
-    status = ferryi_kernel_copy_parameters(source, &parameters);
+    ferry_status status = ferryi_kernel_copy_parameters(source, &parameters);
     if (status == FERRY_OK)
         status = ferryi_kernel_make_text(source->cuda_source, parameters, source->parameter_count,
                                          &text);

@@ -82,9 +82,7 @@ copy_source(ferry_kernel *kernel, const ferry_kernel_source *source)
     kernel->name = strdup(source->name);
     if (!kernel->name || !copy_options(kernel, source) || !copy_image(kernel, source))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its description");
-    ferry_status status = ferryi_kernel_copy_parameters(source, &kernel->parameters);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_kernel_copy_parameters(source, &kernel->parameters));
     kernel->parameter_count = source->parameter_count;
     if (!source->cuda_source)
         return FERRY_OK;
@@ -126,9 +124,7 @@ compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
                                              .refused = refused,
                                              .keep = true};
         struct ferryi_nvrtc_image image;
-        ferry_status status = ferryi_nvrtc_compile(&source, &kernel->context->log, &image);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(ferryi_nvrtc_compile(&source, &kernel->context->log, &image));
         binary = malloc(sizeof(*binary));
         if (!binary) {
             free(image.bytes);
@@ -159,10 +155,8 @@ static ferry_status
 load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
 {
     const struct ferryi_kernel_binary *binary;
-    ferry_status status = compile_for(kernel, device, 0, &binary);
-    if (status != FERRY_OK)
-        return status;
-    status = FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module);
+    FERRYI_OR_RETURN(compile_for(kernel, device, 0, &binary));
+    ferry_status status = FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module);
     if (binary->refused > 0 || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
         return status;
     struct ferryi_kept_error why;

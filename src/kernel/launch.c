@@ -64,9 +64,7 @@ check_value(const struct ferryi_launch_request *plan, size_t i)
                            argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
     if (kernel->context->debug && !(kernel->context->coherent >> plan->timeline->place & 1) &&
         argument->bytes == sizeof(void *)) {
-        ferry_status status = refuse_host_address(i, argument);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(refuse_host_address(i, argument));
     }
     if (!parameter->element)
         return FERRY_OK;
@@ -125,9 +123,7 @@ check_arguments(struct ferryi_launch_request *plan)
     for (size_t i = 0; i < plan->count; i++) {
         plan->index[i] = SIZE_MAX;
         bool is_array = plan->kernel->parameters[i].access != 0;
-        ferry_status status = is_array ? check_array(plan, i) : check_value(plan, i);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(is_array ? check_array(plan, i) : check_value(plan, i));
     }
     return FERRY_OK;
 }
@@ -227,16 +223,13 @@ static ferry_status
 launch(struct ferryi_launch_request *plan)
 {
     struct ferryi_kernel_code *code;
-    ferry_status status = check_arguments(plan);
-    if (status == FERRY_OK)
-        status = find_body(plan, &code);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_arguments(plan));
+    FERRYI_OR_RETURN(find_body(plan, &code));
     uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
     plan->merged_count =
         ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
     ferryi_hold_begin();
-    status = ferryi_access_open(plan->merged, plan->merged_count);
+    ferry_status status = ferryi_access_open(plan->merged, plan->merged_count);
     if (status == FERRY_OK)
         status = queue_body(plan, code);
     ferryi_hold_end();
@@ -296,11 +289,9 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed",
                            kernel->name);
     ferryi_timeline *timeline;
-    ferry_status status = ferryi_shell_check_open(kernel->context, "launch a kernel");
-    if (status == FERRY_OK)
-        status = ferryi_stream_find_timeline(kernel->context, stream, "launch a kernel", &timeline);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(kernel->context, "launch a kernel"));
+    FERRYI_OR_RETURN(
+        ferryi_stream_find_timeline(kernel->context, stream, "launch a kernel", &timeline));
     if (argument_count != kernel->parameter_count || (argument_count > 0 && !arguments))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "launch kernel \"%s\": it takes %zu arguments, but there %s %zu%s",
@@ -315,7 +306,7 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
         .arguments = arguments,
         .count = argument_count};
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
-    status = launch_with_arrays(&plan);
+    ferry_status status = launch_with_arrays(&plan);
     if (profiled)
         ferryi_profile_end();
     return status == FERRY_OK ? status

@@ -478,15 +478,13 @@ ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferr
 {
     struct nvrtc *nvrtc;
     char architecture[48];
-    ferry_status status = choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture));
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture)));
     if (!source->keep || !is_determined(source))
         return compile(nvrtc, source, architecture, log, out);
     struct ferryi_disk_cache_key key = make_key(nvrtc, source, architecture);
     if (ferryi_disk_cache_find(&key, source->name, log, &out->bytes, &out->size))
         return FERRY_OK;
-    status = compile(nvrtc, source, architecture, log, out);
+    ferry_status status = compile(nvrtc, source, architecture, log, out);
     if (status == FERRY_OK)
         ferryi_disk_cache_keep(&key, source->name, log, out->bytes, out->size);
     return status;
