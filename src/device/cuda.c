@@ -174,11 +174,8 @@ ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
                            ferryi_cuda_error_name(cuda->driver, lost, number));
     const bool held = kept.driver == cuda->driver;
     *out = (struct ferryi_cuda_entry){.previous_mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED};
-    if (!held || kept.context != cuda->context) {
-        ferry_status st = make_current(cuda, &out->pushed);
-        if (st != FERRY_OK)
-            return st;
-    }
+    if (!held || kept.context != cuda->context)
+        FERRYI_OR_RETURN(make_current(cuda, &out->pushed));
     if (mode == FERRYI_CUDA_ASIDE && !(held && kept.entry.exchanged) &&
         (cuda->driver->groups & FERRYI_CUDA_CAPTURE))
         out->exchanged = cuda->driver->cuThreadExchangeStreamCaptureMode(&out->previous_mode) ==

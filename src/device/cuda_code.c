@@ -113,10 +113,8 @@ get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const cha
              ferryi_cu_function *out, int *out_shared)
 {
     struct ferryi_cuda_entry entry;
-    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
-    if (st != FERRY_OK)
-        return st;
-    st = FERRYI_CUDA_CALL(cuda, cuModuleGetFunction, out, module, name);
+    FERRYI_OR_RETURN(ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
+    ferry_status st = FERRYI_CUDA_CALL(cuda, cuModuleGetFunction, out, module, name);
     if (st == FERRY_OK && (cuda->driver->groups & FERRYI_CUDA_FUNCTION_12_4))
         st = FERRYI_CUDA_CALL(cuda, cuFuncLoad, *out);
     if (st == FERRY_OK)
@@ -165,9 +163,7 @@ read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size
         /* The driver returns INVALID_VALUE for an index beyond the last parameter. */
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
             break;
-        ferry_status st = FERRYI_CUDA_CHECK(cuda, cuFuncGetParamInfo, result);
-        if (st != FERRY_OK)
-            return st;
+        FERRYI_OR_RETURN(FERRYI_CUDA_CHECK(cuda, cuFuncGetParamInfo, result));
         out_bytes[count++] = bytes;
     }
     *out_count = count;

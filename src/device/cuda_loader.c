@@ -60,9 +60,7 @@ ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out
     void *library = ferryi_library_open(library_name, reason, sizeof(reason));
     if (!library)
         return ferryi_fail(FERRY_ERROR_NO_DEVICE, "load the CUDA driver: %s", reason);
-    ferry_status st = find_symbols(library, library_name, &driver);
-    if (st != FERRY_OK)
-        return st;
+    FERRYI_OR_RETURN(find_symbols(library, library_name, &driver));
     ferryi_cu_result result = driver.cuInit(0);
     if (result != FERRYI_CUDA_SUCCESS) {
         char number[32];

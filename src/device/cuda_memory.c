@@ -29,9 +29,7 @@ alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
 {
     struct ferryi_cuda_entry entry;
     char number[32];
-    ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
-    if (st != FERRY_OK)
-        return st;
+    FERRYI_OR_RETURN(ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
     ferryi_cu_result result =
         cuda->driver->cuMemHostAlloc(out, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
     ferryi_cuda_leave(cuda, &entry);

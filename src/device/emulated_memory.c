@@ -397,9 +397,7 @@ ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes, ferr
     if (bytes == 0 || status != FERRY_OK)
         return status;
     struct ferryi_range *range;
-    status = find_managed(device, "prefetch", memory, bytes, location, &range);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(find_managed(device, "prefetch", memory, bytes, location, &range));
     atomic_fetch_add(&range->prefetches, 1);
     ferryi_range_release(range);
     return FERRY_OK;
@@ -416,9 +414,7 @@ ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int ad
     if (bytes == 0)
         return FERRY_OK;
     struct ferryi_range *range;
-    ferry_status status = find_managed(device, "advise", memory, bytes, location, &range);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(find_managed(device, "advise", memory, bytes, location, &range));
     atomic_fetch_add(&range->advices, 1);
     ferryi_range_release(range);
     return FERRY_OK;

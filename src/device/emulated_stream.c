@@ -341,9 +341,7 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
 {
     ferryi_emulated *emulated = ferryi_emulated_of(device);
     ferryi_emulated_queue *queue;
-    ferry_status status = find_queue(device, "stream_destroy", handle, &queue);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(find_queue(device, "stream_destroy", handle, &queue));
     struct ferryi_emulated_stream *stream = handle;
     ferryi_mutex_lock(&emulated->mutex);
     /* A queue that still has work finishes its work after the stream is destroyed. An idle queue
@@ -362,10 +360,8 @@ ferry_status
 ferryi_emulated_stream_synchronize(ferryi_device *device, void *stream)
 {
     ferryi_emulated_queue *queue;
-    ferry_status status = find_queue(device, "stream_synchronize", stream, &queue);
-    if (status != FERRY_OK)
-        return status;
-    status = wait_for(queue, queue_submitted(queue));
+    FERRYI_OR_RETURN(find_queue(device, "stream_synchronize", stream, &queue));
+    ferry_status status = wait_for(queue, queue_submitted(queue));
     ferryi_emulated_queue_release(queue);
     return status;
 }
@@ -374,9 +370,7 @@ ferry_status
 ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
 {
     ferryi_emulated_queue *queue;
-    ferry_status status = find_queue(device, "stream_is_capturing", stream, &queue);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(find_queue(device, "stream_is_capturing", stream, &queue));
     ferryi_emulated_queue_release(queue);
     *out = false;
     return FERRY_OK;
@@ -593,9 +587,7 @@ ferry_status
 ferryi_emulated_stream_wait(ferryi_device *device, void *stream, void *event)
 {
     bool capturing;
-    ferry_status status = ferryi_emulated_stream_is_capturing(device, stream, &capturing);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_emulated_stream_is_capturing(device, stream, &capturing));
     struct position position = position_of_event(event);
     if (!position.queue || queue_has_performed(position.queue, position.number)) {
         ferryi_emulated_queue_release(position.queue);
