@@ -169,6 +169,13 @@ bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_b
             (item)->next->link = (item)->link;                                                     \
     } while (0)
 
+/* -- memory (system.c) ------------------------------------------------------------------------- */
+
+/* Enlarges an array on the heap so that it has room for at least `needed` items. At least doubles
+ * the room. `items_address` is the address of the pointer to the array. Returns false, and leaves
+ * the array unchanged, if memory is short. */
+bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes);
+
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
 
 uint64_t ferryi_now_ns(void); /* on the monotonic clock */
