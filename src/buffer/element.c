@@ -165,9 +165,11 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Hash table of elements. Complete entries are added at the head of a bucket's list, under the
- * lock, and are never removed. So readers need no lock. */
-static _Atomic(struct entry *) buckets[BUCKETS];
+/* Hash tables of elements. Elements in `buckets` differ in their content. Elements in
+ * `exact_buckets` differ in their description, which includes all names. Complete entries are added
+ * at the head of a bucket's list, under the lock, and are never removed. So readers need no lock.
+ */
+static _Atomic(struct entry *) buckets[BUCKETS], exact_buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
@@ -176,18 +178,44 @@ FERRYI_AT_FORK(interning)
 /* Returns the list of the hash table that contains the element. Scalars of the same kind and width
  * share a list, because they are the same element, whatever their alignment. */
 static _Atomic(struct entry *) *
-bucket_of(const ferry_element *element)
+bucket_of(const ferry_element *element, bool exact)
 {
+    if (exact)
+        return &exact_buckets[element->identity % BUCKETS];
     if (element->kind != FERRY_KIND_STRUCT)
         return &buckets[((uint32_t)element->kind * 64 + element->bits) % BUCKETS];
     return &buckets[element->identity % BUCKETS];
 }
 
-static struct entry *
-find(const ferry_element *element)
+static bool
+is_same_string(const char *a, const char *b)
 {
-    struct entry *entry = atomic_load_explicit(bucket_of(element), memory_order_acquire);
-    while (entry && !is_same_content(&entry->element, element))
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Returns whether two descriptions of elements are equal. `kept` was made by copy_entry(), so its C
+ * type is not NULL. */
+static bool
+is_same_description(const ferry_element *kept, const ferry_element *element)
+{
+    if (kept->align != element->align || !is_same_content(kept, element) ||
+        !is_same_string(kept->name, element->name))
+        return false;
+    if (!is_same_string(kept->c_type, element->c_type ? element->c_type : element->name) ||
+        !is_same_string(kept->cuda_declaration, element->cuda_declaration))
+        return false;
+    for (size_t i = 0; i < element->field_count; i++)
+        if (!is_same_string(kept->fields[i].name, element->fields[i].name))
+            return false;
+    return true;
+}
+
+static inline struct entry *
+find(const ferry_element *element, bool exact)
+{
+    struct entry *entry = atomic_load_explicit(bucket_of(element, exact), memory_order_acquire);
+    while (entry && !(exact ? is_same_description(&entry->element, element)
+                            : is_same_content(&entry->element, element)))
         entry = entry->next;
     return entry;
 }
@@ -274,20 +302,20 @@ complete_entry(struct entry *entry, const ferry_element *element)
     return true;
 }
 
-/* Returns the entry of the element in the table of elements, which is created if there is none.
+/* Returns the entry of the element in a table of elements, which is created if there is none.
  * Returns NULL if no memory can be allocated. */
 static struct entry *
-add(const ferry_element *element)
+add(const ferry_element *element, bool exact)
 {
     ferryi_mutex_lock(&intern_lock);
-    struct entry *entry = find(element);
+    struct entry *entry = find(element, exact);
     if (entry) {
-        if (!complete_entry(entry, element))
+        if (!exact && !complete_entry(entry, element))
             entry = NULL;
     } else {
         entry = copy_entry(element);
         if (entry) {
-            _Atomic(struct entry *) *bucket = bucket_of(element);
+            _Atomic(struct entry *) *bucket = bucket_of(element, exact);
             entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
             atomic_store_explicit(bucket, entry, memory_order_release);
         }
@@ -328,7 +356,7 @@ find_known(const ferry_element *element)
 {
     if (!element || !element->name || (element->field_count > 0 && !element->fields))
         return NULL;
-    struct entry *entry = find(element);
+    struct entry *entry = find(element, false);
     const ferry_element *known = entry ? &entry->element : NULL;
     bool same = known && known->identity == element->identity && known->bytes == element->bytes &&
                 known->align == element->align && known->field_count == element->field_count &&
@@ -336,19 +364,15 @@ find_known(const ferry_element *element)
     return same ? entry : NULL;
 }
 
-ferry_status
-ferryi_element_intern(const ferry_element *element, const ferry_element **out)
+static ferry_status
+intern(const ferry_element *element, bool exact, const ferry_element **out)
 {
-    struct entry *known = find_known(element);
-    if (known) {
-        *out = &known->element;
-        return FERRY_OK;
-    }
     ferry_status status = check_description(element);
     if (status != FERRY_OK)
         return status;
-
-    struct entry *entry = add(element);
+    struct entry *entry = exact ? find(element, true) : NULL;
+    if (!entry)
+        entry = add(element, exact);
     if (!entry)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "keep the description of element %s: out of host memory", element->name);
@@ -356,59 +380,14 @@ ferryi_element_intern(const ferry_element *element, const ferry_element **out)
     return FERRY_OK;
 }
 
-/* -- descriptions that the program made at run time -------------------------------------------- */
-
-/* Hash table of complete descriptions of element types. Two descriptions are equal only if all
- * their names are equal. Entries are added in the same way as to `buckets`, and are never removed.
- */
-static _Atomic(struct entry *) kept_buckets[BUCKETS];
-
-static bool
-is_same_string(const char *a, const char *b)
+ferry_status
+ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 {
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-/* Returns whether two descriptions of element types are equal. `kept` was made by copy_entry(), so
- * its C type is not NULL. */
-static bool
-is_same_description(const ferry_element *kept, const ferry_element *element)
-{
-    if (kept->align != element->align || !is_same_content(kept, element) ||
-        !is_same_string(kept->name, element->name))
-        return false;
-    if (!is_same_string(kept->c_type, element->c_type ? element->c_type : element->name) ||
-        !is_same_string(kept->cuda_declaration, element->cuda_declaration))
-        return false;
-    for (size_t i = 0; i < element->field_count; i++)
-        if (!is_same_string(kept->fields[i].name, element->fields[i].name))
-            return false;
-    return true;
-}
-
-static const struct entry *
-find_description(const ferry_element *element)
-{
-    const struct entry *entry =
-        atomic_load_explicit(&kept_buckets[element->identity % BUCKETS], memory_order_acquire);
-    while (entry && !is_same_description(&entry->element, element))
-        entry = entry->next;
-    return entry;
-}
-
-static const struct entry *
-add_description(const ferry_element *element)
-{
-    ferryi_mutex_lock(&intern_lock);
-    const struct entry *found = find_description(element);
-    struct entry *entry = found ? NULL : copy_entry(element);
-    if (entry) {
-        _Atomic(struct entry *) *bucket = &kept_buckets[element->identity % BUCKETS];
-        entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
-        atomic_store_explicit(bucket, entry, memory_order_release);
-    }
-    ferryi_mutex_unlock(&intern_lock);
-    return found ? found : entry;
+    struct entry *known = find_known(element);
+    if (!known)
+        return intern(element, false, out);
+    *out = &known->element;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -422,15 +401,5 @@ ferry_element_intern(const ferry_element *element, const ferry_element **out)
         filled.identity = ferry_element_identity(element);
         element = &filled;
     }
-    ferry_status status = check_description(element);
-    if (status != FERRY_OK)
-        return status;
-    const struct entry *entry = find_description(element);
-    if (!entry)
-        entry = add_description(element);
-    if (!entry)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                           "keep the description of element %s: out of host memory", element->name);
-    *out = &entry->element;
-    return FERRY_OK;
+    return intern(element, true, out);
 }
