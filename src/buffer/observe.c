@@ -34,9 +34,11 @@ any_text(const char *text)
     return (struct ferryi_trace_text)FERRYI_TRACE_ANY(text);
 }
 
+/* Starts the arguments of a trace entry with the name and the id of a buffer. */
 static inline void
-add_buffer(struct arguments *arguments, const char *name, uint32_t id)
+start(struct arguments *arguments, const char *name, uint32_t id)
 {
+    arguments->count = 0;
     if (*name)
         add_text(arguments, "buffer", any_text(name));
     add_number(arguments, "id", id);
@@ -52,8 +54,7 @@ describe_use(struct arguments *out, const ferryi_store *store, size_t begin, siz
         FERRYI_TRACE_ANY(""), FERRYI_TRACE_PLAIN("read"), FERRYI_TRACE_PLAIN("update"),
         FERRYI_TRACE_PLAIN("overwrite"), FERRYI_TRACE_PLAIN("give up")};
     static const struct ferryi_trace_text any_place = FERRYI_TRACE_PLAIN("any");
-    out->count = 0;
-    add_buffer(out, ferryi_store_name(store), ferryi_store_number(store));
+    start(out, ferryi_store_name(store), ferryi_store_number(store));
     add_number(out, "offset", begin);
     add_number(out, "bytes", end - begin);
     add_text(out, "access", names[access]);
@@ -73,6 +74,21 @@ add(ferryi_trace *trace, struct ferryi_trace_text category, const char *name,
                                                          .argument_count = arguments->count});
 }
 
+/* Adds the begin ('b') or the end ('e') of a scope to the trace. */
+static void
+add_scope(const ferryi_store *store, char phase, const char *call, uint64_t id,
+          const struct arguments *arguments)
+{
+    ferryi_trace_add(store->context->trace,
+                     &(struct ferryi_trace_entry){.phase = phase,
+                                                  .category = of_scope,
+                                                  .name = FERRYI_TRACE_ANY(call),
+                                                  .object = ferryi_store_number(store),
+                                                  .number = id,
+                                                  .arguments = arguments->list,
+                                                  .argument_count = arguments->count});
+}
+
 void
 ferryi_observe_buffer(ferryi_store *store, size_t bytes)
 {
@@ -83,8 +99,7 @@ ferryi_observe_buffer(ferryi_store *store, size_t bytes)
             atomic_fetch_add_explicit(&store->context->last_number, 1, memory_order_relaxed) + 1,
             memory_order_relaxed);
     struct arguments arguments;
-    arguments.count = 0;
-    add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
+    start(&arguments, ferryi_store_name(store), ferryi_store_number(store));
     add_number(&arguments, "bytes", bytes);
     add(store->context->trace, of_buffer, "create", &arguments);
 }
@@ -97,34 +112,19 @@ ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_
     describe_use(&arguments, store, range.begin, range.end, (uint8_t)kind, place);
     if (timeline)
         add_number(&arguments, "stream", timeline->number);
-    ferryi_trace_add(store->context->trace,
-                     &(struct ferryi_trace_entry){.phase = 'b',
-                                                  .category = of_scope,
-                                                  .name = FERRYI_TRACE_ANY(call),
-                                                  .object = ferryi_store_number(store),
-                                                  .number = id,
-                                                  .arguments = arguments.list,
-                                                  .argument_count = arguments.count});
+    add_scope(store, 'b', call, id, &arguments);
 }
 
-void
-ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id,
-                         enum ferryi_close how)
+static void
+observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id,
+                  enum ferryi_close how)
 {
     static const struct ferryi_trace_text closed = FERRYI_TRACE_PLAIN("close"),
                                           abandoned = FERRYI_TRACE_PLAIN("abandon");
     struct arguments arguments;
     describe_use(&arguments, store, claim->begin, claim->end, claim->access, claim->place);
     add_text(&arguments, "end", how == FERRYI_CLOSE_COMMIT ? closed : abandoned);
-    ferryi_trace_add(store->context->trace,
-                     &(struct ferryi_trace_entry){
-                         .phase = 'e',
-                         .category = of_scope,
-                         .name = FERRYI_TRACE_ANY(ferryi_scope_call(claim->access, claim->place)),
-                         .object = ferryi_store_number(store),
-                         .number = id,
-                         .arguments = arguments.list,
-                         .argument_count = arguments.count});
+    add_scope(store, 'e', ferryi_scope_call(claim->access, claim->place), id, &arguments);
 }
 
 void
@@ -135,7 +135,7 @@ ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_cla
     if (!ferryi_store_is_traced(store) || claim->access == FERRYI_ACCESS_DROP)
         return;
     if (!access->reason) {
-        ferryi_observe_scope_end(store, claim, access->id, how);
+        observe_scope_end(store, claim, access->id, how);
     } else if (how == FERRYI_CLOSE_COMMIT && done_end > claim->begin) {
         struct arguments arguments;
         describe_use(&arguments, store, claim->begin, done_end, claim->access, claim->place);
@@ -147,8 +147,7 @@ void
 ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end)
 {
     struct arguments arguments;
-    arguments.count = 0;
-    add_buffer(&arguments, ferryi_store_name(store), ferryi_store_number(store));
+    start(&arguments, ferryi_store_name(store), ferryi_store_number(store));
     add_number(&arguments, "offset", begin);
     add_number(&arguments, "bytes", end - begin);
     add_text(&arguments, "place", ferryi_trace_place(store->context->trace, place));
@@ -179,11 +178,10 @@ observe_piece(const ferry_context *context, const struct ferryi_piece *piece, si
     static const struct ferryi_trace_text value = FERRYI_TRACE_PLAIN("value"),
                                           caller = FERRYI_TRACE_PLAIN("caller");
     struct arguments arguments;
-    arguments.count = 0;
     ferryi_store *named = target ? target : source;
     if (!named)
         return;
-    add_buffer(&arguments, ferryi_store_name(named), ferryi_store_number(named));
+    start(&arguments, ferryi_store_name(named), ferryi_store_number(named));
     add_number(&arguments, "offset",
                offset_of(named, target ? piece->target_place : piece->source_place,
                          target ? piece->target : piece->source));
@@ -246,8 +244,7 @@ ferryi_observe_eviction(const ferry_context *context, const struct ferryi_observ
                         int place, size_t bytes)
 {
     struct arguments arguments;
-    arguments.count = 0;
-    add_buffer(&arguments, store->name, store->id);
+    start(&arguments, store->name, store->id);
     add_number(&arguments, "bytes", bytes);
     add_text(&arguments, "place", ferryi_trace_place(context->trace, place));
     add(context->trace, of_eviction, "evict", &arguments);

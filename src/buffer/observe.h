@@ -21,8 +21,6 @@ void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
 /* Records that the function named `call` opened a scope. */
 void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind,
                          int place, const ferryi_timeline *timeline, uint64_t id, const char *call);
-void ferryi_observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim,
-                              uint64_t id, enum ferryi_close how);
 /* Records that an access was closed after it used the bytes up to `done_end`. An access without a
  * reason belongs to a scope; an access with a reason belongs to a call. */
 void ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
