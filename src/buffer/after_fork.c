@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/buffer/after_fork.h"
-
 #include "src/base/fork.h"
 #include "src/buffer/store.h"
 
-/* The open contexts of the process, which the fork handlers visit. */
+/*
+ * Fork handlers. In the child every context is closed, and no store can be used any more. The child
+ * frees nothing, because freeing needs the parent's driver, threads and locks. The memory of
+ * contexts and stores is freed when the child process ends. The handlers visit the list of the open
+ * contexts of the process.
+ */
 
 FERRYI_MUTEX_CLASS(ferryi_living_mutex);
 static struct ferryi_living_mutex mutex = FERRYI_MUTEX_INITIALIZER;

@@ -283,6 +283,10 @@ void ferryi_store_kill(ferryi_store *store);
 /* Same as ferryi_store_kill(), but does not touch the parent's memory. Called in the child of a
  * fork, where no other thread runs. */
 void ferryi_store_after_fork(ferryi_store *store);
+/* ferryi_after_fork_add() adds a context to the list of contexts that a fork closes in the child.
+ * ferryi_after_fork_remove() removes it. */
+void ferryi_after_fork_add(ferry_context *context);
+void ferryi_after_fork_remove(ferry_context *context);
 
 /* Returns the store's cold members, or NULL if they are not allocated. */
 static inline struct ferryi_store_cold *

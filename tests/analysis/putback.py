@@ -114,7 +114,7 @@ DEFECTS = [
          "__builtin_expect(ferryi_callback_kind() > FERRYI_CALLBACK_ASK, 0)")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("on_release_ends_context", [
-        ("src/context_owners.c", "if (last && ferryi_callback_thread.innermost &&", "if (false && last && ferryi_callback_thread.innermost &&")],
+        ("src/context.c", "if (last && ferryi_callback_thread.innermost &&", "if (false && last && ferryi_callback_thread.innermost &&")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("async_waits_for_itself", [
         ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();",

@@ -2,9 +2,9 @@
 /*
  * The owners of a context and the shares of a lease, whose last ones go on any threads: who ends the context, once, and what the end still finds.
  *
- *   give_back, end            src/context_owners.c  give_back(), end_elsewhere()
- *   try_own                   src/context_owners.c  ferryi_shell_try_own()
- *   take_store, kill          src/context.c         take_store(), report_and_kill_stores(), ferryi_context_end()
+ *   give_back, end            src/context.c         give_back(), end_elsewhere()
+ *   try_own                   src/stream/shell.c    ferryi_shell_try_own()
+ *   take_store, kill          src/context.c         take_store(), report_and_kill_stores(), context_end()
  *   release, free_store       src/buffer/store.c    ferryi_store_release(), ferryi_store_free(), retire()
  *   drop_share, end_lease     src/buffer/lease.c    ferry_lease_destroy(), end()
  *   open_late                 src/buffer/lease.c    ferry_lease_open() in a callback of the end
