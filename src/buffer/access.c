@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/hold.h"
+#include "src/buffer/buffer.h"
 #include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
@@ -104,17 +105,13 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
 {
     ferryi_claim_is_held();
     ferryi_store *store = access->store;
-    ferryi_timeline *timeline = NULL;
-    ferry_status status = FERRY_OK;
-    bool on_host = ferryi_store_same_memory(store, access->place, 0);
-    if (!on_host)
-        status =
-            ferryi_engine_timeline(store->context->engine, access->place, access->place, &timeline);
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_place_timeline(store, access->place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, access->place, timeline, true);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_memory target = ferryi_access_memory(store, on_host ? 0 : access->place, begin);
+    struct ferryi_memory target = ferryi_access_memory(store, timeline ? access->place : 0, begin);
     status = ferryi_engine_fill(store->context->engine, target, end - begin, "", 1, timeline, job);
     if (timeline)
         ferryi_store_note_write(store, access->place, timeline);
@@ -417,10 +414,9 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return status;
 }
 
-/* Copies the range's stale bytes to the access's place and marks the range as current there. Skips
- * bytes that an open write of the same stream covers. */
-static ferry_status
-bring(struct ferryi_access *access)
+/* Skips bytes that an open write of the same stream covers. */
+ferry_status
+ferryi_access_bring_claimed(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     struct ferryi_transfer_job job = job_of(access);
@@ -447,12 +443,6 @@ bring(struct ferryi_access *access)
     return brought.any && job.reported < job.total
                ? ferryi_engine_reported(store->context->engine, &job, job.total - job.done)
                : FERRY_OK;
-}
-
-ferry_status
-ferryi_access_bring_claimed(struct ferryi_access *access)
-{
-    return bring(access);
 }
 
 static bool
@@ -526,10 +516,10 @@ prepare_one(struct ferryi_access *access)
     if (access->timeline)
         status = ferryi_timeline_check_own(access->timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_reserve_for(
-            store, access->place, access->access == FERRY_OVERWRITE ? access->timeline : NULL);
+        status = ferryi_store_reserve(store, access->place,
+                                      access->access == FERRY_OVERWRITE ? access->timeline : NULL);
     if (status == FERRY_OK && access->access != FERRY_OVERWRITE)
-        status = bring(access);
+        status = ferryi_access_bring_claimed(access);
     if (status == FERRY_OK) {
         bool replaces = !access->timeline && access->access == FERRY_OVERWRITE &&
                         ferryi_store_same_memory(store, access->place, 0);

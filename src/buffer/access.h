@@ -66,6 +66,19 @@ struct ferryi_access {
                         each of them, the access owns one reservation in the valid map */
 };
 
+/* Returns an access to a range by a call of the library, without a timeline. */
+static inline struct ferryi_access
+ferryi_access_of(ferryi_store *store, struct ferryi_range range, uint8_t access, int place,
+                 const char *reason)
+{
+    return (struct ferryi_access){.store = store,
+                                  .begin = range.begin,
+                                  .end = range.end,
+                                  .access = access,
+                                  .place = (uint8_t)place,
+                                  .reason = reason};
+}
+
 /*
  * Merges overlapping ranges of one store, and sorts the merged ranges into the order in which they
  * are claimed. `merged` has room for `count` entries. `group[i]` is the index in `merged` of the
@@ -97,12 +110,10 @@ ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
  * ferryi_access_prepare() fails, it removes the claims. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
-/* ferryi_access_queue() is called when a call is queued for a different thread.
- * ferryi_access_take_over() is called when that thread starts the call. Both functions write to the
- * claim which thread runs the call. A thread that evicts can then distinguish its claims from the
- * claims of other threads. */
-void ferryi_access_queue(const struct ferryi_access *access);
-void ferryi_access_take_over(const struct ferryi_access *access);
+/* Writes to the claim which thread runs the call: FERRYI_THREAD_QUEUED when the call is queued for
+ * a different thread, and that thread when it starts the call. A thread that evicts can then
+ * distinguish its claims from the claims of other threads. */
+void ferryi_access_set_thread(const struct ferryi_access *access, uint64_t thread);
 
 /* Records that work on `timeline` uses the replica at the claim's place. The claim must be open,
  * and the caller must own it. Makes a driver call if the timeline's stream has no number in the

@@ -55,15 +55,6 @@ ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, si
     return ferryi_callback_check(what);
 }
 
-ferry_status
-ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what)
-{
-    struct ferryi_range whole;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, what, &whole);
-    return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what)
-                              : status;
-}
-
 /* -- creation ---------------------------------------------------------------------------------- */
 
 static ferry_status
@@ -271,45 +262,35 @@ is_only_user(const ferry_buffer *buffer)
            ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Copies newer bytes to the wrapped memory. Afterwards `timeline` waits for all uses of the wrapped
- * memory. If `timeline` is NULL, the host waits for these uses instead. */
+/* Checks that the wrapping of a buffer may end. Waits for queued calls, including prefetches, and
+ * for evictions in other threads. The program itself cannot wait for a prefetch, because a prefetch
+ * has no event. `verb` is "unwrap" or "abandon". */
 static ferry_status
-bring_back(ferryi_store *store, ferryi_timeline *timeline)
+check_wrap_end(ferry_buffer *const *buffer, const char *what, const char *verb)
 {
-    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
-                               changes */
-    int place = store->borrowed_place;
-    struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
-    ferry_status status = FERRY_OK;
-    if (!store->read_only && whole.end > 0)
-        status = ferryi_buffer_bring_back(store, whole, timeline);
-    return status == FERRY_OK ? ferryi_store_order(store, place, timeline, true) : status;
+    struct ferryi_range range;
+    if (!buffer || !*buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: it is NULL", what);
+    ferryi_store *store = (*buffer)->store;
+    ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, what, &range);
+    if (status == FERRY_OK && store->borrowed_place == FERRYI_PLACE_NONE)
+        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": it wraps no memory",
+                             verb, ferryi_store_name(store));
+    if (status == FERRY_OK)
+        status = ferryi_access_wait_calls(store, what);
+    return status == FERRY_OK ? ferryi_leases_check_none(store, FERRYI_PLACE_NONE, verb) : status;
 }
 
 ferry_status
 ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 {
-    if (!buffer || !*buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "unwrap a buffer: it is NULL");
-    ferryi_store *store = (*buffer)->store;
     ferryi_timeline *timeline = NULL;
-    struct ferryi_range range;
-    ferry_status status =
-        ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "unwrap a buffer", &range);
-    if (status == FERRY_OK && stream)
+    ferry_status status = check_wrap_end(buffer, "unwrap a buffer", "unwrap");
+    if (status != FERRY_OK)
+        return status;
+    ferryi_store *store = (*buffer)->store;
+    if (stream)
         status = ferryi_stream_find_timeline(store->context, stream, "unwrap a buffer", &timeline);
-    if (status != FERRY_OK)
-        return status;
-    if (store->borrowed_place == FERRYI_PLACE_NONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "unwrap buffer \"%s\": it wraps no memory",
-                           ferryi_store_name(store));
-
-    /* First wait for queued calls, including prefetches, and for evictions in other threads. The
-     * program itself cannot wait for a prefetch, because a prefetch has no event. */
-    status = ferryi_access_wait_calls(store, "unwrap a buffer");
-    if (status != FERRY_OK)
-        return status;
-    status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "unwrap");
     if (status != FERRY_OK)
         return status;
     ferryi_store_lock(store);
@@ -326,24 +307,22 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
      * stream waits. */
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
-    if (release || (cold && cold->on_release))
-        status = bring_back(store, release);
-    else
-        status = bring_back(store, timeline);
+    ferryi_timeline *on = release || (cold && cold->on_release) ? release : timeline;
+    status = ferryi_buffer_bring_back(store, on);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, store->borrowed_place, on, true);
     if (status == FERRY_OK && release && timeline && timeline != release)
         status = ferryi_store_order(store, store->borrowed_place, timeline, true);
     if (status != FERRY_OK)
         return status;
-    if (release || (timeline && !(cold && cold->on_release))) {
+    ferryi_store_lock(store);
+    if (on) {
         /* A stream already waits for all uses of the memory. So the sync points of these uses are
          * cleared here, and releasing the memory does not wait. */
-        ferryi_store_lock(store);
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
         copy->written = 0;
         copy->readers = 0;
-        ferryi_store_unlock(store);
     }
-    ferryi_store_lock(store);
     store->borrowed_place = FERRYI_PLACE_NONE;
     ferryi_store_unlock(store);
     ferry_buffer_destroy(buffer);
@@ -380,20 +359,7 @@ disown(ferry_buffer *buffer)
 ferry_status
 ferry_buffer_abandon(ferry_buffer **buffer)
 {
-    if (!buffer || !*buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a buffer: it is NULL");
-    ferryi_store *store = (*buffer)->store;
-    struct ferryi_range range;
-    ferry_status status =
-        ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, "abandon a buffer", &range);
-    if (status != FERRY_OK)
-        return status;
-    if (store->borrowed_place == FERRYI_PLACE_NONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "abandon buffer \"%s\": it wraps no memory",
-                           ferryi_store_name(store));
-    status = ferryi_access_wait_calls(store, "abandon a buffer");
-    if (status == FERRY_OK)
-        status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "abandon");
+    ferry_status status = check_wrap_end(buffer, "abandon a buffer", "abandon");
     if (status == FERRY_OK)
         status = disown(*buffer);
     if (status != FERRY_OK)

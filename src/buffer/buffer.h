@@ -23,8 +23,6 @@ ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element
  * the status of the failure. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
                                   size_t offset, size_t count, const char *what);
-/* Fails unless `place` is a place of the buffer's context and the context is still open. */
-ferry_status ferryi_buffer_check_place(const ferry_buffer *buffer, int place, const char *what);
 
 static inline size_t
 ferryi_buffer_count(const ferry_buffer *buffer)
@@ -66,21 +64,21 @@ struct ferryi_validity {
     bool host_only;   /* whether some written byte is current at the host and at no device */
     bool device_only; /* whether some written byte is current at a device and not at the host */
     bool lost;
-    ferryi_places all;   /* places that hold every written byte */
-    ferryi_places every; /* places that hold every byte of the range */
+    ferryi_places all; /* places that hold every written byte */
+    ferryi_places any; /* places that hold some byte of the range */
     uint32_t exists;
 };
 struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_range range);
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
-/*
- * Describes a range of a store in all members of `*out` except the element and the count. If
- * `*out_host` is not NULL afterwards, the caller must look up this host memory in the engine's list
- * of page-locked memory.
- */
+/* Describes a range of a store in two steps. ferryi_store_get_info() sets most members of `*out`.
+ * ferryi_store_end_info() is called without the lock. It sets the element and the count, and looks
+ * up the host memory `host` of `host_bytes` bytes in the engine's list of page-locked memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
                            const void **out_host);
+void ferryi_store_end_info(const ferryi_store *store, const ferry_element *element,
+                           const void *host, size_t host_bytes, ferry_buffer_info *info);
 /* Sets the counters of all buffers to zero. */
 void ferryi_stores_reset_traffic(ferry_context *context);
 /* Writes the labels of the live leases of all buffers, in the format of ferryi_lease_labels().
@@ -103,17 +101,28 @@ ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeli
 /* Waits until no queued work uses the host memory at `place`, because the program is about to
  * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);
-/* Copies newer bytes to wrapped memory. If no bytes pass through the host, `timeline` waits for the
- * copies. If some bytes do, or if `timeline` is NULL, the host waits. */
-ferry_status ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range,
-                                      ferryi_timeline *timeline);
+/* Copies newer bytes to the memory that the store wraps, unless this memory is read-only. If
+ * `timeline` belongs to the place of this memory, the copies are queued on `timeline`. Otherwise
+ * the host waits for the copies, and the caller must order later work on `timeline`. */
+ferry_status ferryi_buffer_bring_back(ferryi_store *store, ferryi_timeline *timeline);
 /* Copies the bytes that are current only at `place` to the place `to`. The caller has claimed the
  * range, so no other access to it can be open. */
 ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
                                    int to, const char *reason);
-/* Returns whether some bytes of the range are current at one of `places` and nowhere else. */
+/* Finds the first part of the range whose bytes are current at one of `places` and nowhere else.
+ * Returns false if there is no such part. */
 FERRYI_REQUIRES(ferryi_store_spin)
-bool ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range,
-                             ferryi_places places);
+bool ferryi_store_find_only_at(const ferryi_store *store, struct ferryi_range range,
+                               ferryi_places places, struct ferryi_range *out);
+/* Copies a range of the replica at `place` to the new block `fresh`. Records that the copy reads
+ * the replica and writes `fresh`. */
+FERRYI_REQUIRES(ferryi_claim_lock)
+ferry_status ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range,
+                                    const char *reason, struct ferryi_place_copy *fresh);
+/* Asks the driver to move the pages of a range of managed memory to a place. The request is queued
+ * on `timeline`, whose device moves the pages. Fails with UNSUPPORTED if this device accepts no
+ * hints. */
+ferry_status ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place,
+                                     ferryi_timeline *timeline);
 
 #endif

@@ -356,62 +356,61 @@ try_claim(struct ferryi_access *access, bool *out_again)
 }
 
 /* Returns whether a call is still running whose claim has an id of at most `until`. Claims that
- * were made earlier have lower ids. */
+ * were made earlier have lower ids. If `thread` is not 0, counts only calls of this thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
-has_call_before(const ferryi_store *store, uint64_t until)
+has_call(const ferryi_store *store, uint64_t until, uint64_t thread)
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD &&
-            claim->id <= until)
+            claim->id <= until && (!thread || claim->thread == thread))
             return true;
     }
     return false;
+}
+
+/* Waits until has_call() returns false. The lock is released while the thread waits. If the calling
+ * thread runs a callback that must not wait for calls, returns false at once. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+outlast(ferryi_store *store, uint64_t until)
+{
+    while (has_call(store, until, 0)) {
+        if (!ferryi_callback_may_wait())
+            return false;
+        ferryi_store_unlock_and_park(store, 0);
+        ferryi_store_lock(store);
+    }
+    return true;
 }
 
 ferry_status
 ferryi_access_wait_calls(ferryi_store *store, const char *what)
 {
     ferryi_store_lock(store);
-    uint64_t until = store->next_id;
-    while (has_call_before(store, until)) {
-        if (!ferryi_callback_may_wait()) {
-            ferryi_store_unlock(store);
-            return ferryi_callback_refuse_wait(what);
-        }
-        ferryi_store_unlock_and_park(store, 0);
-        ferryi_store_lock(store);
-    }
+    bool ended = outlast(store, store->next_id);
     ferryi_store_unlock(store);
-    return FERRY_OK;
+    return ended ? FERRY_OK : ferryi_callback_refuse_wait(what);
 }
 
 void
 ferryi_access_outlast_calls(ferryi_store *store)
 {
-    while (has_call_before(store, UINT64_MAX) && ferryi_callback_may_wait()) {
-        ferryi_store_unlock_and_park(store, 0);
-        ferryi_store_lock(store);
-    }
+    (void)outlast(store, UINT64_MAX);
 }
 
 bool
 ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 {
-    bool has = false;
     ferryi_store_lock(store);
-    for (uint32_t slot = 0; slot < store->claim_high && !has; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
-        has = claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD &&
-              (!thread || claim->thread == thread);
-    }
+    bool has = has_call(store, UINT64_MAX, thread);
     ferryi_store_unlock(store);
     return has;
 }
 
-static void
-set_thread(const struct ferryi_access *access, uint64_t thread)
+void
+ferryi_access_set_thread(const struct ferryi_access *access, uint64_t thread)
 {
     /* On a per-thread stream, the thread in the claim identifies the stream. So this thread must
      * not be replaced. */
@@ -420,18 +419,6 @@ set_thread(const struct ferryi_access *access, uint64_t thread)
     ferryi_store_lock(access->store);
     access->store->claims[access->slot].thread = thread;
     ferryi_store_unlock(access->store);
-}
-
-void
-ferryi_access_queue(const struct ferryi_access *access)
-{
-    set_thread(access, FERRYI_THREAD_QUEUED);
-}
-
-void
-ferryi_access_take_over(const struct ferryi_access *access)
-{
-    set_thread(access, ferryi_thread_id());
 }
 
 void

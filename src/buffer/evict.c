@@ -3,12 +3,12 @@
 
 #include <assert.h>
 
+#include "src/base/callback.h"
 #include "src/base/profile.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
-#include "src/buffer/worker.h"
 #include "src/transfer/engine.h"
 
 /* Maximum number of tries of an eviction, if it frees nothing because calls in other threads use
@@ -100,7 +100,9 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_there(const ferryi_store *store, ferryi_places mask)
 {
-    return ferryi_store_is_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask);
+    struct ferryi_range part;
+    return ferryi_store_find_only_at(store, (struct ferryi_range){0, store->map.bytes}, mask,
+                                     &part);
 }
 
 /* Returns whether the claim belongs to a running or queued call that can end while this thread
@@ -111,7 +113,7 @@ ends_soon(const struct ferryi_claim *claim)
 {
     if (claim->state == FERRYI_CLAIM_FREE || claim->state == FERRYI_CLAIM_HELD)
         return false;
-    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here()
+    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_callback_thread.context
                                                  : claim->thread != ferryi_thread_id();
 }
 
@@ -160,14 +162,6 @@ forget(ferryi_store *store, int place, ferryi_places mask)
                 store->exists &= ~FERRYI_PLACE_BIT(each);
         }
     return ferryi_store_detach(store, place);
-}
-
-/* Returns whether the replica's bytes can be copied to the host before it is freed. They cannot if
- * the replica uses the host's memory. */
-static bool
-may_write_back(const ferryi_store *store, int place)
-{
-    return !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST);
 }
 
 /* Claims the whole store, so that all other accesses wait. If the store's table of claims is full,
@@ -220,23 +214,12 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
         out->place = place;
         if (store->context->trace)
             out->evicted = ferryi_observed_store(store);
-    } else if (scan->dirty_too && may_write_back(store, place)) {
+    } else if (scan->dirty_too && !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST)) {
         claim(store, place, out);
     }
 }
 
 /* -- writing back ------------------------------------------------------------------------------ */
-
-/* Copies to the host the bytes that are current only at `place`. */
-static ferry_status
-write_back(ferryi_store *store, int place)
-{
-    /* A pending kernel may still fail, and the bytes that it wrote are then lost. So wait until all
-     * pending kernels have run. */
-    ferryi_pending_calls_wait(store);
-    return ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
-                                 "evict");
-}
 
 /* Copies the claimed store's dirty bytes to the host, and frees the replica. If the copy fails, the
  * replica stays.
@@ -253,7 +236,11 @@ write_back_and_drop(struct victim *victim)
         victim->evicted = ferryi_observed_store(store);
 
     bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
-    (void)write_back(store, victim->place);
+    /* A pending kernel may still fail, and the bytes that it wrote are then lost. So wait until all
+     * pending kernels have run. */
+    ferryi_pending_calls_wait(store);
+    (void)ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, victim->place,
+                                FERRY_PLACE_HOST, "evict");
     if (profiled)
         ferryi_profile_end();
 
@@ -386,36 +373,6 @@ held_bytes(ferryi_store *store, int place)
     return held;
 }
 
-/* Copies the current bytes of the claimed store's replica to the new block `fresh`. Records that
- * the copy reads the old memory and writes `fresh`. */
-static ferry_status
-copy_over(struct victim *victim, struct ferryi_range held, struct ferryi_place_copy *fresh)
-{
-    ferryi_claim_is_held();
-    ferryi_store *store = victim->store;
-    ferryi_engine *engine = store->context->engine;
-    ferryi_timeline *timeline;
-    ferry_status status = ferryi_engine_timeline(engine, victim->place, victim->place, &timeline);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, victim->place, timeline, false);
-    /* Work of an earlier owner may still use the new block. The sync point in fresh->written covers
-     * all such work. */
-    if (status == FERRY_OK)
-        status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
-    if (status != FERRY_OK || held.begin == held.end)
-        return status;
-    struct ferryi_memory target = {.place = victim->place,
-                                   .pointer = (char *)fresh->pointer + held.begin};
-    struct ferryi_transfer_job job = {0};
-    ferryi_store_name_job(store, &job, "compact", held.begin);
-    status =
-        ferryi_engine_copy(engine, target, ferryi_access_memory(store, victim->place, held.begin),
-                           held.end - held.begin, timeline, &job);
-    ferryi_store_note_read(store, victim->place, timeline);
-    fresh->written = ferryi_timeline_sync_point(timeline);
-    return status;
-}
-
 /* Moves the claimed store's replica to a different block of its pool. Does nothing if the pool
  * cannot supply such a block.
  * @return the number of bytes moved */
@@ -430,7 +387,7 @@ move_copy(struct victim *victim)
     ferry_status status =
         ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), NULL, &fresh);
     if (status == FERRY_OK)
-        status = copy_over(victim, held, &fresh);
+        status = ferryi_store_copy_over(store, victim->place, held, "compact", &fresh);
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];

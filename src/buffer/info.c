@@ -12,7 +12,7 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static struct ferryi_validity
 validity_of(const ferryi_store *store, struct ferryi_range range)
 {
-    struct ferryi_validity out = {.all = UINT32_MAX, .every = UINT32_MAX, .exists = store->exists};
+    struct ferryi_validity out = {.all = UINT32_MAX, .exists = store->exists};
     size_t end = ferryi_min_size(range.end, store->map.bytes);
     for (size_t at = range.begin; at < end;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
@@ -24,7 +24,7 @@ validity_of(const ferryi_store *store, struct ferryi_range range)
         out.host_only = out.host_only || (host && !device);
         out.device_only = out.device_only || (device && !host);
         out.all &= places ? places : UINT32_MAX;
-        out.every &= holders;
+        out.any |= holders;
         at = segment.end;
     }
     return out;
@@ -118,12 +118,6 @@ ferry_buffer_is_current(ferry_buffer *buffer, int place)
     return !validity.lost && (validity.all & FERRYI_PLACE_BIT(place));
 }
 
-bool
-ferry_buffer_is_page_locked(ferry_buffer *buffer)
-{
-    return buffer && ferryi_store_is_pinned(buffer->store);
-}
-
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 add_copies(const ferryi_store *store, ferry_buffer_info *out)
@@ -164,6 +158,17 @@ ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buff
         ferryi_traffic_read(traffic, out);
     *out_host =
         host->pinned || store->map.bytes == 0 || ferryi_store_is_dead(store) ? NULL : host->pointer;
+}
+
+void
+ferryi_store_end_info(const ferryi_store *store, const ferry_element *element, const void *host,
+                      size_t host_bytes, ferry_buffer_info *info)
+{
+    info->element = element;
+    info->count = info->bytes / element->bytes;
+    info->page_locked =
+        info->page_locked ||
+        (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, host_bytes));
 }
 
 void
@@ -209,12 +214,15 @@ ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
     ferryi_store_get_info(store, whole_of(buffer), out, &host);
     size_t base_bytes = store->map.bytes;
     ferryi_store_unlock(store);
-    out->element = buffer->element;
-    out->count = out->bytes / buffer->element_bytes;
-    out->page_locked =
-        out->page_locked ||
-        (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, base_bytes));
+    ferryi_store_end_info(store, buffer->element, host, base_bytes, out);
     return FERRY_OK;
+}
+
+bool
+ferry_buffer_is_page_locked(ferry_buffer *buffer)
+{
+    ferry_buffer_info info;
+    return buffer && ferry_buffer_get_info(buffer, &info) == FERRY_OK && info.page_locked;
 }
 
 void
@@ -237,8 +245,7 @@ ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, 
                        info->name, info->bytes, ferry_state_name(info->state));
     for (int place = 0; place <= context->place_count; place++)
         if (info->places_with_copy >> place & 1)
-            ferryi_text_append(text, bytes, length, " %s%s",
-                               place == 0 ? "host" : context->names[place],
+            ferryi_text_append(text, bytes, length, " %s%s", context->names[place],
                                place == 0 && info->page_locked ? "(pinned)" : "");
     if (info->places_with_copy == 0)
         ferryi_text_append(text, bytes, length, " none");

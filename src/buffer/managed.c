@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/buffer/managed.h"
+#include "src/buffer/buffer.h"
+
+/* A buffer in managed memory has one replica, which all places share. The driver moves the pages of
+ * this replica between the places. Ferry passes hints to the driver only if the program asks for
+ * this. A claim on the range keeps the memory at its address while the driver uses this address. */
 
 /* Fails with UNSUPPORTED unless the driver accepts hints for the store. Hints need managed memory
  * that the host and the device can use at the same time. Other managed memory is moved as a whole
@@ -17,25 +21,13 @@ check_hints(const ferryi_store *store, const ferryi_device *device, const char *
                : FERRY_OK;
 }
 
-/* Returns an access that claims the range. The claim keeps the memory at its address while the
- * driver uses this address. */
-static struct ferryi_access
-claim_of(ferryi_store *store, struct ferryi_range range, const char *reason)
-{
-    return (struct ferryi_access){.store = store,
-                                  .begin = range.begin,
-                                  .end = range.end,
-                                  .access = FERRY_READ,
-                                  .place = FERRYI_PLACE_NONE,
-                                  .reason = reason};
-}
-
 ferry_status
 ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int place,
                         ferryi_timeline *timeline)
 {
     ferryi_device *device = timeline->device;
-    struct ferryi_access claim = claim_of(store, range, "prefetch");
+    struct ferryi_access claim =
+        ferryi_access_of(store, range, FERRY_READ, FERRYI_PLACE_NONE, "prefetch");
     ferryi_timeline *on = NULL;
     ferry_status status = check_hints(store, device, "prefetch");
     if (status == FERRY_OK)
@@ -43,7 +35,7 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
     if (status != FERRY_OK)
         return status;
     ferryi_claim_is_held();
-    status = ferryi_store_reserve(store, place);
+    status = ferryi_store_reserve(store, place, NULL);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
@@ -76,7 +68,8 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
 {
     ferryi_device *device =
         place ? store->context->devices[place] : managing_device(store->context);
-    struct ferryi_access claim = claim_of(store, range, "advise");
+    struct ferryi_access claim =
+        ferryi_access_of(store, range, FERRY_READ, FERRYI_PLACE_NONE, "advise");
     ferry_status status = check_hints(store, device, "advise");
     if (status != FERRY_OK || range.begin == range.end)
         return status;
@@ -84,7 +77,7 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
     if (status != FERRY_OK)
         return status;
     ferryi_claim_is_held();
-    status = ferryi_store_reserve(store, place);
+    status = ferryi_store_reserve(store, place, NULL);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, advise,
                              ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
@@ -100,9 +93,7 @@ ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, ferry_adv
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = ferryi_buffer_check(buffer, NULL, offset, count, "advise", &range);
-        if (status == FERRY_OK)
-            status = ferryi_buffer_check_place(buffer, place, "advise");
+        status = ferryi_place_check(buffer, offset, count, place, "advise", &range);
         if (status != FERRY_OK)
             return status;
         if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)

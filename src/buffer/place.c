@@ -13,21 +13,17 @@
 /* Public functions for programs that keep raw pointers to replicas. They mark, invalidate, evict
  * and hold replicas. */
 
-/* Copies newer bytes to the memory that the buffer wraps. If `timeline` belongs to the place of
- * this memory, the copies are queued on `timeline`. Otherwise the host waits for the copies, and
- * the caller must order later work on `timeline`. */
 ferry_status
-ferryi_buffer_bring_back(ferryi_store *store, struct ferryi_range range, ferryi_timeline *timeline)
+ferryi_buffer_bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
+    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
+                               changes */
+    struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     int place = store->borrowed_place;
-    struct ferryi_access access = {.store = store,
-                                   .begin = range.begin,
-                                   .end = range.end,
-                                   .access = FERRY_READ,
-                                   .place = (uint8_t)place,
-                                   .timeline =
-                                       timeline && timeline->place == place ? timeline : NULL,
-                                   .reason = "unwrap"};
+    if (store->read_only || whole.end == 0)
+        return FERRY_OK;
+    struct ferryi_access access = ferryi_access_of(store, whole, FERRY_READ, place, "unwrap");
+    access.timeline = timeline && timeline->place == place ? timeline : NULL;
     ferry_status status = ferryi_access_open(&access, 1);
     return status == FERRY_OK ? ferryi_access_close(&access, FERRYI_CLOSE_COMMIT, access.timeline)
                               : status;
@@ -40,6 +36,13 @@ ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place,
     ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, what, out);
     return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what)
                               : status;
+}
+
+static ferry_status
+check_whole(ferry_buffer *buffer, int place, const char *what)
+{
+    struct ferryi_range whole;
+    return ferryi_place_check(buffer, 0, FERRY_REST, place, what, &whole);
 }
 
 ferry_status
@@ -88,34 +91,44 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* Marks the range as written at the place. The write was queued on `timeline`. If `timeline` is
- * NULL, the host wrote the range, or the write is already complete. */
+/* Records the write of a range that will be marked. The write was queued on `timeline`. If
+ * `timeline` is NULL, the host wrote the range, or the write is already complete. */
 static ferry_status
-mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
+note_mark(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
-    struct ferryi_access claim = {.store = store,
-                                  .begin = range.begin,
-                                  .end = range.end,
-                                  .access = FERRY_OVERWRITE,
-                                  .place = FERRYI_PLACE_NONE,
-                                  .reason = "mark"};
-    ferry_status status;
-    FERRY_TRY(status, out, ferryi_access_open(&claim, 1));
     ferryi_timeline *on = NULL;
-    FERRY_TRY(status, fail, check_mark(store, range, place));
-    if (timeline)
-        FERRY_TRY(status, fail,
-                  ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on));
+    ferry_status status = check_mark(store, range, place);
+    if (status == FERRY_OK && timeline)
+        status = ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on);
+    if (status != FERRY_OK)
+        return status;
     if (on)
         ferryi_store_note_write(store, place, on);
     ferryi_pending_calls_overwritten(store, place, range.begin, range.end);
-    ferryi_store_lock(store);
-    ferryi_claim_commit(store, &store->claims[claim.slot], place, FERRYI_CHANGE_OVERWRITE,
-                        range.begin, range.end);
-    ferryi_store_unlock(store);
-fail:
+    return FERRY_OK;
+}
+
+/* Marks the range as written at the place, see note_mark(). If `change` is FERRYI_CHANGE_DISCARD,
+ * marks it as never written instead; the place and the timeline then do not matter. */
+static ferry_status
+mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline,
+           enum ferryi_change change)
+{
+    bool discards = change == FERRYI_CHANGE_DISCARD;
+    struct ferryi_access claim = ferryi_access_of(store, range, FERRY_OVERWRITE, FERRYI_PLACE_NONE,
+                                                  discards ? "discard" : "mark");
+    ferry_status status = ferryi_access_open(&claim, 1);
+    if (status != FERRY_OK)
+        return status;
+    if (!discards)
+        status = note_mark(store, range, place, timeline);
+    if (status == FERRY_OK) {
+        ferryi_store_lock(store);
+        ferryi_claim_commit(store, &store->claims[claim.slot], place, change, range.begin,
+                            range.end);
+        ferryi_store_unlock(store);
+    }
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-out:
     return status;
 }
 
@@ -137,29 +150,9 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
                                  place, timeline->place);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
-        status = mark_range(buffer->store, range, place, timeline);
+        status = mark_range(buffer->store, range, place, timeline, FERRYI_CHANGE_OVERWRITE);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
-}
-
-static ferry_status
-discard_range(ferryi_store *store, struct ferryi_range range)
-{
-    struct ferryi_access claim = {.store = store,
-                                  .begin = range.begin,
-                                  .end = range.end,
-                                  .access = FERRY_OVERWRITE,
-                                  .place = FERRYI_PLACE_NONE,
-                                  .reason = "discard"};
-    ferry_status status = ferryi_access_open(&claim, 1);
-    if (status != FERRY_OK)
-        return status;
-    ferryi_store_lock(store);
-    ferryi_claim_commit(store, &store->claims[claim.slot], 0, FERRYI_CHANGE_DISCARD, range.begin,
-                        range.end);
-    ferryi_store_unlock(store);
-    (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
-    return FERRY_OK;
 }
 
 ferry_status
@@ -171,7 +164,7 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
         status = ferryi_buffer_check(buffer, NULL, offset, count, "discard", &range);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
-        status = discard_range(buffer->store, range);
+        status = mark_range(buffer->store, range, 0, NULL, FERRYI_CHANGE_DISCARD);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
@@ -193,53 +186,66 @@ fallback_of(ferryi_store *store, int place)
 }
 
 bool
-ferryi_store_is_only_at(const ferryi_store *store, struct ferryi_range range, ferryi_places places)
+ferryi_store_find_only_at(const ferryi_store *store, struct ferryi_range range,
+                          ferryi_places places, struct ferryi_range *out)
 {
     size_t end = ferryi_min_size(range.end, store->map.bytes);
-    for (size_t at = range.begin; at < end;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        if ((segment.places & places) && !(segment.places & ~places))
-            return true;
-        at = segment.end;
-    }
-    return false;
-}
-
-/* Finds the first range in [at, end) whose bytes are current only at `place`. Returns false if
- * there is no such range. */
-static bool
-find_only_at(ferryi_store *store, size_t at, size_t end, int place, struct ferryi_range *out)
-{
-    bool found = false;
-    ferryi_store_lock(store);
-    end = ferryi_min_size(end, store->map.bytes);
-    while (!found && at < end) {
+    for (size_t at = range.begin; at < end; at = out->end) {
         struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
         *out = (struct ferryi_range){at, ferryi_min_size(segment.end, end)};
-        found = segment.places == FERRYI_PLACE_BIT(place);
-        at = out->end;
+        if ((segment.places & places) && !(segment.places & ~places))
+            return true;
     }
-    ferryi_store_unlock(store);
-    return found;
+    return false;
 }
 
 ferry_status
 ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place, int to,
                       const char *reason)
 {
-    struct ferryi_range part;
     ferry_status status = FERRY_OK;
-    for (size_t at = range.begin;
-         status == FERRY_OK && find_only_at(store, at, range.end, place, &part); at = part.end) {
-        struct ferryi_access access = {.store = store,
-                                       .begin = part.begin,
-                                       .end = part.end,
-                                       .access = FERRY_READ,
-                                       .place = (uint8_t)to,
-                                       .reason = reason};
-        status = ferryi_store_reserve(store, to);
+    while (status == FERRY_OK) {
+        struct ferryi_range part;
+        ferryi_store_lock(store);
+        bool found = ferryi_store_find_only_at(store, range, FERRYI_PLACE_BIT(place), &part);
+        ferryi_store_unlock(store);
+        if (!found)
+            break;
+        struct ferryi_access access = ferryi_access_of(store, part, FERRY_READ, to, reason);
+        status = ferryi_store_reserve(store, to, NULL);
         if (status == FERRY_OK)
             status = ferryi_access_bring_claimed(&access);
+        range.begin = part.end;
+    }
+    return status;
+}
+
+ferry_status
+ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range,
+                       const char *reason, struct ferryi_place_copy *fresh)
+{
+    ferryi_timeline *timeline;
+    ferry_status status = ferryi_place_timeline(store, place, &timeline);
+    if (status == FERRY_OK)
+        status = ferryi_store_order(store, place, timeline, false);
+    /* Work of an earlier owner may still use the new block. The sync point in fresh->written covers
+     * all such work. */
+    if (status == FERRY_OK)
+        status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
+    if (status != FERRY_OK || range.begin == range.end)
+        return status;
+    struct ferryi_memory source = ferryi_access_memory(store, timeline ? place : 0, range.begin);
+    struct ferryi_memory target = {.place = source.place,
+                                   .pointer = (char *)fresh->pointer + range.begin,
+                                   .pinned =
+                                       fresh->pinned || store->memory == FERRY_MEMORY_MANAGED};
+    struct ferryi_transfer_job job = {0};
+    ferryi_store_name_job(store, &job, reason, range.begin);
+    status = ferryi_engine_copy(store->context->engine, target, source, range.end - range.begin,
+                                timeline, &job);
+    if (timeline) {
+        ferryi_store_note_read(store, place, timeline);
+        fresh->written = ferryi_timeline_sync_point(timeline);
     }
     return status;
 }
@@ -286,7 +292,8 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
     if (!refuses && range.begin < range.end) {
-        assert(!ferryi_store_is_only_at(store, range, FERRYI_PLACE_BIT(place)));
+        assert(!ferryi_store_find_only_at(store, range, FERRYI_PLACE_BIT(place),
+                                          &(struct ferryi_range){0}));
         ferryi_claim_commit(store, &store->claims[claim->slot], place, FERRYI_CHANGE_FORGET,
                             range.begin, range.end);
         if (!kept && range.begin == 0 && range.end == store->map.bytes)
@@ -300,31 +307,12 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
 static ferry_status
 drop(struct ferryi_access *claim, bool evicts)
 {
-    claim->access = FERRYI_ACCESS_DROP;
     ferry_status status = ferryi_access_open(claim, 1);
     if (status != FERRY_OK)
         return status;
     status = drop_claimed(claim, evicts);
     (void)ferryi_access_close(claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
-}
-
-static bool
-has_copy(ferryi_store *store, int place)
-{
-    ferryi_store_lock(store);
-    bool exists = store->exists & FERRYI_PLACE_BIT(place);
-    ferryi_store_unlock(store);
-    return exists;
-}
-
-static bool
-is_read_only_at(ferryi_store *store, int place)
-{
-    ferryi_store_lock(store);
-    bool is_read_only = store->read_only && store->borrowed_place == place;
-    ferryi_store_unlock(store);
-    return is_read_only;
 }
 
 /* Fails because read-only wrapped memory cannot be invalidated. The next use of the buffer at its
@@ -345,15 +333,19 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
     do {
         struct ferryi_range range;
         status = ferryi_place_check(buffer, offset, count, place, "invalidate", &range);
-        if (status != FERRY_OK || range.begin == range.end || !has_copy(buffer->store, place))
+        if (status != FERRY_OK || range.begin == range.end)
             return status;
-        if (is_read_only_at(buffer->store, place))
-            return refuse_to_forget(buffer->store, place);
-        struct ferryi_access claim = {.store = buffer->store,
-                                      .begin = range.begin,
-                                      .end = range.end,
-                                      .place = (uint8_t)place,
-                                      .reason = "invalidate"};
+        ferryi_store *store = buffer->store;
+        ferryi_store_lock(store);
+        bool exists = store->exists & FERRYI_PLACE_BIT(place);
+        bool is_read_only = store->read_only && store->borrowed_place == place;
+        ferryi_store_unlock(store);
+        if (!exists)
+            return FERRY_OK;
+        if (is_read_only)
+            return refuse_to_forget(store, place);
+        struct ferryi_access claim =
+            ferryi_access_of(store, range, FERRYI_ACCESS_DROP, place, "invalidate");
         status = drop(&claim, false);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
@@ -362,18 +354,21 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
 ferry_status
 ferry_buffer_evict(ferry_buffer *buffer, int place)
 {
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "evict");
+    ferry_status status = check_whole(buffer, place, "evict");
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
-    bool kept = is_kept(store, place);
+    bool kept = is_kept(store, place), exists = store->exists & FERRYI_PLACE_BIT(place);
     ferryi_store_unlock(store);
     if (kept)
         return refuse_to_evict(store, place);
-    struct ferryi_access claim = {
-        .store = store, .whole = true, .place = (uint8_t)place, .reason = "evict"};
-    return has_copy(store, place) ? drop(&claim, true) : FERRY_OK;
+    struct ferryi_access claim = {.store = store,
+                                  .whole = true,
+                                  .access = FERRYI_ACCESS_DROP,
+                                  .place = (uint8_t)place,
+                                  .reason = "evict"};
+    return exists ? drop(&claim, true) : FERRY_OK;
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */
@@ -381,14 +376,14 @@ ferry_buffer_evict(ferry_buffer *buffer, int place)
 ferry_status
 ferry_buffer_reserve(ferry_buffer *buffer, int place)
 {
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "reserve");
-    return status == FERRY_OK ? ferryi_store_reserve(buffer->store, place) : status;
+    ferry_status status = check_whole(buffer, place, "reserve");
+    return status == FERRY_OK ? ferryi_store_reserve(buffer->store, place, NULL) : status;
 }
 
 ferry_status
 ferry_buffer_wait_idle(ferry_buffer *buffer, int place)
 {
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "wait until idle");
+    ferry_status status = check_whole(buffer, place, "wait until idle");
     if (status != FERRY_OK)
         return status;
     status = ferryi_access_wait_calls(buffer->store, "wait until idle");
@@ -408,14 +403,14 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 {
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "hold a copy: out is NULL");
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "hold a copy");
+    ferry_status status = check_whole(buffer, place, "hold a copy");
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;
     /* The pin is added before memory is allocated, so that an eviction cannot free the new memory.
      */
     count_pins(store, place, 1);
-    status = ferryi_store_reserve(store, place);
+    status = ferryi_store_reserve(store, place, NULL);
     if (status != FERRY_OK) {
         count_pins(store, place, -1);
         return status;
@@ -436,7 +431,7 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 ferry_status
 ferry_buffer_release(ferry_buffer *buffer, int place)
 {
-    ferry_status status = ferryi_buffer_check_place(buffer, place, "release a copy");
+    ferry_status status = check_whole(buffer, place, "release a copy");
     if (status != FERRY_OK)
         return status;
     ferryi_store *store = buffer->store;

@@ -51,11 +51,7 @@ add(struct snapshot *snapshot, ferryi_store *store)
     ferryi_store_unlock(store);
     if (going)
         return;
-    info.element = store->first.element;
-    info.count = bytes / store->first.element_bytes;
-    info.page_locked =
-        info.page_locked ||
-        (host && ferryi_pins_holds(ferryi_engine_pins(store->context->engine), host, bytes));
+    ferryi_store_end_info(store, store->first.element, host, bytes, &info);
     size_t name_bytes = labels_bytes + strlen(info.name) + 1;
     if (snapshot->count < snapshot->room &&
         snapshot->name_bytes + name_bytes <= snapshot->name_room) {
@@ -171,7 +167,7 @@ append_buffer(const ferry_context *context, const ferry_buffer_info *info, struc
     for (int place = 0; place <= context->place_count; place++)
         if (info->places_held >> place & 1)
             ferryi_text_append(out->text, out->bytes, &out->length, "; held at %s",
-                               place == 0 ? "host" : context->names[place]);
+                               context->names[place]);
     if (*info->site)
         ferryi_text_append(out->text, out->bytes, &out->length, "; made by %s", info->site);
     ferryi_text_append(out->text, out->bytes, &out->length, "\n");

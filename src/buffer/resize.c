@@ -14,74 +14,24 @@
  * that fails leaves the buffer unchanged.
  */
 
-/* Allocates new memory for one replica and copies the first `kept` bytes of the old replica to it.
- */
+/* Allocates blocks of `bytes` bytes for the replicas at `places`, and copies the first `kept` bytes
+ * of the replicas to them. The blocks that were allocated before a failure stay in `fresh`. */
 static ferry_status
-move_copy(ferryi_store *store, int place, size_t kept, ferryi_store *fresh)
+copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places,
+         struct ferryi_place_copy *fresh)
 {
     ferryi_claim_is_held();
-    ferryi_timeline *timeline;
-    ferry_status status = ferryi_store_reserve(fresh, place);
-    if (status == FERRY_OK)
-        status = ferryi_place_timeline(store, place, &timeline);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, timeline, false);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(fresh, place, timeline, true);
-    if (status != FERRY_OK)
-        return status;
-    struct ferryi_transfer_job job = {0};
-    ferryi_store_name_job(store, &job, "resize", 0);
-    int memory = timeline ? place : 0;
-    status = ferryi_engine_copy(store->context->engine, ferryi_access_memory(fresh, memory, 0),
-                                ferryi_access_memory(store, memory, 0), kept, timeline, &job);
-    if (timeline) {
-        ferryi_store_note_read(store, place, timeline);
-        ferryi_store_note_write(fresh, place, timeline);
-    }
-    return status;
-}
-
-/* Returns the places at which some of the first `kept` bytes are current. */
-static ferryi_places
-places_to_keep(ferryi_store *store, size_t kept)
-{
-    ferryi_places places = 0;
-    ferryi_store_lock(store);
-    for (size_t at = 0; at < kept;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        places |= segment.places & FERRYI_EVERY_PLACE;
-        at = segment.end;
-    }
-    ferryi_store_unlock(store);
-    return places;
-}
-
-/* Creates a temporary store of `bytes` bytes with memory at `places`. Copies the first `kept` bytes
- * of the old store to it. The caller has claimed the old store, so no other access to it is open.
- */
-static ferry_status
-copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places, ferryi_store **out)
-{
-    ferry_buffer_options options = {.memory = (ferry_memory_kind)store->memory,
-                                    .align = ferryi_store_align(store)};
-    ferryi_store *fresh;
-    ferry_status status = ferryi_store_create(store->context, bytes, &options, false, &fresh);
-    if (status != FERRY_OK)
-        return status;
-    ferryi_places done = 0;
+    ferry_status status = FERRY_OK;
     for (int place = 0; place <= store->context->place_count && status == FERRY_OK; place++) {
-        if (!(places >> place & 1))
+        struct ferryi_place_copy *copy =
+            &fresh[ferryi_store_same_memory(store, place, 0) ? 0 : place];
+        if (!(places >> place & 1) || copy->block)
             continue;
-        ferryi_places same = (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
-        if (!(done & same))
-            status = move_copy(store, place, kept, fresh);
-        done |= FERRYI_PLACE_BIT(place);
+        status = ferryi_store_take(store, place, bytes, NULL, copy);
+        if (status == FERRY_OK)
+            status = ferryi_store_copy_over(store, place, (struct ferryi_range){0, kept}, "resize",
+                                            copy);
     }
-    if (status == FERRY_OK)
-        *out = fresh;
-    else
-        ferryi_store_release(fresh);
     return status;
 }
 
@@ -127,17 +77,17 @@ check_resizable(ferry_buffer *buffer)
 }
 
 /* Changes the length, the valid map and the replicas of a store together. Uses the reservation in
- * the map that the resize's claim owns. The store takes the replicas of `fresh`, and `fresh` takes
+ * the map that the resize's claim owns. The store takes the replicas in `fresh`, and `fresh` takes
  * the old ones. If `fresh` is NULL, the store keeps its replicas. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count, ferryi_store *fresh,
-              ferryi_places places)
+change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
+              struct ferryi_place_copy *fresh, ferryi_places places)
 {
     for (int place = 0; fresh && place <= store->context->place_count; place++) {
         struct ferryi_place_copy old = store->copies[place];
-        store->copies[place] = fresh->copies[place];
-        fresh->copies[place] = old;
+        store->copies[place] = fresh[place];
+        fresh[place] = old;
     }
     if (fresh)
         store->exists &= places;
@@ -155,22 +105,20 @@ resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
     ferryi_claim_is_held();
     ferryi_store *store = claim->store;
     size_t kept = ferryi_min_size(bytes, ferryi_claimed_bytes(store));
-    ferryi_places places = places_to_keep(store, kept);
-    ferryi_store *fresh = NULL;
-    ferry_status status = FERRY_OK;
+    ferryi_places places = ferryi_store_validity(store, (struct ferryi_range){0, kept}).any;
+    struct ferryi_place_copy fresh[FERRYI_DEVICES_MAX + 1] = {0};
     /* A buffer that shrinks keeps its memory. */
-    if (bytes > ferryi_claimed_bytes(store))
-        status = copy_for(store, bytes, kept, places, &fresh);
+    bool grows = bytes > ferryi_claimed_bytes(store);
+    ferry_status status = grows ? copy_for(store, bytes, kept, places, fresh) : FERRY_OK;
     ferryi_store_lock(store);
     const char *why = status == FERRY_OK ? why_not(store) : NULL;
     if (status == FERRY_OK && !why)
-        change_length(store, claim->slot, bytes, count, fresh, places);
+        change_length(store, claim->slot, bytes, count, grows ? fresh : NULL, places);
     ferryi_store_unlock(store);
-    if (fresh && !why)
-        ferryi_checked_gone(store->context, ferryi_claimed_copy(fresh, 0)->pointer,
-                            "was moved by resize since");
-    if (fresh)
-        ferryi_store_release(fresh);
+    if (status == FERRY_OK && !why)
+        ferryi_checked_gone(store->context, fresh[0].pointer, "was moved by resize since");
+    for (int place = 0; place <= store->context->place_count; place++)
+        ferryi_store_give_back(store->context, &fresh[place]);
     return status == FERRY_OK ? refuse(store, why) : status;
 }
 

@@ -15,15 +15,6 @@
  * under the store's spin bit. The functions of access.c handle all other scopes.
  */
 
-/* Returns whether a range that was computed earlier still fits the store. A resize may have changed
- * the store since then. */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE bool
-still_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
-{
-    return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
-}
-
 /* Opens a READ scope on the hit path. Returns false if the hit path does not apply (see
  * scope_hit.h). */
 FERRYI_INLINE bool
@@ -36,41 +27,6 @@ open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_ti
     bool hit = ferryi_scope_open_read(buffer, store, offset, count, timeline, scope, out);
     ferryi_store_unlock_plain(store);
     return hit;
-}
-
-/* See ferryi_scope_open_locked(). */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE bool
-open_locked(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind,
-            int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
-{
-    struct ferryi_map_supply none = {0};
-    uint32_t slot = ferryi_access_free_slot(store);
-    bool hit = slot < store->claim_capacity && still_fits(store, range, to_end) &&
-               ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, timeline);
-    if (kind == FERRY_READ)
-        hit = hit && store->write_claims == 0;
-    else
-        hit = hit && store->claim_count == 0 && !store->read_only &&
-              ferryi_valid_map_reserve(&store->map, 1, &none);
-    if (hit) {
-        struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-        *out = (char *)copy->pointer + range.begin;
-        scope->store = store;
-        scope->slot = slot;
-        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind,
-                                             place, timeline, FERRYI_CLAIM_HELD);
-        store->claims[slot].copy = copy;
-    }
-    return hit;
-}
-
-bool
-ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
-                         ferry_access kind, int place, ferryi_timeline *timeline,
-                         struct ferryi_scope *scope, void **out)
-{
-    return open_locked(store, range, to_end, kind, place, timeline, scope, out);
 }
 
 /* Returns whether an OVERWRITE of the range could use the hit path if the replica had memory.
@@ -96,11 +52,20 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
         return status;
     ferryi_store_lock(store);
     bool there = ferryi_store_install(store, place, &fresh);
-    *out_open =
-        there && open_locked(store, range, to_end, FERRY_OVERWRITE, place, timeline, scope, out);
+    *out_open = there && ferryi_scope_open_locked(store, range, to_end, FERRY_OVERWRITE, place,
+                                                  timeline, scope, out);
     ferryi_store_unlock(store);
     ferryi_store_give_back(store->context, &fresh);
     return FERRY_OK;
+}
+
+/* Returns whether the hit path could lock the store if its context were not traced. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_plain_but_traced(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) ==
+           (FERRYI_STORE_TRACED | FERRYI_STORE_SPIN);
 }
 
 /* Tries the hit path in a traced context. */
@@ -108,10 +73,12 @@ FERRYI_COLD static bool
 open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind,
             int place, ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
-    if ((timeline && !ferryi_timeline_is_numbered(timeline)) || !ferryi_store_lock_traced(store))
+    if (timeline && !ferryi_timeline_is_numbered(timeline))
         return false;
-    bool open = open_locked(store, range, to_end, kind, place, timeline, scope, out);
-    ferryi_store_unlock_traced(store);
+    ferryi_store_lock(store);
+    bool open = is_plain_but_traced(store) &&
+                ferryi_scope_open_locked(store, range, to_end, kind, place, timeline, scope, out);
+    ferryi_store_unlock(store);
     if (open)
         ferryi_observe_open(store, range, kind, place, timeline, scope->id,
                             ferryi_scope_call(kind, place));
@@ -166,7 +133,8 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
     if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) &&
         ferryi_store_lock_plain(store)) {
         bool is_new = kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
-        bool open = !is_new && open_locked(store, range, to_end, kind, place, timeline, scope, out);
+        bool open = !is_new && ferryi_scope_open_locked(store, range, to_end, kind, place, timeline,
+                                                        scope, out);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
         if (is_new && ferryi_callback_kind() < FERRYI_CALLBACK_ASK &&
@@ -296,57 +264,6 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* Closes a READ scope that is the first use of its timeline since the last event was recorded on
- * that timeline. ferryi_scope_close_read() does not close such a scope. The claim's access is READ.
- * Returns false if the close needs a driver call. */
-static inline bool
-close_first_read_hit(struct ferryi_claim *claim)
-{
-    if (!claim->timeline || !claim->timeline->bit || !ferryi_scope_notes_freely(claim))
-        return false;
-    ferryi_timeline_sync_point(claim->timeline);
-    return ferryi_scope_close_read(claim);
-}
-
-/* Commits a write if this needs no driver call, and returns whether it did. The commit uses the
- * reservation in the valid map that the claim owns. After a success, the caller removes the claim.
- * Called under the lock. */
-FERRYI_REQUIRES(ferryi_store_spin)
-static inline bool
-close_write_hit(ferryi_store *store, struct ferryi_claim *claim)
-{
-    const ferryi_order *order = &store->context->order;
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-    ferryi_timeline *timeline = claim->timeline;
-    if (claim->shares != 1)
-        return false;
-    if (timeline && (!timeline->bit || !ferryi_scope_notes_freely(claim) ||
-                     !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
-        return false;
-    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin,
-                            claim->end);
-    if (timeline) {
-        copy->written = ferryi_timeline_sync_point(timeline);
-        if (copy->readers && ferryi_timelines_are_ordered(order, timeline, copy->readers))
-            copy->readers = 0;
-    }
-    return true;
-}
-
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE bool
-close_hit(ferryi_store *store, struct ferryi_claim *claim)
-{
-    return claim->access == FERRY_READ ? close_first_read_hit(claim)
-                                       : close_write_hit(store, claim);
-}
-
-bool
-ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
-{
-    return close_hit(store, claim);
-}
-
 /* Returns the claim of an open scope and leaves the store locked. If the scope is closed, returns
  * NULL and leaves the store unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
@@ -361,6 +278,18 @@ find_claim(const struct ferryi_scope *scope)
         return claim;
     ferryi_store_unlock(store);
     return NULL;
+}
+
+/* Copies the claim of an open scope to `*out`. Returns false if the scope is closed. */
+static bool
+find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
+{
+    const struct ferryi_claim *claim = find_claim(scope);
+    if (!claim)
+        return false;
+    *out = *claim;
+    ferryi_store_unlock(scope->store);
+    return true;
 }
 
 /* Returns the bit of a scope in claim->shares. Scopes that share a claim have one bit each. A scope
@@ -408,18 +337,18 @@ FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
-    if (!ferryi_store_lock_traced(store))
-        return false;
+    ferryi_store_lock(store);
     const struct ferryi_claim *claim = &store->claims[scope->slot];
     const ferryi_timeline *timeline = claim->timeline;
-    bool free = scope->slot < store->claim_high && claim->id == scope->id && claim->shares == 1;
+    bool free = is_plain_but_traced(store) && scope->slot < store->claim_high &&
+                claim->id == scope->id && claim->shares == 1;
     if (free && timeline) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
         free = timeline->bit && ferryi_scope_notes_freely(claim) &&
                (claim->access == FERRY_READ ||
                 ferryi_sync_point_is_ordered(&store->context->order, timeline, copy->written));
     }
-    ferryi_store_unlock_traced(store);
+    ferryi_store_unlock(store);
     return free;
 }
 
@@ -476,7 +405,8 @@ close_locked(struct ferryi_scope *scope)
 {
     ferryi_store *store = scope->store;
     struct ferryi_claim *claim = &store->claims[scope->slot];
-    bool hit = scope->slot < store->claim_high && claim->id == scope->id && close_hit(store, claim);
+    bool hit = scope->slot < store->claim_high && claim->id == scope->id &&
+               ferryi_scope_close_locked(store, claim);
     if (hit) {
         ferryi_access_remove_spent(store, scope->slot);
         scope->store = NULL;
@@ -538,33 +468,19 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     if (last_use->context != store->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                            "close a scope on a stream: the stream belongs to another context");
-    struct ferryi_claim *claim = find_claim(body);
-    if (!claim) {
+    struct ferryi_claim claim;
+    if (!find_open(body, &claim)) {
         body->store = NULL;
         return FERRY_OK;
     }
-    int place = claim->place;
-    ferryi_store_unlock(store);
-    if (place != last_use->timeline->place)
+    if (claim.place != last_use->timeline->place)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "close a scope of place %d on a stream of place %d", place,
+                           "close a scope of place %d on a stream of place %d", claim.place,
                            last_use->timeline->place);
     return close_how(body, FERRYI_CLOSE_COMMIT, last_use->timeline);
 }
 
 /* -- streams that Ferry does not know ---------------------------------------------------------- */
-
-/* Copies the claim of an open scope to `*out`. Returns false if the scope is closed. */
-static bool
-find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
-{
-    const struct ferryi_claim *claim = find_claim(scope);
-    if (!claim)
-        return false;
-    *out = *claim;
-    ferryi_store_unlock(scope->store);
-    return true;
-}
 
 /* Sets `*out` to the timeline that represents all streams that Ferry does not know. If there is no
  * such timeline, waits for the device and sets `*out` to NULL. All uses are then complete, so none
@@ -652,12 +568,8 @@ ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t 
     if (status != FERRY_OK || range.begin == range.end)
         return status;
     ferryi_store *store = buffer->store;
-    struct ferryi_access wanted = {.store = store,
-                                   .begin = range.begin,
-                                   .end = range.end,
-                                   .access = (uint8_t)access,
-                                   .place = FERRYI_PLACE_NONE,
-                                   .reason = "wait for scopes on"};
+    struct ferryi_access wanted =
+        ferryi_access_of(store, range, (uint8_t)access, FERRYI_PLACE_NONE, "wait for scopes on");
     uint64_t now = ferryi_now_ns();
     uint64_t deadline = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     for (bool in_time = timeout_ns > 0;;) {

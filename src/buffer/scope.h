@@ -43,22 +43,6 @@ ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
     return count == FERRY_REST && buffer == &buffer->store->first;
 }
 
-/*
- * Two fast paths for scopes, called under the lock that ferryi_store_lock_plain() takes. Both
- * return false and change nothing if a transfer, an allocation or a wait is needed.
- *
- * The first function opens a write, or a read while only other reads are open. The range is not
- * empty. The timeline is numbered, or NULL for the host.
- *
- * The second function closes a scope that does not share its claim with other scopes.
- */
-FERRYI_REQUIRES(ferryi_store_spin)
-bool ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
-                              ferry_access kind, int place, ferryi_timeline *timeline,
-                              struct ferryi_scope *scope, void **out);
-FERRYI_REQUIRES(ferryi_store_spin)
-bool ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim);
-
 /* Opens a scope at a place without a stream. Before it returns, it waits for all queued work that
  * uses the bytes in a conflicting way. */
 ferry_status ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element,

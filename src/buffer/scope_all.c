@@ -67,7 +67,7 @@ share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
     ferryi_store_lock(from->store);
     uint32_t *shares = &from->store->claims[from->slot].shares;
-    if (*shares == 0) {
+    if (*shares == 1) {
         *shares = 1u << 1;
         scope->share = 1;
     } else {
@@ -75,14 +75,6 @@ share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
         *shares |= 1u << scope->share;
     }
     ferryi_store_unlock(from->store);
-}
-
-static void *
-hand_out_one(const struct ferryi_access *from, const struct ferryi_access *wanted)
-{
-    void *pointer = (char *)from->pointer + (wanted->begin - from->begin);
-    return ferryi_checked_opened(from->store, from->place, pointer, from->reason, from->site,
-                                 (struct ferryi_range){wanted->begin, wanted->end});
 }
 
 static void
@@ -95,10 +87,13 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
             pointers[i] = NULL;
         if (index[i] == SIZE_MAX)
             continue;
-        const struct ferryi_access *from = &merged[group[index[i]]];
+        const struct ferryi_access *own = &wanted[index[i]], *from = &merged[group[index[i]]];
+        void *pointer = (char *)from->pointer + (own->begin - from->begin);
         ferryi_scope_set(ferryi_scope_of(&scopes[i]), from);
         if (pointers)
-            pointers[i] = hand_out_one(from, &wanted[index[i]]);
+            pointers[i] =
+                ferryi_checked_opened(from->store, from->place, pointer, from->reason, from->site,
+                                      (struct ferryi_range){own->begin, own->end});
         share_claim(from, ferryi_scope_of(&scopes[i]));
     }
 }
@@ -159,11 +154,6 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
         if (status == FERRY_OK)
             status = ferryi_access_open(merged, left);
         if (status == FERRY_OK) {
-            for (size_t i = 0; i < left; i++) {
-                ferryi_store_lock(merged[i].store);
-                merged[i].store->claims[merged[i].slot].shares = 0;
-                ferryi_store_unlock(merged[i].store);
-            }
             for (size_t i = 0; context->trace && i < left; i++)
                 ferryi_observe_open(
                     merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end},

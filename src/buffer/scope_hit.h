@@ -3,7 +3,7 @@
 #define FERRYI_BUFFER_SCOPE_HIT_H
 
 /*
- * The hit path of READ scopes. All functions in this file are called under the lock that
+ * The hit path of scopes. All functions in this file are called under the lock that
  * ferryi_store_lock_plain() takes. scope.c and lease.c inline these functions to avoid a call.
  */
 
@@ -104,6 +104,45 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
+/* Returns whether a range that was computed earlier still fits the store. A resize may have changed
+ * the store since then. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
+{
+    return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
+}
+
+/* Opens a write, or a read while only other reads are open. The range is not empty. The timeline is
+ * numbered, or NULL for the host. Returns false and changes nothing if a transfer, an allocation or
+ * a wait is needed. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
+                         ferry_access kind, int place, ferryi_timeline *timeline,
+                         struct ferryi_scope *scope, void **out)
+{
+    struct ferryi_map_supply none = {0};
+    uint32_t slot = ferryi_access_free_slot(store);
+    bool hit = slot < store->claim_capacity && ferryi_scope_fits(store, range, to_end) &&
+               ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, timeline);
+    if (kind == FERRY_READ)
+        hit = hit && store->write_claims == 0;
+    else
+        hit = hit && store->claim_count == 0 && !store->read_only &&
+              ferryi_valid_map_reserve(&store->map, 1, &none);
+    if (hit) {
+        struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+        *out = (char *)copy->pointer + range.begin;
+        scope->store = store;
+        scope->slot = slot;
+        scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind,
+                                             place, timeline, FERRYI_CLAIM_HELD);
+        store->claims[slot].copy = copy;
+    }
+    return hit;
+}
+
 /* Returns whether the scope's use of the replica can be recorded without a driver call. This is not
  * possible if the close must record an event, or if the timeline is no longer alive. Called under
  * the lock. */
@@ -136,6 +175,53 @@ ferryi_scope_close_read(struct ferryi_claim *claim)
         copy->readers |= timeline->bit;
     }
     return true;
+}
+
+/* Closes a READ scope that is the first use of its timeline since the last event was recorded on
+ * that timeline. ferryi_scope_close_read() does not close such a scope. The claim's access is READ.
+ * Returns false if the close needs a driver call. */
+FERRYI_INLINE bool
+ferryi_scope_close_first_read(struct ferryi_claim *claim)
+{
+    if (!claim->timeline || !claim->timeline->bit || !ferryi_scope_notes_freely(claim))
+        return false;
+    ferryi_timeline_sync_point(claim->timeline);
+    return ferryi_scope_close_read(claim);
+}
+
+/* Commits a write if this needs no driver call, and returns whether it did. The commit uses the
+ * reservation in the valid map that the claim owns. After a success, the caller removes the claim.
+ * Called under the lock. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)
+{
+    const ferryi_order *order = &store->context->order;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
+    ferryi_timeline *timeline = claim->timeline;
+    if (claim->shares != 1)
+        return false;
+    if (timeline && (!timeline->bit || !ferryi_scope_notes_freely(claim) ||
+                     !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
+        return false;
+    ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin,
+                            claim->end);
+    if (timeline) {
+        copy->written = ferryi_timeline_sync_point(timeline);
+        if (copy->readers && ferryi_timelines_are_ordered(order, timeline, copy->readers))
+            copy->readers = 0;
+    }
+    return true;
+}
+
+/* Closes a scope that ferryi_scope_close_read() cannot close and that does not share its claim with
+ * other scopes. Returns false and changes nothing if a driver call is needed. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE bool
+ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)
+{
+    return claim->access == FERRY_READ ? ferryi_scope_close_first_read(claim)
+                                       : ferryi_scope_close_write(store, claim);
 }
 
 #endif

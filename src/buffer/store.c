@@ -302,15 +302,11 @@ release_copies(ferryi_store *store)
 static void
 end_wrap(ferryi_store *store)
 {
-    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
-                               changes */
-    struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
-    if (store->borrowed_place == FERRYI_PLACE_NONE || store->read_only || whole.end == 0 ||
-        ferryi_store_is_dead(store))
+    if (store->borrowed_place == FERRYI_PLACE_NONE || ferryi_store_is_dead(store))
         return;
     ferryi_timeline *timeline = release_timeline(store);
-    if (!(timeline && ferryi_buffer_bring_back(store, whole, timeline) == FERRY_OK) &&
-        ferryi_buffer_bring_back(store, whole, NULL) != FERRY_OK)
+    if (!(timeline && ferryi_buffer_bring_back(store, timeline) == FERRY_OK) &&
+        ferryi_buffer_bring_back(store, NULL) != FERRY_OK)
         ferryi_log(
             &store->context->log, FERRY_LOG_ERROR,
             "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
@@ -536,8 +532,8 @@ ferryi_store_kill(ferryi_store *store)
      * closed later record no use. */
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
         store->claims[slot].timeline = NULL;
+    atomic_fetch_or(&store->word, FERRYI_STORE_DEAD);
     ferryi_store_unlock(store);
-    ferryi_store_mark_dead(store);
 }
 
 void

@@ -390,9 +390,6 @@ ferryi_store_unlock(ferryi_store *store)
 /* Unlocks the store, and wakes the threads that wait for the removal of a claim. */
 FERRYI_RELEASES(ferryi_store_spin) void ferryi_store_unlock_waking(ferryi_store *store);
 
-/* Marks the store as dead, because its context was destroyed. Takes and releases the lock. */
-void ferryi_store_mark_dead(ferryi_store *store);
-
 /* Unlocks the store, and sleeps until a claim is removed. Returns false if the deadline passed
  * first. A deadline of 0 means no deadline. */
 FERRYI_RELEASES(ferryi_store_spin)
@@ -443,28 +440,6 @@ ferryi_store_unlock_plain(ferryi_store *store)
 {
     ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
     atomic_store_explicit(&store->word, 0, memory_order_release);
-    FERRYI_INTERLEAVE();
-}
-
-/* Same as ferryi_store_lock_plain(), for a traced store. Takes the lock only if the word contains
- * no bit except FERRYI_STORE_TRACED. */
-FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
-static inline bool
-ferryi_store_lock_traced(ferryi_store *store)
-{
-    uint64_t idle = FERRYI_STORE_TRACED;
-    FERRYI_INTERLEAVE();
-    return atomic_compare_exchange_strong_explicit(&store->word, &idle,
-                                                   FERRYI_STORE_TRACED | FERRYI_STORE_SPIN,
-                                                   memory_order_acquire, memory_order_relaxed);
-}
-
-FERRYI_RELEASES(ferryi_store_spin)
-static inline void
-ferryi_store_unlock_traced(ferryi_store *store)
-{
-    ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
-    atomic_store_explicit(&store->word, FERRYI_STORE_TRACED, memory_order_release);
     FERRYI_INTERLEAVE();
 }
 
@@ -520,12 +495,10 @@ ferryi_store_sharers(const ferryi_store *store, int place)
     return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
 }
 
-/* Allocates memory for the replica at `place` if it has none. Marks the replica as existing. Called
- * without the lock. */
-ferry_status ferryi_store_reserve(ferryi_store *store, int place);
-/* Same as ferryi_store_reserve(), but the first use of the new memory will be on `timeline`. So
- * only `timeline` waits until earlier work no longer uses the block. */
-ferry_status ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline);
+/* Allocates memory for the replica at `place` if it has none. Marks the replica as existing. If
+ * `timeline` is not NULL, the first use of the new memory will be on `timeline`, so only `timeline`
+ * waits until earlier work no longer uses the block. Called without the lock. */
+ferry_status ferryi_store_reserve(ferryi_store *store, int place, ferryi_timeline *timeline);
 /* ferryi_store_take() and ferryi_store_install() allocate memory for a replica in two steps.
  * ferryi_store_take() allocates a block of `bytes` without the lock. ferryi_store_install() is
  * called under the lock, and stores the block in the replica. If a different thread has already
@@ -550,8 +523,6 @@ void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *co
  * staging ring. Called without the lock.
  */
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
-/* Returns whether the host replica has memory that is page-locked, by Ferry or by the program. */
-bool ferryi_store_is_pinned(ferryi_store *store);
 
 /* Orders later work on `timeline` after the last write of the replica. If `writes` is true, orders
  * it after the replica's readers, too. If `timeline` is NULL, this thread waits for these uses.

@@ -122,13 +122,7 @@ ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *f
 }
 
 ferry_status
-ferryi_store_reserve(ferryi_store *store, int place)
-{
-    return ferryi_store_reserve_for(store, place, NULL);
-}
-
-ferry_status
-ferryi_store_reserve_for(ferryi_store *store, int place, ferryi_timeline *timeline)
+ferryi_store_reserve(ferryi_store *store, int place, ferryi_timeline *timeline)
 {
     struct ferryi_place_copy fresh = {0};
     for (;;) {
@@ -217,16 +211,4 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
         store->copies[0].transfers = 1;
         ferryi_store_unlock(store);
     }
-}
-
-bool
-ferryi_store_is_pinned(ferryi_store *store)
-{
-    ferryi_store_lock(store);
-    struct ferryi_place_copy copy = store->copies[0];
-    size_t bytes = store->map.bytes;
-    ferryi_store_unlock(store);
-    if (!copy.pointer || copy.pinned || bytes == 0 || ferryi_store_is_dead(store))
-        return copy.pointer && copy.pinned;
-    return ferryi_pins_holds(ferryi_engine_pins(store->context->engine), copy.pointer, bytes);
 }

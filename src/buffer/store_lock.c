@@ -8,49 +8,6 @@
 
 #define SPINS_BEFORE_YIELD 64
 
-/* -- parking --- */
-
-/* A thread that waits for a claim uses an epoch, which changes when claims are removed. It reads
- * the epoch with park_epoch() while it holds the store's lock. Then it sleeps in park() until the
- * epoch has changed. park() returns false if the deadline passed first. A deadline of 0 means no
- * deadline. */
-
-static uint64_t
-park_epoch(ferry_context *context)
-{
-    return atomic_load_explicit(&context->park_epoch, memory_order_acquire);
-}
-
-static bool
-park(ferry_context *context, uint64_t epoch, uint64_t deadline_ns)
-{
-    bool in_time = true;
-    uint64_t begun = context->trace ? ferryi_now_ns() : 0;
-    ferryi_mutex_lock(&context->park_mutex);
-    while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
-        if (deadline_ns)
-            in_time =
-                ferryi_cond_wait_until(&context->park_cond, &context->park_mutex, deadline_ns);
-        else
-            ferryi_cond_wait(&context->park_cond, &context->park_mutex);
-    }
-    ferryi_mutex_unlock(&context->park_mutex);
-    if (begun)
-        ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
-    return in_time;
-}
-
-static void
-unpark(ferry_context *context)
-{
-    ferryi_mutex_lock(&context->park_mutex);
-    atomic_fetch_add_explicit(&context->park_epoch, 1, memory_order_release);
-    ferryi_cond_broadcast(&context->park_cond);
-    ferryi_mutex_unlock(&context->park_mutex);
-}
-
-/* -- the lock --- */
-
 static pthread_mutex_t *
 long_lock(ferryi_store *store)
 {
@@ -112,7 +69,10 @@ ferryi_store_unlock_waking(ferryi_store *store)
     atomic_store_explicit(&store->word, word & ~(uint64_t)FERRYI_STORE_WAITERS,
                           memory_order_relaxed);
     ferryi_store_unlock(store);
-    unpark(context);
+    ferryi_mutex_lock(&context->park_mutex);
+    atomic_fetch_add_explicit(&context->park_epoch, 1, memory_order_release);
+    ferryi_cond_broadcast(&context->park_cond);
+    ferryi_mutex_unlock(&context->park_mutex);
 }
 
 bool
@@ -121,14 +81,22 @@ ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
     ferry_context *context = store->context;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
     atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
-    uint64_t epoch = park_epoch(context);
+    /* The epoch changes when claims are removed. It is read while the store is locked, so this
+     * thread sees every later change. */
+    uint64_t epoch = atomic_load_explicit(&context->park_epoch, memory_order_acquire);
     ferryi_store_unlock(store);
-    return park(context, epoch, deadline_ns);
-}
-
-void
-ferryi_store_mark_dead(ferryi_store *store)
-{
-    take_spin(store, FERRYI_STORE_DEAD, 0);
-    atomic_fetch_and(&store->word, ~(uint64_t)FERRYI_STORE_SPIN);
+    bool in_time = true;
+    uint64_t begun = context->trace ? ferryi_now_ns() : 0;
+    ferryi_mutex_lock(&context->park_mutex);
+    while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
+        if (deadline_ns)
+            in_time =
+                ferryi_cond_wait_until(&context->park_cond, &context->park_mutex, deadline_ns);
+        else
+            ferryi_cond_wait(&context->park_cond, &context->park_mutex);
+    }
+    ferryi_mutex_unlock(&context->park_mutex);
+    if (begun)
+        ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
+    return in_time;
 }

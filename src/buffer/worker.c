@@ -34,20 +34,11 @@ next_job(struct ferryi_worker *worker)
     return job;
 }
 
-static _Thread_local bool is_helper;
-
-bool
-ferryi_worker_is_here(void)
-{
-    return is_helper;
-}
-
 static void
 work(void *argument)
 {
     struct ferryi_worker *worker = argument;
     struct ferryi_job *job;
-    is_helper = true;
     ferryi_callback_thread.context = worker->context;
     while ((job = next_job(worker)))
         job->run(job);
@@ -99,19 +90,6 @@ ferryi_worker_submit(ferry_context *context, struct ferryi_job *job)
     return FERRY_OK;
 }
 
-static void
-worker_stop(struct ferryi_worker *worker)
-{
-    ferryi_mutex_lock(&worker->mutex);
-    worker->stopping = true;
-    ferryi_cond_signal(&worker->cond);
-    ferryi_mutex_unlock(&worker->mutex);
-    ferryi_thread_join(worker->thread);
-    ferryi_cond_destroy(&worker->cond);
-    ferryi_mutex_destroy(&worker->mutex);
-    free(worker);
-}
-
 void
 ferryi_worker_stop(ferry_context *context)
 {
@@ -120,7 +98,15 @@ ferryi_worker_stop(ferry_context *context)
         struct ferryi_worker *worker = context->workers[way];
         context->workers[way] = NULL;
         ferryi_mutex_unlock(&context->worker_mutex);
-        if (worker)
-            worker_stop(worker);
+        if (!worker)
+            continue;
+        ferryi_mutex_lock(&worker->mutex);
+        worker->stopping = true;
+        ferryi_cond_signal(&worker->cond);
+        ferryi_mutex_unlock(&worker->mutex);
+        ferryi_thread_join(worker->thread);
+        ferryi_cond_destroy(&worker->cond);
+        ferryi_mutex_destroy(&worker->mutex);
+        free(worker);
     }
 }

@@ -23,8 +23,6 @@ struct ferryi_job {
     void (*run)(struct ferryi_job *job); /* frees the job */
 };
 
-/* Returns whether the calling thread is a helper thread of any context. */
-bool ferryi_worker_is_here(void);
 /* Queues a job for its helper thread. Starts the thread if it is not running yet. */
 ferry_status ferryi_worker_submit(ferry_context *context, struct ferryi_job *job);
 /* Waits until all queued calls have run, then ends the helper threads. */

@@ -16,7 +16,7 @@ run_job(struct ferryi_job *job)
     ferry_context *context = async->context;
     ferryi_sync_point last = 0;
     for (size_t i = 0; i < async->claim_count; i++)
-        ferryi_access_take_over(&async->claims[i]);
+        ferryi_access_set_thread(&async->claims[i], ferryi_thread_id());
     ferryi_site_lend(async->site);
     ferry_status status = async->run(async, &last);
     ferryi_site_lend(FERRYI_SITE_NONE);
@@ -53,7 +53,7 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
         return status;
     }
     for (size_t i = 0; i < async->claim_count; i++)
-        ferryi_access_queue(&async->claims[i]);
+        ferryi_access_set_thread(&async->claims[i], FERRYI_THREAD_QUEUED);
     ferryi_shell_retain(context);
     async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
     /* If no worker accepts the call, it runs on this thread. The result is the same, but this

@@ -20,7 +20,7 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
     int place = call->main.place;
     ferryi_timeline *timeline = call->main.timeline;
     struct ferryi_transfer_job first = ferryi_copy_quiet_job(job);
-    ferry_status status = ferryi_store_reserve(middle, place);
+    ferry_status status = ferryi_store_reserve(middle, place, NULL);
     if (status == FERRY_OK)
         status = ferryi_store_order(middle, place, timeline, true);
     if (status != FERRY_OK)

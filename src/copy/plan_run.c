@@ -176,7 +176,7 @@ add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
         place = copy->source_store
                     ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)
                     : ferryi_copy_home(copy->target_store, to);
-    ferry_status status = ferryi_store_reserve(copy->target_store, place);
+    ferry_status status = ferryi_store_reserve(copy->target_store, place, NULL);
     if (status != FERRY_OK)
         return status;
     set_target(&piece, copy->target_store, place, copy->target);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
-#include "src/buffer/managed.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 
@@ -11,12 +11,8 @@ static struct ferryi_copy_call
 plan_read(ferryi_store *store, struct ferryi_range range, int place, const char *reason,
           ferry_status (*run)(struct ferryi_copy_call *call))
 {
-    return (struct ferryi_copy_call){.main = {.store = store,
-                                              .begin = range.begin,
-                                              .end = range.end,
-                                              .access = FERRY_READ,
-                                              .place = (uint8_t)place,
-                                              .reason = reason},
+    return (struct ferryi_copy_call){.main =
+                                         ferryi_access_of(store, range, FERRY_READ, place, reason),
                                      .access_count = 1,
                                      .run = run};
 }
@@ -114,9 +110,7 @@ ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int pla
     do {
         struct ferryi_range range;
         ferryi_timeline *timeline = NULL;
-        status = ferryi_buffer_check(buffer, NULL, offset, count, "prefetch", &range);
-        if (status == FERRY_OK)
-            status = ferryi_shell_check_place(buffer->store->context, place, "prefetch");
+        status = ferryi_place_check(buffer, offset, count, place, "prefetch", &range);
         if (status == FERRY_OK)
             status = ferryi_stream_find_timeline(
                 buffer->store->context,

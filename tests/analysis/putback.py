@@ -74,17 +74,17 @@ DEFECTS = [
          "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST && false;")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("rest_does_not_reach_the_end", [
-        ("src/buffer/scope.c", "return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;",
+        ("src/buffer/scope_hit.h", "return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;",
          "return range.end <= store->map.bytes || to_end;")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_snapshot_state", [
         ("src/buffer/info.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);", "size_t end = range.end;")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_snapshot_move", [
-        ("src/buffer/place.c", "    end = ferryi_min_size(end, store->map.bytes);\n    while (!found", "    while (!found")]),
+        ("src/buffer/place.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);\n    for (size_t at = range.begin; at < end; at = out->end)",
+         "size_t end = range.end;\n    for (size_t at = range.begin; at < end; at = out->end)")]),
     Defect("evict_reads_length_early", [
-        ("src/buffer/place.c", "{.store = store, .whole = true, .place = (uint8_t)place, .reason = \"evict\"}",
-         "{.store = store, .end = store->map.bytes, .place = (uint8_t)place, .reason = \"evict\"}")]),
+        ("src/buffer/place.c", "{.store = store, .whole = true, .access = FERRYI_ACCESS_DROP,", "{.store = store, .end = store->map.bytes, .access = FERRYI_ACCESS_DROP,")]),
     Defect("kernel_failure_resize", [
         ("src/buffer/store_map.c", "    end = ferryi_min_size(end, store->map.bytes);\n    char *old", "    char *old")],
         ["tests/buffer/test_buffer_pending_calls"]),
@@ -101,7 +101,7 @@ DEFECTS = [
     Defect("evict_under_write", [
         ("src/buffer/claim.c", "bool needed = ferryi_claim_writes(claim->access) &&", "bool needed = false && ferryi_claim_writes(claim->access) &&")]),
     Defect("read_only_wrap_written", [
-        ("src/buffer/place.c", "if (is_read_only_at(buffer->store, place))", "if (false && is_read_only_at(buffer->store, place))")]),
+        ("src/buffer/place.c", "if (is_read_only)", "if (false && is_read_only)")]),
     Defect("stale_scope_copy", [
         ("src/buffer/store.c", "store->next_id = context->last_id;", "store->next_id = 0;")],
         ["tests/buffer/test_buffer_together", "tests/buffer/test_buffer_scopes"]),
@@ -117,8 +117,8 @@ DEFECTS = [
         ("src/context.c", "if (last && ferryi_callback_thread.innermost &&", "if (false && last && ferryi_callback_thread.innermost &&")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("async_waits_for_itself", [
-        ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_worker_is_here() : claim->thread != ferryi_thread_id();",
-         "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_worker_is_here();")],
+        ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_callback_thread.context : claim->thread != ferryi_thread_id();",
+         "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_callback_thread.context;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_evict"]),
     Defect("queued_launches_stay", [
         ("src/buffer/pending_calls.c", "while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending",
