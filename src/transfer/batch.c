@@ -30,22 +30,6 @@ entry(const struct ferryi_batch *batch, void *target, const void *source, size_t
         .source_device = peer ? batch->run->engine->devices[batch->run->source_place] : NULL};
 }
 
-void
-ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
-                 const void *owner)
-{
-    struct ferryi_copy *last =
-        batch->entry_count > 0 ? &batch->entries[batch->entry_count - 1] : NULL;
-    if (last && batch->last_owner == owner && (char *)last->target + last->bytes == target &&
-        (const char *)last->source + last->bytes == source) {
-        last->bytes += bytes;
-        return;
-    }
-    assert(batch->entries);
-    batch->entries[batch->entry_count++] = entry(batch, target, source, bytes);
-    batch->last_owner = owner;
-}
-
 /* Returns whether the batch's copies are the rows of a rectangle: equal sizes at equal distances on
  * both sides. If so, sets `*out` to the rectangle. */
 static bool
@@ -159,6 +143,16 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
+/* Returns the number of bytes from the offset in the batch's only piece to the end of the
+ * separately registered part of `pin` that contains them. */
+static size_t
+rest_of_part(const struct ferryi_batch *batch, const struct ferryi_piece *piece, size_t offset)
+{
+    bool up = batch->direction == FERRY_DIRECTION_UPLOAD;
+    const char *host = up ? piece->source : piece->target;
+    return ferryi_pin_rest(&batch->run->engine->pins, batch->pin, host + offset);
+}
+
 /* Fills the batch's list of copies with the next pieces, which are copied directly between the two
  * memories. These copies together have at most `whole` bytes. */
 static void
@@ -171,6 +165,8 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
                offset = batch->at.offset;
         if (bytes == 0)
             break;
+        if (batch->pin)
+            bytes = ferryi_min_size(bytes, rest_of_part(batch, piece, offset));
         /* Copies need not be joined here, because the caller has already joined adjacent pieces. */
         batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
                                                      (const char *)piece->source + offset, bytes);
@@ -295,16 +291,18 @@ takes_registered(const ferryi_device *device)
 }
 
 /* Returns whether every piece of the batch lies in registered memory, so that no piece must be
- * staged. If so, takes holds on the registered ranges. */
+ * staged. If so, takes holds on the registered ranges. A piece that is alone may extend over
+ * several separately registered parts, because it is copied part by part. */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
     struct ferryi_pins *pins = &batch->run->engine->pins;
-    bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, whole = true;
+    bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, alone = batch->count == 1;
+    bool whole = true;
     holds->count = 0;
     ferryi_device *device = batch->run->timeline->device;
-    if (!pins->device || !ferryi_engine_same_kind(pins->device, device) ||
-        !takes_registered(device))
+    if (atomic_load_explicit(&pins->count, memory_order_relaxed) == 0 ||
+        !ferryi_engine_same_kind(pins->device, device) || !(alone || takes_registered(device)))
         return false;
     for (size_t i = 0; i < batch->count && whole; i++) {
         const struct ferryi_piece *piece = &batch->pieces[i];
@@ -315,7 +313,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
             holds->count < PINS_MAX ? ferryi_pins_hold(pins, host, piece->bytes) : NULL;
         if (pin)
             holds->pins[holds->count++] = pin;
-        whole = pin && ferryi_pin_rest(pins, pin, host) >= piece->bytes;
+        whole = pin && (alone || ferryi_pin_rest(pins, pin, host) >= piece->bytes);
+        batch->pin = alone ? pin : NULL;
     }
     if (!whole)
         let_go(batch, holds);
@@ -341,6 +340,9 @@ copy_staged(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
     bool up = run->direction == FERRY_DIRECTION_UPLOAD;
+    run->staged = true;
+    if (batch->count == 1)
+        return ferryi_staging_copy(run, batch->pieces->target, batch->pieces->source);
     struct ferryi_ring *ring =
         ferryi_staging_ring(run->engine, up ? run->target_place : run->source_place, run->bytes);
     return ferryi_batch_stage(batch, ring);
@@ -351,27 +353,35 @@ copy_staged(struct ferryi_batch *batch)
 static ferry_status
 copy_unstaged(struct ferryi_batch *batch)
 {
+    struct ferryi_kept_error before;
+    ferryi_last_error_keep(&before);
     ferry_status status = copy_direct(batch, true);
     if (status != FERRY_ERROR_UNSUPPORTED)
         return status;
     ferryi_run_settle(batch->run);
+    ferryi_last_error_restore(&before);
     return copy_staged(batch);
+}
+
+/* Returns whether the run's device copies pageable memory directly, without the staging ring. Such
+ * a copy is asynchronous, so the caller must wait for it. Even a device that takes pageable memory
+ * may refuse a batch of memory that the program has registered only in part. */
+static bool
+takes_pageable(const struct ferryi_batch *batch)
+{
+    const ferryi_device *device = batch->run->timeline->device;
+    return (device->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE) &&
+           batch->run->bytes / batch->count > FERRYI_STAGED_MOST &&
+           (batch->count == 1 || takes_registered(device));
 }
 
 static ferry_status
 copy_pageable(struct ferryi_batch *batch)
 {
-    struct ferryi_run *run = batch->run;
     struct holds holds;
-    run->staged = false;
     if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
-    /* Even a device that takes pageable memory may refuse memory that the program has registered
-     * only in part. */
-    return ferryi_run_takes_pageable(run, run->bytes / batch->count) &&
-                   takes_registered(run->timeline->device)
-               ? copy_unstaged(batch)
-               : copy_staged(batch);
+    return takes_pageable(batch) ? copy_unstaged(batch) : copy_staged(batch);
 }
 
 /* -- without a batch --------------------------------------------------------------------------- */
@@ -403,45 +413,139 @@ fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count
 
 /* -- which way --------------------------------------------------------------------------------- */
 
+/* Returns whether the target device of the run can copy directly from the source device. */
+static bool
+reaches(const struct ferryi_run *run)
+{
+    return ferryi_engine_reachable(run->engine, run->target_place) >> run->source_place & 1;
+}
+
+/* Records that the target device of the run cannot copy directly from the source device. */
+static void
+forget_peer(struct ferryi_run *run)
+{
+    atomic_fetch_and_explicit(&run->engine->ports[run->target_place].reachable,
+                              ~((uint32_t)1 << run->source_place), memory_order_relaxed);
+}
+
 static ferry_status
 copy_between(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
     ferryi_engine *engine = run->engine;
-    if (ferryi_engine_reaches(engine, run->target_place, run->source_place)) {
+    if (reaches(run)) {
         ferry_status status = copy_direct(batch, false);
         if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
             return status;
-        ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
+        forget_peer(run);
         batch->at = (struct ferryi_cursor){0, 0};
     }
+    run->staged = true;
     ferry_status status =
         ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
     if (status == FERRY_OK)
         status = ferryi_run_order(run, run->second);
     if (status != FERRY_OK)
         return status;
-    struct ferryi_ring *ring = ferryi_staging_ring(engine, run->target_place, run->bytes);
-    return ferryi_batch_stage(batch, ring);
+    if (batch->count == 1) {
+        struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
+        return ferryi_staged_peer(run, &how, batch->pieces->target, batch->pieces->source);
+    }
+    return ferryi_batch_stage(batch, ferryi_staging_ring(engine, run->target_place, run->bytes));
+}
+
+/* Returns whether a transfer of these pieces is between a device and pageable host memory. */
+static bool
+is_pageable(const struct ferryi_run *run, const struct ferryi_piece *pieces)
+{
+    return (run->direction == FERRY_DIRECTION_UPLOAD ||
+            run->direction == FERRY_DIRECTION_DOWNLOAD) &&
+           !pieces->pinned;
 }
 
 static ferry_status
+copy_listed(struct ferryi_batch *batch)
+{
+    if (batch->direction == FERRY_DIRECTION_PEER)
+        return copy_between(batch);
+    return is_pageable(batch->run, batch->pieces) ? copy_pageable(batch)
+                                                  : copy_direct(batch, false);
+}
+
+/* Provides the list of copies, without an allocation for a single piece, and copies the pieces. */
+static ferry_status
 copy(struct ferryi_batch *batch)
 {
-    struct ferryi_run *run = batch->run;
-    if (run->direction == FERRY_DIRECTION_HOST)
+    if (batch->direction == FERRY_DIRECTION_HOST)
         return copy_on_host(batch);
+    struct ferryi_copy single;
     batch->room = ferryi_min_size(batch->count, ENTRIES_MAX);
-    batch->entries = malloc(batch->room * sizeof(*batch->entries));
+    batch->entries = batch->count == 1 ? &single : malloc(batch->room * sizeof(*batch->entries));
     if (!batch->entries)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to list %zu copies", batch->room);
-    batch->timeline = run->timeline;
-    batch->direction = run->direction;
-    ferry_status status = run->direction == FERRY_DIRECTION_PEER ? copy_between(batch)
-                          : run->staged                          ? copy_pageable(batch)
-                                                                 : copy_direct(batch, false);
-    free(batch->entries);
+    ferry_status status = copy_listed(batch);
+    if (batch->entries != &single)
+        free(batch->entries);
     return status;
+}
+
+/* Returns whether one copy call of the device makes the whole transfer of a single piece. */
+static bool
+is_one_call(const struct ferryi_run *run, const struct ferryi_piece *piece)
+{
+    return run->direction != FERRY_DIRECTION_HOST && run->direction != FERRY_DIRECTION_PEER &&
+           !is_pageable(run, piece) && ferryi_engine_part(run->engine, run->job) >= run->bytes;
+}
+
+/* Makes the transfer in one copy call. This is faster than a batch with one entry. */
+static ferry_status
+copy_in_one_call(struct ferryi_run *run, const struct ferryi_piece *piece)
+{
+    const struct ferryi_copy whole = {.target = piece->target,
+                                      .source = piece->source,
+                                      .bytes = piece->bytes,
+                                      .direction = run->direction};
+    ferry_status status = ferryi_run_submit(run->timeline, &whole);
+    if (status != FERRY_OK)
+        return status;
+    run->queued = true;
+    ferryi_run_arrived(run, run->bytes);
+    return ferryi_run_progress(run);
+}
+
+static ferry_status
+copy_pieces(struct ferryi_run *run, const struct ferryi_piece *pieces, size_t count,
+            enum ferryi_layout layout)
+{
+    ferry_status status = ferryi_run_begin(run);
+    if (status != FERRY_OK)
+        return status;
+    if (count == 1 && is_one_call(run, pieces))
+        return copy_in_one_call(run, pieces);
+    struct ferryi_batch batch = {.run = run,
+                                 .pieces = pieces,
+                                 .count = count,
+                                 .layout = layout,
+                                 .timeline = run->timeline,
+                                 .direction = run->direction};
+    return copy(&batch);
+}
+
+ferry_status
+ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source,
+                   size_t bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+{
+    if (bytes == 0)
+        return FERRY_OK;
+    struct ferryi_run run =
+        ferryi_run_make(engine, target.place, source.place, bytes, timeline, job);
+    bool up = run.direction == FERRY_DIRECTION_UPLOAD;
+    const struct ferryi_piece piece = {.target = target.pointer,
+                                       .source = source.pointer,
+                                       .bytes = bytes,
+                                       .pinned = up ? source.pinned : target.pinned};
+    ferry_status status = copy_pieces(&run, &piece, 1, FERRYI_LAYOUT_ANY);
+    return ferryi_run_end(&run, status);
 }
 
 ferry_status
@@ -453,18 +557,11 @@ ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;
-    struct ferryi_run run =
-        ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
     if (pieces->zeros)
         return fill_each(engine, pieces, count, timeline, job);
-
-    run.staged =
-        (run.direction == FERRY_DIRECTION_UPLOAD || run.direction == FERRY_DIRECTION_DOWNLOAD) &&
-        !pieces->pinned;
-    struct ferryi_batch batch = {.run = &run, .pieces = pieces, .count = count, .layout = layout};
-    ferry_status status = ferryi_run_begin(&run);
-    if (status == FERRY_OK)
-        status = copy(&batch);
+    struct ferryi_run run =
+        ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
+    ferry_status status = copy_pieces(&run, pieces, count, layout);
     if (run.done > 0) {
         atomic_fetch_add_explicit(&engine->batch_submissions, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&engine->batch_copies, count, memory_order_relaxed);

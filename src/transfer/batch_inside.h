@@ -2,9 +2,9 @@
 #ifndef FERRYI_BATCH_INSIDE_H
 #define FERRYI_BATCH_INSIDE_H
 
-/* The internals of a batch, which copies many pieces as one transfer. batch.c chooses how the
- * pieces are copied, and submits the copies to the device. batch_staged.c implements the copy
- * through a staging ring. */
+/* The internals of a batch, which copies one or many pieces as one transfer. batch.c chooses how
+ * the pieces are copied, and submits the copies to the device. batch_staged.c implements the copy
+ * of many pieces through a staging ring. */
 
 #include "src/transfer/batch.h"
 #include "src/transfer/run.h"
@@ -22,22 +22,15 @@ struct ferryi_batch {
     struct ferryi_cursor at;   /* the first byte that is not submitted yet */
     ferryi_timeline *timeline; /* the timeline of the current submission */
     ferry_direction direction;
-    struct ferryi_copy *entries;
+    struct ferryi_copy *entries; /* has room for `room` copies, of which `entry_count` are used */
     size_t room, entry_count;
-    const void *last_owner; /* the allocation that contains the memory of the last entry of
-                               `entries`, on the side that is not a chunk */
+    const struct ferryi_pin *pin; /* the registered range that contains the only piece of the batch,
+                                     which need not lie within one part of it; or NULL */
     /* the table that the scatter kernel reads; it lies behind the packed bytes of the chunk or in a
      * separate chunk. NULL if there is no table */
     struct ferryi_scatter_entry *table;
-    size_t table_at;   /* offset of the scatter table in a chunk, or the chunk's size if there is no
-                          table */
-    size_t packed_max; /* maximum number of bytes of pieces in a chunk */
 };
 
-/* Appends a copy to the current submission. If it continues the last copy on both sides, in memory
- * with the same owner, extends the last copy instead. */
-void ferryi_batch_add(struct ferryi_batch *batch, void *target, const void *source, size_t bytes,
-                      const void *owner);
 /* Submits the batch's collected copies in one device call if the device supports that, and
  * otherwise one by one. Sets `*out_bytes` to the number of bytes that were queued, even if the call
  * fails. */

@@ -8,48 +8,73 @@
 /* Maximum number of chunks that carry data from a device at the same time. */
 #define DEPTH 2
 
+/* A batch whose pieces are copied through a ring, and the progress of unpacking. */
+struct packing {
+    struct ferryi_batch *batch;
+    size_t table_at;   /* offset of the scatter table in a chunk, or the chunk's size if there is no
+                          table */
+    size_t packed_max; /* maximum number of bytes of pieces in a chunk */
+    const void *last_owner; /* the allocation that contains the memory of the batch's last copy, on
+                               the side that is not a chunk */
+    struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
+};
+
 /* Chooses how many bytes of the batch's pieces a chunk holds. Reserves space behind these bytes for
  * the scatter kernel's table. Omits the table if it would take at least half of the chunk. */
 static void
-plan_chunks(struct ferryi_batch *batch, const struct ferryi_ring *ring)
+plan_chunks(struct packing *packing, const struct ferryi_ring *ring)
 {
+    const struct ferryi_batch *batch = packing->batch;
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
     bool may_scatter = device->capabilities & FERRY_CAN_LOAD_CODE;
-    batch->table_at = ring->chunk_bytes;
+    packing->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
-        batch->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
-    batch->packed_max = ferryi_run_part(
+        packing->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
+    packing->packed_max = ferryi_run_part(
         batch->run, 0,
-        ferryi_min_size(batch->table_at,
+        ferryi_min_size(packing->table_at,
                         ferryi_staging_part(batch->run->engine, ring, batch->run->bytes)),
         1);
 }
 
-/* A batch whose pieces are copied through a ring, and the progress of unpacking. */
-struct packing {
-    struct ferryi_batch *batch;
-    struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
-};
-
 /* Returns the address of the scatter kernel's table in the chunk, or NULL if there is no table. */
 static struct ferryi_scatter_entry *
-table_of(const struct ferryi_batch *batch, const struct ferryi_flow *flow,
+table_of(const struct packing *packing, const struct ferryi_flow *flow,
          const struct ferryi_chunk *chunk)
 {
-    return batch->table_at < flow->ring->chunk_bytes
-               ? (void *)((char *)chunk->memory + batch->table_at)
+    return packing->table_at < flow->ring->chunk_bytes
+               ? (void *)((char *)chunk->memory + packing->table_at)
                : NULL;
+}
+
+/* Appends a copy to the current submission. If it continues the last copy on both sides, in memory
+ * with the same owner, extends the last copy instead. */
+static void
+add_copy(struct packing *packing, void *target, const void *source, size_t bytes, const void *owner)
+{
+    struct ferryi_batch *batch = packing->batch;
+    struct ferryi_copy *last =
+        batch->entry_count > 0 ? &batch->entries[batch->entry_count - 1] : NULL;
+    if (last && packing->last_owner == owner && (char *)last->target + last->bytes == target &&
+        (const char *)last->source + last->bytes == source) {
+        last->bytes += bytes;
+        return;
+    }
+    batch->entries[batch->entry_count++] = (struct ferryi_copy){
+        .target = target, .source = source, .bytes = bytes, .direction = batch->direction};
+    packing->last_owner = owner;
 }
 
 /* Fills the batch's list with the next copies between a chunk and the device. For an upload, also
  * packs the bytes into the chunk. Sets `chunk->bytes`. */
 static void
-pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+pack(struct packing *packing, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
+    struct ferryi_batch *batch = packing->batch;
     bool up = flow->run->direction == FERRY_DIRECTION_UPLOAD;
-    size_t whole = batch->packed_max;
-    batch->table = table_of(batch, flow, chunk);
+    size_t whole = packing->packed_max;
+    batch->table = table_of(packing, flow, chunk);
     batch->entry_count = 0;
     chunk->bytes = 0;
     while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
@@ -62,10 +87,9 @@ pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *
         const char *source = (const char *)piece->source + offset;
         if (up) {
             ferryi_copy_bytes(FERRYI_COPY_LIBC, packed, source, bytes);
-            ferryi_batch_add(batch, (char *)piece->target + offset, packed, bytes,
-                             piece->target_owner);
+            add_copy(packing, (char *)piece->target + offset, packed, bytes, piece->target_owner);
         } else {
-            ferryi_batch_add(batch, packed, source, bytes, piece->source_owner);
+            add_copy(packing, packed, source, bytes, piece->source_owner);
         }
         chunk->bytes += bytes;
         ferryi_batch_advance(batch, &batch->at, bytes);
@@ -75,8 +99,7 @@ pack(struct ferryi_batch *batch, struct ferryi_flow *flow, struct ferryi_chunk *
 static ferry_status
 fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    const struct packing *packing = flow->user;
-    pack(packing->batch, flow, chunk);
+    pack(flow->user, flow, chunk);
     ferryi_run_count_copied(flow->run, chunk->bytes);
     return FERRY_OK;
 }
@@ -96,13 +119,13 @@ drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 static ferry_status
 fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
-    const struct packing *packing = flow->user;
+    struct packing *packing = flow->user;
     struct ferryi_batch *batch = packing->batch;
     ferryi_timeline *timeline = ferryi_run_source_timeline(flow->run);
     size_t bytes;
     batch->timeline = timeline;
     batch->direction = FERRY_DIRECTION_DOWNLOAD;
-    pack(batch, flow, chunk);
+    pack(packing, flow, chunk);
     ferry_status status = ferryi_batch_submit(batch, &bytes);
     if (status == FERRY_OK)
         return ferryi_flow_mark_fetched(flow, chunk);
@@ -131,15 +154,16 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 /* Fills the batch's list with copies from a chunk to the pieces, starting at byte `*done` of the
  * chunk. Increases `*done` by the number of bytes that these copies cover. */
 static void
-unpack(struct ferryi_batch *batch, struct ferryi_cursor *at, const struct ferryi_chunk *chunk,
-       size_t *done)
+unpack(struct packing *packing, const struct ferryi_chunk *chunk, size_t *done)
 {
+    struct ferryi_batch *batch = packing->batch;
+    struct ferryi_cursor *at = &packing->unpacked;
     batch->entry_count = 0;
     while (*done < chunk->bytes && batch->entry_count < batch->room) {
         const struct ferryi_piece *piece = &batch->pieces[at->piece];
         size_t part = ferryi_min_size(piece->bytes - at->offset, chunk->bytes - *done);
-        ferryi_batch_add(batch, (char *)piece->target + at->offset,
-                         (const char *)chunk->memory + *done, part, piece->target_owner);
+        add_copy(packing, (char *)piece->target + at->offset, (const char *)chunk->memory + *done,
+                 part, piece->target_owner);
         ferryi_batch_advance(batch, at, part);
         *done += part;
     }
@@ -156,9 +180,9 @@ drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     size_t sent = 0;
     batch->timeline = flow->run->timeline;
     batch->direction = FERRY_DIRECTION_UPLOAD;
-    batch->table = table_of(batch, flow, chunk);
+    batch->table = table_of(packing, flow, chunk);
     for (size_t done = 0, bytes; status == FERRY_OK && done < chunk->bytes; sent += bytes) {
-        unpack(batch, &packing->unpacked, chunk, &done);
+        unpack(packing, chunk, &done);
         status = ferryi_batch_submit(batch, &bytes);
         batch->table = NULL; /* the kernel may still read the table */
     }
@@ -175,8 +199,7 @@ ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring)
     struct ferryi_run *run = batch->run;
     struct packing packing = {.batch = batch, .unpacked = batch->at};
     struct ferryi_flow flow = {.run = run, .ring = ring, .user = &packing};
-    plan_chunks(batch, ring);
-    run->staged = true;
+    plan_chunks(&packing, ring);
     if (run->direction == FERRY_DIRECTION_UPLOAD) {
         flow.fill = fill_from_host;
         flow.drain = drain_to_device;

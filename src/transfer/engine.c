@@ -208,19 +208,6 @@ ferryi_engine_reachable(const ferryi_engine *engine, int target_place)
     return atomic_load_explicit(&engine->ports[target_place].reachable, memory_order_relaxed);
 }
 
-bool
-ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place)
-{
-    return ferryi_engine_reachable(engine, target_place) >> source_place & 1;
-}
-
-void
-ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place)
-{
-    atomic_fetch_and_explicit(&engine->ports[target_place].reachable,
-                              ~((uint32_t)1 << source_place), memory_order_relaxed);
-}
-
 /* -- counts ------------------------------------------------------------------------------------ */
 
 static ferry_transfer_count
@@ -340,13 +327,6 @@ ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source
 }
 
 static ferry_status
-copy_on_host(struct ferryi_run *run, char *target, const char *source)
-{
-    ferry_status status = ferryi_run_wait_for_timeline(run);
-    return status == FERRY_OK ? ferryi_run_copy_on_host(run, target, source, run->bytes) : status;
-}
-
-static ferry_status
 transform_on_host(struct ferryi_run *run, char *target, const char *source)
 {
     const struct ferryi_transform *transform = run->transform;
@@ -365,100 +345,8 @@ transform_on_host(struct ferryi_run *run, char *target, const char *source)
     return status;
 }
 
-/* -- direct: nothing but driver calls ---------------------------------------------------------- */
-
-static ferry_status
-submit(struct ferryi_run *run, char *target, const char *source, size_t bytes)
-{
-    bool peer = run->direction == FERRY_DIRECTION_PEER;
-    const struct ferryi_copy copy = {target, source, bytes, run->direction,
-                                     peer ? run->engine->devices[run->source_place] : NULL};
-    return FERRYI_CALL(run->timeline->device, copy, &copy, run->timeline->native);
-}
-
-static ferry_status
-submit_next(struct ferryi_run *run, char *target, const char *source, size_t bytes)
-{
-    ferry_status status = submit(run, target + run->done, source + run->done, bytes);
-    if (status == FERRY_OK) {
-        run->queued = true;
-        ferryi_run_arrived(run, bytes);
-    }
-    return status;
-}
-
-static ferry_status
-copy_direct_watched(struct ferryi_run *run, char *target, const char *source, size_t largest)
-{
-    struct ferryi_throttle throttle = {.timeline = run->timeline, .log = run->engine->config.log};
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        status = ferryi_throttle_begin(&throttle);
-        if (status == FERRY_OK)
-            status = submit_next(run, target, source, ferryi_run_part(run, run->done, largest, 1));
-        if (status == FERRY_OK)
-            status = ferryi_throttle_end(&throttle);
-        if (status == FERRY_OK)
-            status = ferryi_run_progress(run);
-    }
-    ferryi_throttle_clear(&throttle);
-    return status;
-}
-
-static ferry_status
-copy_direct(struct ferryi_run *run, char *target, const char *source)
-{
-    size_t largest = ferryi_engine_part(run->engine, run->job);
-    if (largest < run->bytes)
-        return copy_direct_watched(run, target, source, largest);
-    ferry_status status = submit_next(run, target, source, run->bytes);
-    return status == FERRY_OK ? ferryi_run_progress(run) : status;
-}
-
-/* Copies between the caller's host memory and a device without staging. Waits for each part. So all
- * reported bytes have arrived, and no device uses the memory after the return. If the memory is in
- * the registered range `pin`, each part stays within one separately registered part of that range.
+/* -- running transfers --------------------------------------------------------------------------
  */
-static ferry_status
-copy_and_wait(struct ferryi_run *run, const struct ferryi_pin *pin, char *target,
-              const char *source)
-{
-    const char *host = run->direction == FERRY_DIRECTION_UPLOAD ? source : target;
-    size_t largest = ferryi_engine_part(run->engine, run->job);
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t rest = pin ? ferryi_pin_rest(&run->engine->pins, pin, host + run->done) : run->bytes;
-        size_t bytes = ferryi_min_size(ferryi_run_part(run, run->done, largest, 1), rest);
-        status = submit(run, target + run->done, source + run->done, bytes);
-        run->queued |= status == FERRY_OK;
-        if (status == FERRY_OK)
-            status = ferryi_device_wait_stream(run->timeline->device, run->timeline->native);
-        if (status != FERRY_OK)
-            break;
-        ferryi_run_arrived(run, bytes);
-        status = ferryi_run_progress(run);
-    }
-    return status;
-}
-
-/* -- which way --------------------------------------------------------------------------------- */
-
-static ferry_status
-copy_peer(struct ferryi_run *run, char *target, const char *source)
-{
-    ferryi_engine *engine = run->engine;
-    if (ferryi_engine_reaches(engine, run->target_place, run->source_place)) {
-        ferry_status status = copy_direct(run, target, source);
-        if (status != FERRY_ERROR_UNSUPPORTED || run->done > 0)
-            return status;
-        ferryi_engine_forget_peer(engine, run->target_place, run->source_place);
-    }
-    run->staged = true;
-    struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
-    ferry_status status =
-        ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
-    return status == FERRY_OK ? ferryi_staged_peer(run, &how, target, source) : status;
-}
 
 struct ferryi_run
 ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes,
@@ -483,100 +371,6 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
             target_place == source_place ? FERRY_DIRECTION_DEVICE : FERRY_DIRECTION_PEER;
     assert(run.direction == FERRY_DIRECTION_HOST || timeline);
     return run;
-}
-
-/* Takes a hold on the registered range that contains the host memory of the transfer, and returns
- * the range. Returns NULL if there is no such range or the device cannot use it. */
-static struct ferryi_pin *
-hold_pin(struct ferryi_run *run, const void *host)
-{
-    struct ferryi_pins *pins = &run->engine->pins;
-    if (!pins->device || !ferryi_engine_same_kind(pins->device, run->timeline->device))
-        return NULL;
-    return ferryi_pins_hold(pins, host, run->bytes);
-}
-
-static ferry_status
-copy_registered(struct ferryi_run *run, struct ferryi_pin *pin, void *target, void *source)
-{
-    ferry_status status = copy_and_wait(run, pin, target, source);
-    if (status != FERRY_OK)
-        ferryi_run_settle(run);
-    ferryi_pins_release(&run->engine->pins, pin);
-    return status;
-}
-
-bool
-ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes)
-{
-    return (run->timeline->device->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE) &&
-           bytes > FERRYI_STAGED_MOST;
-}
-
-/* Copies between the caller's pageable memory and a device without staging. If the device refuses a
- * copy as unsupported, stages all bytes that have not arrived. */
-static ferry_status
-copy_unstaged(struct ferryi_run *run, void *target, void *source)
-{
-    struct ferryi_kept_error kept;
-    ferryi_last_error_keep(&kept);
-    ferry_status status = copy_and_wait(run, NULL, target, source);
-    if (status != FERRY_ERROR_UNSUPPORTED)
-        return status;
-    ferryi_run_settle(run);
-    ferryi_last_error_restore(&kept);
-    run->staged = true;
-    return ferryi_staging_copy(run, target, source);
-}
-
-static ferry_status
-copy_pageable(struct ferryi_run *run, void *target, void *source)
-{
-    struct ferryi_pin *pin =
-        hold_pin(run, run->direction == FERRY_DIRECTION_UPLOAD ? source : target);
-    if (pin)
-        return copy_registered(run, pin, target, source);
-    if (ferryi_run_takes_pageable(run, run->bytes))
-        return copy_unstaged(run, target, source);
-    run->staged = true;
-    return ferryi_staging_copy(run, target, source);
-}
-
-static ferry_status
-copy(struct ferryi_run *run, struct ferryi_memory target, struct ferryi_memory source)
-{
-    bool pageable = false;
-    switch (run->direction) {
-    case FERRY_DIRECTION_HOST:
-        return copy_on_host(run, target.pointer, source.pointer);
-    case FERRY_DIRECTION_PEER:
-        return copy_peer(run, target.pointer, source.pointer);
-    case FERRY_DIRECTION_UPLOAD:
-        pageable = !source.pinned;
-        break;
-    case FERRY_DIRECTION_DOWNLOAD:
-        pageable = !target.pinned;
-        break;
-    default:
-        break;
-    }
-    if (pageable)
-        return copy_pageable(run, target.pointer, source.pointer);
-    return copy_direct(run, target.pointer, source.pointer);
-}
-
-ferry_status
-ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct ferryi_memory source,
-                   size_t bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
-{
-    if (bytes == 0)
-        return FERRY_OK;
-    struct ferryi_run run =
-        ferryi_run_make(engine, target.place, source.place, bytes, timeline, job);
-    ferry_status status = ferryi_run_begin(&run);
-    if (status == FERRY_OK)
-        status = copy(&run, target, source);
-    return ferryi_run_end(&run, status);
 }
 
 ferry_status

@@ -150,9 +150,6 @@ ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
  * small pieces this is better than a direct copy, because an upload through the ring does not wait
  * for the device. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
-/* Returns whether the run's device copies pageable memory directly, without the staging ring, in
- * pieces of `bytes` bytes. Such a copy is asynchronous, so the caller must wait for it. */
-bool ferryi_run_takes_pageable(const struct ferryi_run *run, size_t bytes);
 
 /*
  * Marks a chunk as used until the work that is now queued on the run's timeline has ended. Must be
@@ -170,7 +167,7 @@ ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_st
 ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
                                     void *target, const void *source);
 /* Copies from the memory of one device to another device, through the target device's ring.
- * `run->second` must be a timeline of the source device. */
+ * `run->second` must be a timeline of the source device that is ordered after `run->timeline`. */
 ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
@@ -193,10 +190,6 @@ ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const voi
 /* Makes later work on the timeline `later` wait for all work that is queued on the run's timeline
  * now. `later` belongs to a different device. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
-/* ferryi_engine_reaches() returns whether the target device can copy directly from the source
- * place. ferryi_engine_forget_peer() records that the target device cannot do so. */
-bool ferryi_engine_reaches(const ferryi_engine *engine, int target_place, int source_place);
-void ferryi_engine_forget_peer(ferryi_engine *engine, int target_place, int source_place);
 
 /* Returns the small ring of a place. */
 struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);

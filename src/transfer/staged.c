@@ -128,6 +128,5 @@ ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, voi
     staged.flow.fill = fill_from_device;
     staged.flow.drain = ferryi_flow_send;
     staged.flow.limit = how->ring->chunk_count;
-    ferry_status status = ferryi_run_order(run, run->second);
-    return status == FERRY_OK ? run_flow(&staged) : status;
+    return run_flow(&staged);
 }
