@@ -104,8 +104,7 @@ convert_inside(const struct device_work *work, void *target, const void *source,
     const size_t source_bytes = work->conversion->from->bytes,
                  target_bytes = work->conversion->to->bytes;
     const size_t part = elements_of_part(work, job, count);
-    struct ferryi_throttle throttle = {.timeline = work->timeline,
-                                       .log = &work->store->context->log};
+    struct ferryi_throttle throttle = {.timeline = work->timeline};
     ferry_status status = FERRY_OK;
     for (size_t done = 0, now; status == FERRY_OK && done < count; done += now) {
         now = ferryi_min_size(part, count - done);
@@ -119,7 +118,6 @@ convert_inside(const struct device_work *work, void *target, const void *source,
         if (status == FERRY_OK && part < count)
             status = ferryi_throttle_end(&throttle);
     }
-    ferryi_throttle_clear(&throttle);
     return status;
 }
 

@@ -221,7 +221,7 @@ static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
     struct ferryi_run *run = batch->run;
-    struct ferryi_throttle throttle = {.timeline = run->timeline, .log = run->engine->config.log};
+    struct ferryi_throttle throttle = {.timeline = run->timeline};
     size_t largest = ferryi_engine_part(run->engine, run->job);
     bool paced = largest < run->bytes && !waits;
     ferry_status status = FERRY_OK;
@@ -245,7 +245,6 @@ copy_direct(struct ferryi_batch *batch, bool waits)
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
-    ferryi_throttle_clear(&throttle);
     return status;
 }
 

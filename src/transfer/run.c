@@ -195,19 +195,9 @@ ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
 ferry_status
 ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later)
 {
-    ferryi_timeline *timeline = run->timeline;
-    ferryi_device *device = timeline->device;
-    void *event;
-    ferry_status status = FERRYI_CALL(device, event_create, false, &event);
-    if (status != FERRY_OK)
-        return status;
-    status = FERRYI_CALL(device, event_record, event, timeline->native);
-    if (status == FERRY_OK && ferryi_engine_same_kind(device, later->device))
-        status = FERRYI_CALL(later->device, stream_wait, later->native, event);
-    else if (status == FERRY_OK)
-        status = ferryi_device_wait_event(device, event);
-    ferryi_throttle_drop_event(run->engine->config.log, device, event);
-    return status;
+    ferryi_sync_point point;
+    ferry_status status = ferryi_timeline_note(run->timeline, ferryi_thread_id(), &point);
+    return status == FERRY_OK ? ferryi_sync_point_wait(later->order, later, point) : status;
 }
 
 void

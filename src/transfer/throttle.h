@@ -10,12 +10,9 @@
 
 #include "src/stream/timeline.h"
 
-#define FERRYI_THROTTLE_PARTS 2
-
 struct ferryi_throttle {
     ferryi_timeline *timeline;
-    const struct ferryi_log *log;
-    void *events[FERRYI_THROTTLE_PARTS]; /* one event for each queued part */
+    ferryi_sync_point parts[2]; /* the parts that may still be queued */
     size_t begun;
 };
 
@@ -23,11 +20,5 @@ struct ferryi_throttle {
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
 /* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);
-/* Destroys the throttle's events without waiting for queued parts. Keeps this thread's error
- * message. */
-void ferryi_throttle_clear(struct ferryi_throttle *throttle);
-
-/* Destroys an event of the device. A failure is only logged. Keeps this thread's error message. */
-void ferryi_throttle_drop_event(const struct ferryi_log *log, ferryi_device *device, void *event);
 
 #endif
