@@ -101,8 +101,8 @@ copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target,
     ferryi_engine *engine = call->main.store->context->engine;
     struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
     if (call->file.file)
-        return ferryi_engine_load(engine, target, call->file, call->bytes, call->main.timeline,
-                                  job);
+        return ferryi_engine_copy_file(engine, target, call->file, call->bytes, false,
+                                       call->main.timeline, job);
     return ferryi_engine_copy(engine, target, source, call->bytes, call->main.timeline, job);
 }
 
@@ -135,9 +135,9 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
     ferryi_engine *engine = call->main.store->context->engine;
     size_t at = begin - call->main.begin;
     if (call->file.file)
-        return ferryi_engine_store(
-            engine, (struct ferryi_file_range){call->file.file, call->file.offset + at}, source,
-            bytes, timeline, job);
+        return ferryi_engine_copy_file(
+            engine, source, (struct ferryi_file_range){call->file.file, call->file.offset + at},
+            bytes, true, timeline, job);
     struct ferryi_memory target = {.place = 0, .pointer = (char *)call->target + at};
     return source.pointer ? ferryi_engine_copy(engine, target, source, bytes, timeline, job)
                           : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);

@@ -16,32 +16,12 @@
 #define LOAD_CHUNKS  1
 #define STORE_CHUNKS 2
 
-/* One running load or store. */
+/* A running transfer between memory and a file. */
 struct passing {
     struct ferryi_run run;
-    bool host; /* whether the memory is on the host */
     struct ferryi_file_range range;
+    bool stores; /* whether the file is written */
 };
-
-static struct passing
-make_passing(ferryi_engine *engine, int place, bool stores, struct ferryi_file_range range,
-             size_t bytes, ferryi_timeline *timeline, struct ferryi_transfer_job *job)
-{
-    struct passing passing = {.range = range};
-    bool host = ferryi_engine_is_host(engine, place);
-    assert(host || timeline);
-    passing.run = (struct ferryi_run){.engine = engine,
-                                      .job = job,
-                                      .timeline = host ? NULL : timeline,
-                                      .bytes = bytes,
-                                      .staged = !host};
-    passing.run.direction = host     ? FERRY_DIRECTION_HOST
-                            : stores ? FERRY_DIRECTION_DOWNLOAD
-                                     : FERRY_DIRECTION_UPLOAD;
-    *(stores ? &passing.run.source_place : &passing.run.target_place) = place;
-    passing.host = host;
-    return passing;
-}
 
 /* Returns the number of bytes in the part of the file transfer that begins at byte `begin`. Each
  * part except the last ends at a file offset at which direct I/O may begin. */
@@ -53,24 +33,40 @@ next_part(const struct passing *passing, size_t begin, size_t largest)
     return begin + part < passing->run.bytes && over < part ? part - over : part;
 }
 
-/* -- from a file ------------------------------------------------------------------------------- */
+/* -- host memory ------------------------------------------------------------------------------- */
+
+/* Reads or writes a part of the file, which begins at byte run->done of the transfer. `*out_bytes`
+ * is the number of bytes that were read or written, even if the call fails. */
+static ferry_status
+pass_part(const struct passing *passing, char *memory, size_t *out_bytes)
+{
+    static const char zeros[ZEROS];
+    const struct ferryi_file_range *range = &passing->range;
+    const size_t done = passing->run.done;
+    const uint64_t offset = range->offset + done;
+    size_t bytes = next_part(passing, done, memory ? HOST_PART : ZEROS);
+    if (!passing->stores)
+        return ferryi_file_read(range->file, offset, memory + done, bytes, out_bytes);
+    return ferryi_file_write(range->file, offset, memory ? memory + done : zeros, bytes, out_bytes);
+}
 
 static ferry_status
-load_on_host(struct passing *passing, char *target)
+pass_on_host(struct passing *passing, char *memory)
 {
     struct ferryi_run *run = &passing->run;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = next_part(passing, run->done, HOST_PART), arrived;
-        status = ferryi_file_read(passing->range.file, passing->range.offset + run->done,
-                                  target + run->done, bytes, &arrived);
-        if (arrived > 0)
-            ferryi_run_arrived(run, arrived);
+        size_t bytes;
+        status = pass_part(passing, memory, &bytes);
+        if (bytes > 0)
+            ferryi_run_arrived(run, bytes);
         if (status == FERRY_OK)
             status = ferryi_run_progress(run);
     }
     return status;
 }
+
+/* -- device memory ----------------------------------------------------------------------------- */
 
 static ferry_status
 fill_from_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
@@ -80,54 +76,6 @@ fill_from_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     chunk->bytes = next_part(passing, flow->filled, flow->ring->chunk_bytes);
     return ferryi_file_read(passing->range.file, passing->range.offset + flow->filled,
                             chunk->memory, chunk->bytes, &arrived);
-}
-
-static ferry_status
-load_on_device(struct passing *passing, char *target)
-{
-    struct ferryi_run *run = &passing->run;
-    struct ferryi_flow flow = {.run = run,
-                               .ring = ferryi_engine_ring(run->engine, run->target_place),
-                               .fill = fill_from_file,
-                               .drain = ferryi_flow_send,
-                               .limit = LOAD_CHUNKS,
-                               .target = target,
-                               .user = passing};
-    return ferryi_flow_run(&flow);
-}
-
-ferry_status
-ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
-                   struct ferryi_file_range source, size_t bytes, ferryi_timeline *timeline,
-                   struct ferryi_transfer_job *job)
-{
-    struct passing passing =
-        make_passing(engine, target.place, false, source, bytes, timeline, job);
-    ferry_status status = ferryi_run_begin(&passing.run);
-    if (status == FERRY_OK)
-        status = passing.host ? load_on_host(&passing, target.pointer)
-                              : load_on_device(&passing, target.pointer);
-    return ferryi_run_end(&passing.run, status);
-}
-
-/* -- to a file --------------------------------------------------------------------------------- */
-
-static ferry_status
-store_from_host(struct passing *passing, const char *source)
-{
-    static const char zeros[ZEROS];
-    struct ferryi_run *run = &passing->run;
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = next_part(passing, run->done, source ? HOST_PART : ZEROS), written;
-        status = ferryi_file_write(passing->range.file, passing->range.offset + run->done,
-                                   source ? source + run->done : zeros, bytes, &written);
-        if (written > 0)
-            ferryi_run_arrived(run, written);
-        if (status == FERRY_OK)
-            status = ferryi_run_progress(run);
-    }
-    return status;
 }
 
 static ferry_status
@@ -146,28 +94,41 @@ drain_to_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 }
 
 static ferry_status
-store_from_device(struct passing *passing, const char *source)
+pass_through_ring(struct passing *passing, struct ferryi_memory memory)
 {
-    struct ferryi_run *run = &passing->run;
-    struct ferryi_flow flow = {.run = run,
-                               .ring = ferryi_engine_ring(run->engine, run->source_place),
-                               .fill = fill_from_device,
-                               .drain = drain_to_file,
-                               .limit = STORE_CHUNKS,
-                               .source = source,
+    const bool stores = passing->stores;
+    struct ferryi_flow flow = {.run = &passing->run,
+                               .ring = &passing->run.engine->ports[memory.place].ring,
+                               .fill = stores ? fill_from_device : fill_from_file,
+                               .drain = stores ? drain_to_file : ferryi_flow_send,
+                               .limit = stores ? STORE_CHUNKS : LOAD_CHUNKS,
+                               .target = memory.pointer,
+                               .source = memory.pointer,
                                .user = passing};
     return ferryi_flow_run(&flow);
 }
 
 ferry_status
-ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target,
-                    struct ferryi_memory source, size_t bytes, ferryi_timeline *timeline,
-                    struct ferryi_transfer_job *job)
+ferryi_engine_copy_file(ferryi_engine *engine, struct ferryi_memory memory,
+                        struct ferryi_file_range range, size_t bytes, bool stores,
+                        ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
-    struct passing passing = make_passing(engine, source.place, true, target, bytes, timeline, job);
-    ferry_status status = ferryi_run_begin(&passing.run);
+    const bool host = ferryi_engine_is_host(engine, memory.place);
+    assert(host || timeline);
+    struct passing passing = {.range = range, .stores = stores};
+    struct ferryi_run *run = &passing.run;
+    *run = (struct ferryi_run){.engine = engine,
+                               .job = job,
+                               .timeline = host ? NULL : timeline,
+                               .bytes = bytes,
+                               .staged = !host};
+    run->direction = host     ? FERRY_DIRECTION_HOST
+                     : stores ? FERRY_DIRECTION_DOWNLOAD
+                              : FERRY_DIRECTION_UPLOAD;
+    *(stores ? &run->source_place : &run->target_place) = memory.place;
+    ferry_status status = ferryi_run_begin(run);
     if (status == FERRY_OK)
-        status = passing.host ? store_from_host(&passing, source.pointer)
-                              : store_from_device(&passing, source.pointer);
-    return ferryi_run_end(&passing.run, status);
+        status =
+            host ? pass_on_host(&passing, memory.pointer) : pass_through_ring(&passing, memory);
+    return ferryi_run_end(run, status);
 }

@@ -19,15 +19,12 @@ struct ferryi_file_range {
     uint64_t offset;
 };
 
-/* Copies from a file to memory, just as ferryi_engine_copy() copies between memories. Fails with IO
- * if the file cannot be read. job->done counts the bytes that arrived. */
-ferry_status ferryi_engine_load(ferryi_engine *engine, struct ferryi_memory target,
-                                struct ferryi_file_range source, size_t bytes,
-                                ferryi_timeline *timeline, struct ferryi_transfer_job *job);
-/* Copies from memory to a file. Fails with IO if the file cannot be written. If `source` is on the
- * host and its pointer is NULL, zeros are written. */
-ferry_status ferryi_engine_store(ferryi_engine *engine, struct ferryi_file_range target,
-                                 struct ferryi_memory source, size_t bytes,
-                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
+/* Copies from memory to a file if `stores` is true, and otherwise from a file to memory, just as
+ * ferryi_engine_copy() copies between memories. Fails with IO if the file cannot be read or
+ * written. If the memory is on the host and its pointer is NULL, zeros are written. job->done
+ * counts the bytes that arrived. */
+ferry_status ferryi_engine_copy_file(ferryi_engine *engine, struct ferryi_memory memory,
+                                     struct ferryi_file_range range, size_t bytes, bool stores,
+                                     ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 #endif
