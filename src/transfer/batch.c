@@ -202,7 +202,7 @@ take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
 static ferry_status
 submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 {
-    struct ferryi_ring *ring = ferryi_engine_ring(batch->run->engine, batch->timeline->place);
+    struct ferryi_ring *ring = &batch->run->engine->ports[batch->timeline->place].ring;
     struct ferryi_chunk *chunk = take_table(batch, ring);
     ferry_status status = ferryi_batch_submit(batch, out_bytes);
     if (!chunk)
@@ -448,7 +448,7 @@ copy_between(struct ferryi_batch *batch)
         return status;
     if (batch->count == 1) {
         struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
-        return ferryi_staged_peer(run, &how, batch->pieces->target, batch->pieces->source);
+        return ferryi_staged_copy(run, &how, batch->pieces->target, batch->pieces->source);
     }
     return ferryi_batch_stage(batch, ferryi_staging_ring(engine, run->target_place, run->bytes));
 }

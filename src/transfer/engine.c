@@ -153,12 +153,6 @@ ferryi_engine_destroy(ferryi_engine **engine)
     *engine = NULL;
 }
 
-struct ferryi_ring *
-ferryi_engine_ring(ferryi_engine *engine, int place)
-{
-    return &engine->ports[place].ring;
-}
-
 struct ferryi_pins *
 ferryi_engine_pins(ferryi_engine *engine)
 {
@@ -397,8 +391,7 @@ ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory targe
         struct ferryi_staging how =
             ferryi_staging_plain(engine, down ? source.place : target.place);
         run.staged = true;
-        status = down ? ferryi_staged_download(&run, &how, target.pointer, source.pointer)
-                      : ferryi_staged_upload(&run, &how, target.pointer, source.pointer);
+        status = ferryi_staged_copy(&run, &how, target.pointer, source.pointer);
     }
     return ferryi_run_end(&run, status);
 }

@@ -111,7 +111,7 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
         source = seed;
     }
     struct ferryi_staging how = ferryi_staging_plain(run->engine, run->target_place);
-    ferry_status status = ferryi_staged_upload(&upload, &how, target, source);
+    ferry_status status = ferryi_staged_copy(&upload, &how, target, source);
     run->queued |= upload.queued;
     if (upload.done > 0)
         ferryi_run_arrived(run, upload.done);

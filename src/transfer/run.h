@@ -160,15 +160,12 @@ ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
                                   struct ferryi_chunk *chunk);
 
-/* Transfers pageable memory through a ring (staged.c). The transfer begins at byte run->done and
- * applies the run's transform. `target` and `source` are the addresses of the transfer's byte 0. */
-ferry_status ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how,
-                                  void *target, const void *source);
-ferry_status ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how,
-                                    void *target, const void *source);
-/* Copies from the memory of one device to another device, through the target device's ring.
- * `run->second` must be a timeline of the source device that is ordered after `run->timeline`. */
-ferry_status ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how,
+/* Transfers one range through a ring (staged.c), in the run's direction: an upload or a download of
+ * pageable memory, or a copy to a different device through the ring of that device. The transfer
+ * begins at byte run->done and applies the run's transform. `target` and `source` are the addresses
+ * of the transfer's byte 0. For a copy between devices, `run->second` must be a timeline of the
+ * source device that is ordered after `run->timeline`. */
+ferry_status ferryi_staged_copy(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
 /* Returns the default parameters of staged transfers at a place: the small ring and no helpers. */
@@ -191,8 +188,6 @@ ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const voi
  * now. `later` belongs to a different device. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
 
-/* Returns the small ring of a place. */
-struct ferryi_ring *ferryi_engine_ring(ferryi_engine *engine, int place);
 /* Returns the ring that a transfer of `bytes` bytes at the place uses. */
 struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
 /* Returns how many bytes of each chunk a transfer of `bytes` bytes uses. The number is chosen so

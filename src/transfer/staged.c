@@ -10,37 +10,6 @@ struct staged {
     size_t host_unit, device_unit;
 };
 
-static struct staged
-make(struct ferryi_run *run, const struct ferryi_staging *how, void *target, const void *source)
-{
-    const struct ferryi_transform *transform = run->transform;
-    struct staged staged = {
-        .flow = {.run = run, .ring = how->ring, .target = target, .source = source},
-        .how = how,
-        .host_unit = 1,
-        .device_unit = 1};
-    if (transform && run->direction == FERRY_DIRECTION_DOWNLOAD) {
-        staged.host_unit = transform->target_bytes;
-        staged.device_unit = transform->source_bytes;
-    } else if (transform) {
-        staged.host_unit = transform->source_bytes;
-        staged.device_unit = transform->target_bytes;
-    }
-    return staged;
-}
-
-static ferry_status
-run_flow(struct staged *staged)
-{
-    const size_t unit = staged->device_unit, chunk_bytes = staged->how->ring->chunk_bytes;
-    staged->flow.user = staged;
-    if (unit <= chunk_bytes)
-        return ferryi_flow_run(&staged->flow);
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                       "one element of %zu bytes is larger than a staging chunk of %zu bytes", unit,
-                       chunk_bytes);
-}
-
 static size_t
 host_offset(const struct staged *staged, size_t device_bytes)
 {
@@ -98,35 +67,30 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 }
 
 ferry_status
-ferryi_staged_upload(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
-                     const void *source)
-{
-    struct staged staged = make(run, how, target, source);
-    staged.flow.fill = fill_from_host;
-    staged.flow.drain = ferryi_flow_send;
-    staged.flow.limit = how->window;
-    return run_flow(&staged);
-}
-
-ferry_status
-ferryi_staged_download(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
-                       const void *source)
-{
-    struct staged staged = make(run, how, target, source);
-    staged.flow.fill = fill_from_device;
-    staged.flow.drain = drain_to_host;
-    staged.flow.limit = how->ring->chunk_count;
-    staged.flow.window = how->window;
-    return run_flow(&staged);
-}
-
-ferry_status
-ferryi_staged_peer(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
+ferryi_staged_copy(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
                    const void *source)
 {
-    struct staged staged = make(run, how, target, source);
-    staged.flow.fill = fill_from_device;
-    staged.flow.drain = ferryi_flow_send;
-    staged.flow.limit = how->ring->chunk_count;
-    return run_flow(&staged);
+    const struct ferryi_transform *transform = run->transform;
+    const size_t chunk_bytes = how->ring->chunk_bytes;
+    const bool from_host = run->direction == FERRY_DIRECTION_UPLOAD;
+    const bool to_host = run->direction == FERRY_DIRECTION_DOWNLOAD;
+    struct staged staged = {.how = how, .host_unit = 1, .device_unit = 1};
+    staged.flow = (struct ferryi_flow){.run = run,
+                                       .ring = how->ring,
+                                       .fill = from_host ? fill_from_host : fill_from_device,
+                                       .drain = to_host ? drain_to_host : ferryi_flow_send,
+                                       .limit = from_host ? how->window : how->ring->chunk_count,
+                                       .window = to_host ? how->window : 1,
+                                       .target = target,
+                                       .source = source,
+                                       .user = &staged};
+    if (transform) {
+        staged.host_unit = to_host ? transform->target_bytes : transform->source_bytes;
+        staged.device_unit = to_host ? transform->source_bytes : transform->target_bytes;
+    }
+    if (staged.device_unit <= chunk_bytes)
+        return ferryi_flow_run(&staged.flow);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "one element of %zu bytes is larger than a staging chunk of %zu bytes",
+                       staged.device_unit, chunk_bytes);
 }

@@ -68,7 +68,7 @@ ferryi_staging_loop(const ferryi_engine *engine, const struct ferryi_ring *ring,
 struct ferryi_staging
 ferryi_staging_plain(ferryi_engine *engine, int place)
 {
-    struct ferryi_ring *ring = ferryi_engine_ring(engine, place);
+    struct ferryi_ring *ring = &engine->ports[place].ring;
     return (struct ferryi_staging){
         .ring = ring, .loop = FERRYI_COPY_LIBC, .window = 1, .part = ring->chunk_bytes};
 }
@@ -159,6 +159,5 @@ ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source)
     bool up = run->direction == FERRY_DIRECTION_UPLOAD;
     struct ferryi_staging how =
         staging_of(run->engine, up ? run->target_place : run->source_place, up, run->bytes);
-    return up ? ferryi_staged_upload(run, &how, target, source)
-              : ferryi_staged_download(run, &how, target, source);
+    return ferryi_staged_copy(run, &how, target, source);
 }

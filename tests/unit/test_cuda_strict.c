@@ -795,7 +795,7 @@ test_children_have_no_staging_memory(void **state)
     struct ferryi_chunk *chunk;
     int before = count_uninherited();
     ferry_context *context = open_context("align");
-    struct ferryi_ring *ring = ferryi_engine_ring(context->engine, 1);
+    struct ferryi_ring *ring = &context->engine->ports[1].ring;
     (void)state;
     OK(ferryi_ring_take(ring, true, &chunk));
     uintptr_t first = ((uintptr_t)chunk->memory + 4095) & ~(uintptr_t)4095,
