@@ -31,7 +31,7 @@ struct ferry_event {
         int place;
         void *native; /* the device's own timed event; NULL after the context has ended */
         ferry_event *next, **link; /* links in the context's list */
-    } time;                        /* only for recorded events; see event_time.h */
+    } time;                        /* only for recorded events; see event.c */
 };
 
 /* Fails if the event is NULL or was destroyed, or if its context was destroyed. */
@@ -41,5 +41,8 @@ void ferryi_event_release(ferry_event *event);
 /* Ends the job of an event with `status` and this thread's error message. `point` is the last work
  * that the job queued on a device. */
 void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
+/* Destroys the device's timed event of every event in the context's list. Called when the context
+ * ends, while the devices are still open. */
+void ferryi_event_times_close(ferry_context *context);
 
 #endif

@@ -90,7 +90,7 @@ struct ferry_context {
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
     struct ferryi_event_times_mutex event_times_mutex;
     FERRYI_GUARDED_BY(ferryi_event_times_mutex)
-    struct ferry_event *event_times; /* the list of timed events; see src/stream/event_time.h */
+    struct ferry_event *event_times; /* the list of timed events; see src/stream/event.c */
 
     /* The registry of buffers: src/buffer/store.c. */
     atomic_uint ending_wraps; /* number of stores that were removed from the list of stores but are
