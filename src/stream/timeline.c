@@ -361,17 +361,18 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
 }
 
 /* Waits for the timeline's stream. This replaces an event that could not be recorded, or a join of
- * the stream that failed. Afterwards all work that was queued before the call is complete. */
+ * the stream that failed. Afterwards all work that was queued before the call is complete. It also
+ * counts as complete if the wait fails, because the device is lost then. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
     ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the stream", what,
                ferry_last_error());
-    if (ferryi_device_wait_stream(timeline->device, timeline->native) != FERRY_OK)
-        ferryi_log(timeline->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
+    if (ferryi_timeline_synchronize(timeline) == FERRY_OK)
+        return;
+    ferryi_log(timeline->order->log, FERRY_LOG_ERROR, "%s: %s", what, ferry_last_error());
     if (ferryi_timeline_is_numbered(timeline))
-        raise_to(&timeline->order->done[timeline->number],
-                 atomic_fetch_add(&timeline->tick, 1) + 1);
+        raise_to(&timeline->order->done[timeline->number], atomic_load(&timeline->tick));
 }
 
 ferry_status
@@ -452,13 +453,8 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
 void
 ferryi_timeline_record_upload(ferryi_timeline *uploads)
 {
-    if (ferryi_timeline_flush(uploads) == FERRY_OK)
-        return;
-    ferryi_log(uploads->order->log, FERRY_LOG_WARNING,
-               "record an upload: %s; waiting for the stream", ferry_last_error());
-    if (ferryi_timeline_synchronize(uploads) != FERRY_OK)
-        ferryi_log(uploads->order->log, FERRY_LOG_ERROR, "record an upload: %s",
-                   ferry_last_error());
+    if (ferryi_timeline_flush(uploads) != FERRY_OK)
+        settle(uploads, "record an upload");
 }
 
 /* Retires the timeline of a stream's uploads. No closing event is recorded, because an event was
@@ -537,17 +533,18 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
 }
 
 /* Sets `*out` to the oldest event of the timeline that covers a use at `tick`. If there is none,
- * records an event first; for a retired timeline, uses the closing event instead. Must be called
- * without the timeline's mutex. */
+ * uses the closing event of a retired timeline. Otherwise records an event if `may_record` is true,
+ * and sets `out->event` to NULL if it is false. Must be called without the timeline's mutex. */
 static ferry_status
-event_after(ferryi_timeline *timeline, uint64_t tick, struct ferryi_timeline_event *out)
+event_after(ferryi_timeline *timeline, uint64_t tick, bool may_record,
+            struct ferryi_timeline_event *out)
 {
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&timeline->mutex);
     struct ferryi_timeline_event *found = find_event(timeline, tick);
     if (!found && ferryi_timeline_is_retired(timeline)) {
         found = newest_event(timeline);
-    } else if (!found) {
+    } else if (!found && may_record) {
         status = ferryi_timeline_check_capture(timeline);
         if (status == FERRY_OK)
             status = record_event(timeline, &found);
@@ -604,7 +601,7 @@ wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point
         return status == FERRY_OK ? wait_for_unknown(behind) : status;
     struct ferryi_timeline_event event = {0};
     if (status == FERRY_OK)
-        status = event_after(behind, ferryi_sync_point_tick(point), &event);
+        status = event_after(behind, ferryi_sync_point_tick(point), true, &event);
     if (status != FERRY_OK || !event.event)
         return status;
 
@@ -633,17 +630,18 @@ ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sy
     return status;
 }
 
-bool
-ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
+/* Implements ferryi_sync_point_query(). Records an event only if `may_record` is true. */
+static bool
+query(ferryi_order *order, ferryi_sync_point point, bool may_record)
 {
     if (ferryi_sync_point_is_done(order, point))
         return true;
     ferryi_timeline *timeline = timeline_of(order, point);
     struct ferryi_timeline_event event = {0};
     bool done = false;
-    if (timeline->is_unknown)
-        return false;
-    if (event_after(timeline, ferryi_sync_point_tick(point), &event) != FERRY_OK || !event.event)
+    if (timeline->is_unknown ||
+        event_after(timeline, ferryi_sync_point_tick(point), may_record, &event) != FERRY_OK ||
+        !event.event)
         return false;
     if (FERRYI_CALL(timeline->device, event_query, event.event, &done) != FERRY_OK || !done)
         return false;
@@ -651,20 +649,16 @@ ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
     return true;
 }
 
+bool
+ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point)
+{
+    return query(order, point, true);
+}
+
 void
 ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
 {
-    if (ferryi_sync_point_is_done(order, point))
-        return;
-    ferryi_timeline *timeline = timeline_of(order, point);
-    ferryi_mutex_lock(&timeline->mutex);
-    const struct ferryi_timeline_event *found = find_event(timeline, ferryi_sync_point_tick(point));
-    const struct ferryi_timeline_event event = found ? *found : (struct ferryi_timeline_event){0};
-    ferryi_mutex_unlock(&timeline->mutex);
-    bool done = false;
-    if (event.event && FERRYI_CALL(timeline->device, event_query, event.event, &done) == FERRY_OK &&
-        done)
-        note_seen(order->done, timeline, &event);
+    (void)query(order, point, false);
 }
 
 /* The timeline's tick is raised before the synchronization, just as before an event is recorded. So
