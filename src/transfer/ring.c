@@ -16,8 +16,6 @@ ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *
                                  .chunk_bytes = chunk_bytes,
                                  .chunk_count = chunk_count,
                                  .node = node};
-    ferryi_mutex_is_needless(&ring->mutex);
-    ring->last = &ring->first;
     ferryi_mutex_init(&ring->mutex);
     ferryi_cond_init(&ring->given);
 }
@@ -36,15 +34,13 @@ void
 ferryi_ring_clear(struct ferryi_ring *ring)
 {
     ferryi_mutex_is_needless(&ring->mutex);
-    while (ring->first) {
-        struct ferryi_chunk *chunk = ring->first;
-        ring->first = chunk->next;
+    while (ring->free.count > 0) {
+        struct ferryi_chunk *chunk = ferryi_chain_pop(&ring->free);
         if (ferryi_chunk_wait(ring, chunk) != FERRY_OK)
             ferryi_log(ring->order->log, FERRY_LOG_ERROR,
                        "wait for a staging chunk before it is given back: %s", ferry_last_error());
         chunk_destroy(ring, chunk);
     }
-    ring->last = &ring->first;
     ferryi_cond_destroy(&ring->given);
     ferryi_mutex_destroy(&ring->mutex);
 }
@@ -89,18 +85,19 @@ FERRYI_REQUIRES(ferryi_ring_mutex)
 static struct ferryi_chunk *
 unlink_free(struct ferryi_ring *ring, bool any)
 {
-    struct ferryi_chunk **link = &ring->first;
+    struct ferryi_chunk **link = &ring->free.first;
     while (*link && !ferryi_sync_point_is_done(ring->order, (*link)->used))
         link = &(*link)->next;
     if (!*link && any)
-        link = &ring->first;
+        link = &ring->free.first;
     struct ferryi_chunk *chunk = *link;
     if (!chunk)
         return NULL;
     *link = chunk->next;
     if (!chunk->next)
-        ring->last = link;
+        ring->free.last = link;
     chunk->next = NULL;
+    ring->free.count--;
     return chunk;
 }
 
@@ -161,14 +158,10 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
-    const struct ferryi_chunk *chunk;
     ferryi_sync_point used = taken->used;
-    size_t count = 1;
     ferryi_mutex_lock(&ring->mutex);
-    for (chunk = ring->first; chunk; chunk = chunk->next)
-        count++;
-    chunk = ring->first;
-    for (size_t left = count / 2; left > 1; left--, chunk = chunk->next)
+    const struct ferryi_chunk *chunk = ring->free.first;
+    for (size_t left = (ring->free.count + 1) / 2; left > 1; left--, chunk = chunk->next)
         used = chunk->used;
     ferryi_mutex_unlock(&ring->mutex);
     return used;
@@ -245,10 +238,8 @@ ferryi_ring_is_usable(struct ferryi_ring *ring)
 void
 ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk)
 {
-    chunk->next = NULL;
     ferryi_mutex_lock(&ring->mutex);
-    *ring->last = chunk;
-    ring->last = &chunk->next;
+    ferryi_chain_push(&ring->free, chunk);
     ferryi_cond_signal(&ring->given);
     ferryi_mutex_unlock(&ring->mutex);
 }

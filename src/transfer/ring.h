@@ -53,7 +53,7 @@ struct ferryi_ring {
     struct ferryi_ring_mutex mutex;
     ferryi_cond given;
     FERRYI_GUARDED_BY(ferryi_ring_mutex) struct {
-        struct ferryi_chunk *first, **last; /* free chunks, longest free first */
+        struct ferryi_chain free; /* free chunks, longest free first */
         size_t made;
     };
 };
