@@ -14,7 +14,7 @@
 #include "src/debug/debug.h"
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
-#include "src/stream/event_time.h"
+#include "src/stream/event.h"
 #include "src/transfer/engine.h"
 
 /*
@@ -94,7 +94,7 @@ open_engine(ferry_context *context, const ferry_context_options *options,
         .log = &context->log,
         .chunk_bytes = (size_t)tuning->staging_chunk_bytes,
         .chunk_count = (size_t)tuning->staging_chunk_count,
-        .copy = (enum ferryi_staging_loop)tuning->staging_loop,
+        .copy = (enum ferryi_copy_loop)tuning->staging_loop,
         .threads = (unsigned)tuning->staging_threads,
         .pinned_bytes_limit = context->pinned_bytes_limit,
         .trace = options->trace,

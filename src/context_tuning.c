@@ -22,10 +22,10 @@ static const struct unit sizes[] = {{"", 1},
 static const struct unit times[] = {
     {"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL, 0}};
 /* Tables of names: the factor is the value. */
-static const struct unit loops[] = {{"auto", FERRYI_STAGING_LOOP_AUTO},
-                                    {"libc", FERRYI_STAGING_LOOP_LIBC},
-                                    {"prefetch", FERRYI_STAGING_LOOP_PREFETCH},
-                                    {"stream", FERRYI_STAGING_LOOP_STREAM},
+static const struct unit loops[] = {{"auto", FERRYI_COPY_AUTO},
+                                    {"libc", FERRYI_COPY_LIBC},
+                                    {"prefetch", FERRYI_COPY_PREFETCH},
+                                    {"stream", FERRYI_COPY_STREAM},
                                     {NULL, 0}};
 static const struct unit switches[] = {{"yes", 0}, {"no", 1}, {NULL, 0}};
 

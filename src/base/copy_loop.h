@@ -20,6 +20,7 @@
 #include <stddef.h>
 
 enum ferryi_copy_loop {
+    FERRYI_COPY_AUTO, /* only in a configuration: the transfer engine chooses (staging.c) */
     FERRYI_COPY_LIBC,
     FERRYI_COPY_PREFETCH,
     FERRYI_COPY_STREAM,

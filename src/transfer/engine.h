@@ -35,6 +35,7 @@
 #include <ferry/context.h>
 
 #include "src/base/base.h"
+#include "src/base/copy_loop.h"
 #include "src/base/trace.h"
 #include "src/stream/timeline.h"
 #include "src/transfer/pins.h"
@@ -84,14 +85,6 @@ struct ferryi_transform {
     const void *user;
 };
 
-/* The code that copies pageable memory into and out of the staging ring. */
-enum ferryi_staging_loop {
-    FERRYI_STAGING_LOOP_AUTO, /* chosen by size and processor family (staging.c) */
-    FERRYI_STAGING_LOOP_LIBC,
-    FERRYI_STAGING_LOOP_PREFETCH,
-    FERRYI_STAGING_LOOP_STREAM
-};
-
 struct ferryi_engine_config {
     ferryi_device **devices; /* [1..count] by place; devices[0] is unused */
     int count;
@@ -99,7 +92,7 @@ struct ferryi_engine_config {
     const struct ferryi_log *log;
     /* size of a ring's chunks, and their number; 0: the engine chooses */
     size_t chunk_bytes, chunk_count;
-    enum ferryi_staging_loop copy;
+    enum ferryi_copy_loop copy; /* how pageable memory is copied into and out of chunks */
     unsigned threads; /* number of threads that fill and drain chunks, with the calling thread; 0:
                          the engine chooses */
     size_t pinned_bytes_limit; /* maximum bytes of the pinned pool, together with Ferry's memory

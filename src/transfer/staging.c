@@ -54,9 +54,8 @@ enum ferryi_copy_loop
 ferryi_staging_loop(const ferryi_engine *engine, const struct ferryi_ring *ring, bool up,
                     size_t bytes)
 {
-    enum ferryi_staging_loop fixed = engine->config.copy;
-    if (fixed != FERRYI_STAGING_LOOP_AUTO)
-        return (enum ferryi_copy_loop)(fixed - FERRYI_STAGING_LOOP_LIBC);
+    if (engine->config.copy != FERRYI_COPY_AUTO)
+        return engine->config.copy;
     if (bytes < BRIEF_BYTES)
         return FERRYI_COPY_LIBC;
     enum ferryi_processor processor = ferryi_copy_processor();

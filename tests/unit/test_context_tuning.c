@@ -31,7 +31,7 @@ test_every_key(void **state)
     assert_int_equal(t.staging_chunk_bytes, 2 << 20);
     assert_int_equal(t.staging_chunk_count, 8);
     assert_int_equal(t.staging_threads, 4);
-    assert_int_equal(t.staging_loop, FERRYI_STAGING_LOOP_STREAM);
+    assert_int_equal(t.staging_loop, FERRYI_COPY_STREAM);
     assert_int_equal(t.emulated_memory_bytes, 256 << 20);
     assert_int_equal(t.emulated_latency_ns, 10000);
     assert_int_equal(t.emulated_bytes_per_second, UINT64_C(7) << 29);
@@ -52,7 +52,7 @@ test_values_and_bounds(void **state)
     assert_int_equal(parsed("emulated.latency=1.25s").emulated_latency_ns, 1250000000);
     assert_int_equal(parsed("emulated.latency=7ns").emulated_latency_ns, 7);
     assert_int_equal(parsed("emulated.memory=3K").emulated_memory_bytes, 3072);
-    assert_int_equal(parsed("staging.copy=auto").staging_loop, FERRYI_STAGING_LOOP_AUTO);
+    assert_int_equal(parsed("staging.copy=auto").staging_loop, FERRYI_COPY_AUTO);
     assert_int_equal(parsed("emulated.peers=yes").emulated_without_peers, 0);
     assert_int_equal(parsed("cuda.batches=no").cuda_without_batches, 1);
     assert_int_equal(parsed("cuda.batches=yes").cuda_without_batches, 0);

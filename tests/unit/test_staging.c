@@ -367,16 +367,14 @@ test_the_loop_that_was_asked_for(void **state)
     size_t bytes = 3 * MIB;
     char *source = allocate(bytes), *back = allocate(bytes);
     scribble(source, bytes);
-    for (enum ferryi_staging_loop copy = FERRYI_STAGING_LOOP_LIBC;
-         copy <= FERRYI_STAGING_LOOP_STREAM; copy++) {
+    for (enum ferryi_copy_loop loop = FERRYI_COPY_LIBC; loop < FERRYI_COPY_LOOPS; loop++) {
         struct rig r;
-        rig_open(&r, (struct ferryi_engine_config){.copy = copy});
+        rig_open(&r, (struct ferryi_engine_config){.copy = loop});
         char *device = device_memory(&r, bytes);
         round_trip(&r, device, source, back, bytes);
         const struct ferryi_port *port = &r.engine->ports[1];
         for (int up = 0; up < 2; up++)
             for (size_t part = 1; part <= 64 * MIB; part *= 64) {
-                int loop = (int)(copy - FERRYI_STAGING_LOOP_LIBC);
                 assert_int_equal(ferryi_staging_loop(r.engine, &port->ring, up, part), loop);
                 assert_int_equal(ferryi_staging_loop(r.engine, &port->large, up, part), loop);
             }
