@@ -3,28 +3,14 @@
 
 #include "src/base/base.h"
 
-static struct ferryi_counter *
-counter_of(struct ferryi_traffic *traffic, ferry_direction direction)
-{
-    switch (direction) {
-    case FERRY_DIRECTION_UPLOAD:
-        return &traffic->to_device;
-    case FERRY_DIRECTION_DOWNLOAD:
-        return &traffic->to_host;
-    case FERRY_DIRECTION_PEER:
-        return &traffic->between_devices;
-    default:
-        return NULL;
-    }
-}
-
 void
 ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, size_t bytes)
 {
-    struct ferryi_counter *counter = traffic ? counter_of(traffic, direction) : NULL;
-    if (!counter)
+    bool crosses = direction == FERRY_DIRECTION_UPLOAD || direction == FERRY_DIRECTION_DOWNLOAD ||
+                   direction == FERRY_DIRECTION_PEER;
+    if (!traffic || !crosses)
         return;
-    ferryi_counter_add(counter, bytes);
+    ferryi_counter_add(&traffic->counters[direction], bytes);
     atomic_store_explicit(&traffic->last_ns, ferryi_now_ns(), memory_order_relaxed);
 }
 
@@ -38,9 +24,9 @@ ferryi_traffic_count_eviction(struct ferryi_traffic *traffic)
 void
 ferryi_traffic_read(const struct ferryi_traffic *traffic, ferry_buffer_info *out)
 {
-    out->to_device = ferryi_counter_read(&traffic->to_device);
-    out->to_host = ferryi_counter_read(&traffic->to_host);
-    out->between_devices = ferryi_counter_read(&traffic->between_devices);
+    out->to_device = ferryi_counter_read(&traffic->counters[FERRY_DIRECTION_UPLOAD]);
+    out->to_host = ferryi_counter_read(&traffic->counters[FERRY_DIRECTION_DOWNLOAD]);
+    out->between_devices = ferryi_counter_read(&traffic->counters[FERRY_DIRECTION_PEER]);
     out->evictions = atomic_load_explicit(&traffic->evictions, memory_order_relaxed);
     out->last_transfer_ns = atomic_load_explicit(&traffic->last_ns, memory_order_relaxed);
 }
@@ -48,9 +34,8 @@ ferryi_traffic_read(const struct ferryi_traffic *traffic, ferry_buffer_info *out
 void
 ferryi_traffic_reset(struct ferryi_traffic *traffic)
 {
-    ferryi_counter_clear(&traffic->to_device);
-    ferryi_counter_clear(&traffic->to_host);
-    ferryi_counter_clear(&traffic->between_devices);
+    for (int direction = 0; direction <= FERRY_DIRECTION_FILL; direction++)
+        ferryi_counter_clear(&traffic->counters[direction]);
     atomic_store_explicit(&traffic->evictions, 0, memory_order_relaxed);
     atomic_store_explicit(&traffic->last_ns, 0, memory_order_relaxed);
 }

@@ -3,17 +3,47 @@
 #define FERRYI_TRAFFIC_H
 
 /*
- * The transfer counters of one buffer. The engine adds each transfer to the counters of the
- * context, and to the counters of the buffer that the transfer is for. Any thread may change any
- * member. A zeroed struct is a valid initial state.
+ * Counters of transfers, and the transfer counters of one buffer. The engine adds each transfer to
+ * the counters of the context, and to the counters of the buffer that the transfer is for. Any
+ * thread may change any member. A zeroed struct is a valid initial state.
  */
 
-#include <ferry/buffer.h>
+#include <stdatomic.h>
 
-#include "src/transfer/counter.h"
+#include <ferry/buffer.h>
+#include <ferry/context.h>
+
+/* Counts transfers and their bytes. Any thread may add to it. A zeroed struct is a valid initial
+ * state. */
+struct ferryi_counter {
+    _Atomic uint64_t copies, bytes;
+};
+
+static inline void
+ferryi_counter_add(struct ferryi_counter *counter, size_t bytes)
+{
+    atomic_fetch_add_explicit(&counter->copies, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counter->bytes, bytes, memory_order_relaxed);
+}
+
+static inline ferry_transfer_count
+ferryi_counter_read(const struct ferryi_counter *counter)
+{
+    return (ferry_transfer_count){
+        .copies = atomic_load_explicit(&counter->copies, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&counter->bytes, memory_order_relaxed),
+    };
+}
+
+static inline void
+ferryi_counter_clear(struct ferryi_counter *counter)
+{
+    atomic_store_explicit(&counter->copies, 0, memory_order_relaxed);
+    atomic_store_explicit(&counter->bytes, 0, memory_order_relaxed);
+}
 
 struct ferryi_traffic {
-    struct ferryi_counter to_device, to_host, between_devices;
+    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]; /* by direction */
     _Atomic uint64_t evictions;
     /* time of the last transfer, from ferryi_now_ns(); 0: no transfer was made yet */
     _Atomic uint64_t last_ns;
