@@ -49,50 +49,6 @@ whole_patterns(size_t bytes, struct pattern pattern)
     return ferryi_max_size(bytes / pattern.count * pattern.count, pattern.count);
 }
 
-static ferry_status
-fill_host(struct ferryi_run *run, char *target, struct pattern pattern)
-{
-    ferry_status status = FERRY_OK;
-    if (run->timeline)
-        status = ferryi_device_wait_stream(run->timeline->device, run->timeline->native);
-    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        repeat(target + run->done, pattern, bytes);
-        ferryi_run_arrived(run, bytes);
-        status = ferryi_run_progress(run);
-    }
-    return status;
-}
-
-/* Fills the memory with one fill call of the device. The pattern must have 1, 2 or 4 bytes. */
-static ferry_status
-fill_pattern(struct ferryi_run *run, char *target, struct pattern pattern)
-{
-    ferryi_timeline *timeline = run->timeline;
-    uint32_t word = pattern.bytes[0];
-    uint16_t half;
-    if (pattern.count == 2) {
-        memcpy(&half, pattern.bytes, sizeof(half));
-        word = half;
-    } else if (pattern.count == 4) {
-        memcpy(&word, pattern.bytes, sizeof(word));
-    }
-    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        status = FERRYI_CALL(timeline->device, fill, target + run->done, word, pattern.count,
-                             bytes / pattern.count, timeline->native);
-        if (status != FERRY_OK)
-            break;
-        run->queued = true;
-        ferryi_run_arrived(run, bytes);
-        status = ferryi_run_progress(run);
-    }
-    return status;
-}
-
 /* Uploads the first elements of a fill through the ring. The upload counts as a part of the fill,
  * not as a separate transfer. */
 static ferry_status
@@ -118,43 +74,79 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
     return status;
 }
 
-/* Fills the memory with a pattern that the device's fill call does not support. Uploads the first
- * elements. The device then copies all filled bytes to the memory behind them, again and again, so
- * that each copy doubles the filled part. */
-static ferry_status
-fill_doubling(struct ferryi_run *run, char *target, struct pattern pattern)
+/* How the parts of a fill are written. */
+enum method {
+    BY_HOST,     /* the host writes the pattern */
+    BY_WORD,     /* the device's fill call writes the pattern, which has 1, 2 or 4 bytes */
+    BY_DOUBLING, /* the device copies the filled bytes to the memory behind them, so that each copy
+                    doubles the filled part. The host writes the first elements */
+};
+
+static enum method
+method_of(const struct ferryi_run *run, const char *target, struct pattern pattern)
 {
-    ferryi_timeline *timeline = run->timeline;
-    ferry_status status = write_seed(run, target, pattern);
-    if (status == FERRY_OK)
-        status = ferryi_run_progress(run);
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t largest = run->done;
-        if (ferryi_run_is_watched(run))
-            largest =
-                ferryi_min_size(largest, whole_patterns(run->engine->config.chunk_bytes, pattern));
-        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
-        const struct ferryi_copy copy = {target + run->done, target, bytes, FERRY_DIRECTION_DEVICE,
-                                         NULL};
-        status = FERRYI_CALL(timeline->device, copy, &copy, timeline->native);
-        if (status != FERRY_OK)
-            break;
-        run->queued = true;
-        ferryi_run_arrived(run, bytes);
-        status = ferryi_run_progress(run);
+    if (ferryi_engine_is_host(run->engine, run->target_place))
+        return BY_HOST;
+    bool known = pattern.count == 1 || pattern.count == 2 || pattern.count == 4;
+    return known && (uintptr_t)target % pattern.count == 0 ? BY_WORD : BY_DOUBLING;
+}
+
+/* Returns the pattern, which must have 1, 2 or 4 bytes, as an unsigned number. */
+static uint32_t
+word_of(struct pattern pattern)
+{
+    uint16_t half;
+    uint32_t word;
+    if (pattern.count == 1)
+        return pattern.bytes[0];
+    if (pattern.count == 2) {
+        memcpy(&half, pattern.bytes, sizeof(half));
+        return half;
     }
-    return status;
+    memcpy(&word, pattern.bytes, sizeof(word));
+    return word;
+}
+
+static ferry_status
+fill_part(const struct ferryi_run *run, enum method method, char *target, struct pattern pattern,
+          size_t bytes)
+{
+    const ferryi_timeline *timeline = run->timeline;
+    char *part = target + run->done;
+    if (method == BY_WORD)
+        return FERRYI_CALL(timeline->device, fill, part, word_of(pattern), pattern.count,
+                           bytes / pattern.count, timeline->native);
+    if (method == BY_DOUBLING) {
+        const struct ferryi_copy copy = {part, target, bytes, FERRY_DIRECTION_DEVICE, NULL};
+        return FERRYI_CALL(timeline->device, copy, &copy, timeline->native);
+    }
+    repeat(part, pattern, bytes);
+    return FERRY_OK;
 }
 
 static ferry_status
 fill(struct ferryi_run *run, char *target, struct pattern pattern)
 {
-    if (ferryi_engine_is_host(run->engine, run->target_place))
-        return fill_host(run, target, pattern);
-    bool known = pattern.count == 1 || pattern.count == 2 || pattern.count == 4;
-    if (known && (uintptr_t)target % pattern.count == 0)
-        return fill_pattern(run, target, pattern);
-    return fill_doubling(run, target, pattern);
+    const enum method method = method_of(run, target, pattern);
+    const size_t most = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
+    ferry_status status = FERRY_OK;
+    if (method == BY_HOST)
+        status = ferryi_run_wait_for_timeline(run);
+    else if (method == BY_DOUBLING)
+        status = write_seed(run, target, pattern);
+    if (status == FERRY_OK && method == BY_DOUBLING)
+        status = ferryi_run_progress(run);
+    while (status == FERRY_OK && run->done < run->bytes) {
+        size_t largest = method == BY_DOUBLING ? ferryi_min_size(most, run->done) : most;
+        size_t bytes = ferryi_run_part(run, run->done, largest, pattern.count);
+        status = fill_part(run, method, target, pattern, bytes);
+        if (status != FERRY_OK)
+            break;
+        run->queued |= method != BY_HOST;
+        ferryi_run_arrived(run, bytes);
+        status = ferryi_run_progress(run);
+    }
+    return status;
 }
 
 ferry_status
