@@ -136,6 +136,10 @@ struct ferryi_claim {
     };
 };
 
+/* Value of `transfers` of a replica that the driver has refused to page-lock. It is not tried again
+ * for this replica. */
+#define FERRYI_NEVER_PINNED UINT16_MAX
+
 struct ferryi_place_copy {
     void *pointer;
     ferry_block *block; /* block of the replica's memory; NULL if the replica has no memory or the
@@ -146,7 +150,8 @@ struct ferryi_place_copy {
     uint32_t pins; /* number of holds and leases of this place, even if the place uses the memory of
                       a different place */
     uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was
-                           neither pinned nor borrowed; see ferryi_store_count_transfer() */
+                           neither pinned nor borrowed, or FERRYI_NEVER_PINNED; see
+                           ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
     bool eager; /* whether a thread had to wait for the replica's last use; the next close then
                    records an event */

@@ -194,21 +194,26 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     struct ferryi_place_copy *copy = &store->copies[0];
     size_t whole = store->map.bytes;
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
-                  whole > PIN_ABOVE && bytes >= whole / COUNTED_PART;
+                  whole > PIN_ABOVE && bytes >= whole / COUNTED_PART &&
+                  copy->transfers != FERRYI_NEVER_PINNED;
     /* The replica is page-locked at the first transfer that follows `pin_after` counted ones. */
     bool due = counts && copy->transfers >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
-    if (counts && copy->transfers < UINT16_MAX)
+    if (counts && copy->transfers < FERRYI_NEVER_PINNED - 1)
         copy->transfers++;
     void *memory = copy->pointer;
     size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
                                      due ? copy->block->bytes : 0);
     ferryi_store_unlock(store);
-    /* The caller's claim keeps the replica at its address. If the pinning fails, it is tried again
-     * after about `pin_after` more transfers. */
-    if (due && !ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded)) {
-        ferryi_store_lock(store);
-        store->copies[0].transfers = 1;
-        ferryi_store_unlock(store);
-    }
+    if (!due)
+        return;
+    /* The caller's claim keeps the replica at its address. If the pinning fails for lack of memory
+     * or because of a conflict, it is tried again after about `pin_after` more transfers. */
+    ferry_status status = ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded);
+    if (status == FERRY_OK)
+        return;
+    bool later = status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_CONFLICT;
+    ferryi_store_lock(store);
+    store->copies[0].transfers = later ? 1 : FERRYI_NEVER_PINNED;
+    ferryi_store_unlock(store);
 }

@@ -219,66 +219,20 @@ ferryi_pins_remove(struct ferryi_pins *pins, void *memory)
                               : ferryi_fail_in(status, "unregister host memory at %p", memory);
 }
 
-/* -- what the driver refused ------------------------------------------------------------------- */
-
-/* Remembers that the driver has refused to register a range, unless the reason is a conflict or a
- * lack of memory. These reasons may be temporary. */
-static void
-note_refusal(struct ferryi_pins *pins, const void *memory, size_t bytes, ferry_status status)
-{
-    if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_CONFLICT)
-        return;
-    ferryi_mutex_lock(&pins->mutex);
-    pins->refusals[pins->next_refusal] = (struct ferryi_pin_refusal){memory, bytes};
-    pins->next_refusal = (pins->next_refusal + 1) % FERRYI_PIN_REFUSALS;
-    ferryi_mutex_unlock(&pins->mutex);
-    atomic_store(&pins->refused, true);
-}
-
-/* Returns the first remembered refusal whose range overlaps the memory, or NULL if there is none.
- */
-FERRYI_REQUIRES(ferryi_pins_mutex)
-static struct ferryi_pin_refusal *
-find_refusal(struct ferryi_pins *pins, const char *memory, size_t bytes)
-{
-    for (size_t i = 0; i < FERRYI_PIN_REFUSALS; i++) {
-        struct ferryi_pin_refusal *refusal = &pins->refusals[i];
-        if (refusal->start && (uintptr_t)refusal->start < (uintptr_t)memory + bytes &&
-            (uintptr_t)memory < (uintptr_t)refusal->start + refusal->bytes)
-            return refusal;
-    }
-    return NULL;
-}
-
-/* Forgets that the driver has refused to register this memory, which is about to be freed. The
- * driver may later accept different memory at the same addresses. */
-static void
-forget_refusals(struct ferryi_pins *pins, const void *memory, size_t bytes)
-{
-    struct ferryi_pin_refusal *refusal;
-    if (!atomic_load_explicit(&pins->refused, memory_order_relaxed))
-        return;
-    ferryi_mutex_lock(&pins->mutex);
-    while ((refusal = find_refusal(pins, memory, bytes)) != NULL)
-        refusal->start = NULL;
-    ferryi_mutex_unlock(&pins->mutex);
-}
-
 /* -- Ferry's own ------------------------------------------------------------------------------- */
 
-bool
+ferry_status
 ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
 {
     if (!pins->device)
-        return false;
+        return FERRY_ERROR_UNSUPPORTED;
     ferryi_mutex_lock(&pins->mutex);
     bool there = find(pins, memory, bytes) != NULL;
     bool fits = pins->own_bytes + pins->pool_bytes <= pins->limit_bytes &&
                 bytes <= pins->limit_bytes - pins->own_bytes - pins->pool_bytes;
-    bool refused = find_refusal(pins, memory, bytes) != NULL;
     ferryi_mutex_unlock(&pins->mutex);
-    if (there || !fits || refused)
-        return there;
+    if (there || !fits)
+        return there ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
     struct ferryi_kept_error before;
     ferryi_last_error_keep(&before);
     ferry_status status = add(pins, memory, bytes, true);
@@ -287,10 +241,9 @@ ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     } else {
         ferryi_log(pins->log, FERRY_LOG_DEBUG, "page-lock %zu bytes that are often transferred: %s",
                    bytes, ferry_last_error());
-        note_refusal(pins, memory, bytes, status);
         ferryi_last_error_restore(&before);
     }
-    return status == FERRY_OK;
+    return status;
 }
 
 static void
@@ -331,7 +284,6 @@ void
 ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
 {
     struct ferryi_pin *pin;
-    forget_refusals(pins, memory, bytes);
     while (count_of(pins) > 0) {
         ferryi_mutex_lock(&pins->mutex);
         pin = pick_within(pins, memory, bytes);

@@ -35,15 +35,6 @@ struct ferryi_pin {
     };
 };
 
-/* Maximum number of ranges that are remembered because the driver refused to register them. The
- * oldest ones are forgotten first. */
-#define FERRYI_PIN_REFUSALS 16
-
-struct ferryi_pin_refusal {
-    const char *start; /* NULL: none */
-    size_t bytes;
-};
-
 struct ferryi_pins {
     /* the device whose driver registers memory for all devices; NULL: no device can */
     ferryi_device *device;
@@ -56,12 +47,7 @@ struct ferryi_pins {
         size_t room;
         size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and in the pinned pool;
                                          their sum is limited */
-        /* Ferry's ranges that the driver has refused to register. Registration is not tried again
-         * until the memory is freed. */
-        struct ferryi_pin_refusal refusals[FERRYI_PIN_REFUSALS];
-        size_t next_refusal;
     };
-    atomic_bool refused;  /* whether the driver has ever refused a range */
     _Atomic size_t count; /* number of items; changed only under the mutex */
     /* number of Ferry's ranges that were page-locked since the last reset of the statistics */
     _Atomic uint64_t turned;
@@ -81,12 +67,13 @@ ferry_status ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t byte
  * holds the range); otherwise the device's status */
 ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
 
-/* Registers memory of Ferry with the driver if the limit allows it. Returns whether the memory is
- * now registered, which includes memory that was registered before. Failures set no error message.
- */
-bool ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Unregisters Ferry's ranges that begin in the memory, and forgets that the driver has refused any
- * of it. Must be called before the memory is freed. Waits until no transfer holds these ranges. */
+/* Registers memory of Ferry with the driver if the limit allows it. Failures set no error message.
+ * @return FERRY_OK (the memory is registered, perhaps by an earlier call); OUT_OF_MEMORY, CONFLICT
+ * (a later call may succeed); UNSUPPORTED, otherwise the device's status (the driver refuses the
+ * memory, so later calls are useless) */
+ferry_status ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
+/* Unregisters Ferry's ranges that begin in the memory. Must be called before the memory is freed.
+ * Waits until no transfer holds these ranges. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
 /* Takes a hold on the registered range that contains all `bytes` bytes at the address, and returns

@@ -485,12 +485,13 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
      * different calls. */
     ferryi_pins_remove_own(pins, memory + 8 * page, page);
     assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
-    assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
-    assert_true(ferryi_pins_add_own(pins, memory, 3 * page));
+    assert_int_equal(ferryi_pins_add_own(pins, memory, 3 * page), FERRY_OK);
+    assert_int_equal(ferryi_pins_add_own(pins, memory, 3 * page), FERRY_OK);
     assert_int_equal(ferryi_pins_remove(pins, memory), FERRY_ERROR_INVALID_ARGUMENT);
     /* The limit on page-locked bytes must apply only to ranges that Ferry registered. */
-    assert_false(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page));
-    assert_true(ferryi_pins_add_own(pins, memory + 10 * page, page));
+    assert_int_equal(ferryi_pins_add_own(pins, memory + 10 * page, 2 * page),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(ferryi_pins_add_own(pins, memory + 10 * page, page), FERRY_OK);
     assert_int_equal(pins->own_bytes, 4 * page);
     /* The pinned pool takes one page of the limit, so Ferry removes one of its two ranges. The
      * range that is in use must stay. */
@@ -507,7 +508,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_int_equal(pins->own_bytes + pins->pool_bytes, 0);
     /* ferryi_pins_remove_own() must remove exactly the ranges that begin in the given memory. */
     for (size_t i = 0; i < 4; i++)
-        assert_true(ferryi_pins_add_own(pins, memory + i * page, page));
+        assert_int_equal(ferryi_pins_add_own(pins, memory + i * page, page), FERRY_OK);
     ferryi_pins_remove_own(pins, memory + page, 2 * page);
     assert_true(ferryi_pins_holds(pins, memory, page) &&
                 ferryi_pins_holds(pins, memory + 3 * page, page));
