@@ -45,97 +45,12 @@ ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, fer
     return device < FERRYI_PLACES_MAX ? device : FERRYI_ZERO;
 }
 
-/* Results of find_source() that do not identify a source. NOT_NEEDED: the place already has the bytes.
- * NOWHERE: the bytes are lost. */
-#define NOT_NEEDED (-2)
-#define NOWHERE    (-3)
-
-/*@
-  requires 0 <= place < FERRYI_PLACES_MAX;
-  assigns \nothing;
-  exits \false;
-  ensures not_needed: \result == NOT_NEEDED <==> has(places, place);
-  ensures nowhere: \result == NOWHERE <==> !has(places, place) && has(places, 16);
-  ensures valid: !has(places, place) && !has(places, 16) ==> source_of(places, \result);
-*/
-static int
-find_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable)
+int
+ferryi_coherence_find(ferryi_places places, int place, ferryi_places same, ferryi_places reachable)
 {
     if (places & FERRYI_PLACE_BIT(place))
-        return NOT_NEEDED;
-    return places & FERRYI_LOST ? NOWHERE : ferryi_coherence_source(places, place, same, reachable);
-}
-
-/* Appends a move to `moves`, which already contains `made` moves. If the new move continues the
- * last move, extends the last move instead. Returns the new number of moves. */
-/*@
-  requires begin < end && \valid(moves + made) && made < SIZE_MAX;
-  requires made > 0 ==> \valid(moves + (made - 1)) && moves[made - 1].end <= begin;
-  assigns moves[0 .. made];
-  exits \false;
-  ensures kept: \forall integer j; 0 <= j < made ==> moves[j].begin == \old(moves[j].begin) &&
-    moves[j].source == \old(moves[j].source) && (j < made - 1 ==> moves[j].end == \old(moves[j].end));
-  behavior prolongs:
-    assumes made > 0 && moves[made - 1].end == begin && moves[made - 1].source == source;
-    ensures \result == made && moves[made - 1].end == end;
-  behavior adds:
-    assumes made == 0 || moves[made - 1].end < begin || moves[made - 1].source != source;
-    ensures \result == made + 1 && (made > 0 ==> moves[made - 1].end == \old(moves[made - 1].end));
-    ensures moves[made].begin == begin && moves[made].end == end && moves[made].source == source;
-  complete behaviors;
-  disjoint behaviors;
-*/
-static size_t
-add_move(struct ferryi_move *moves, size_t made, size_t begin, size_t end, int source)
-{
-    struct ferryi_move move = {begin, end, source};
-    if (made > 0 && ferryi_move_continues(&moves[made - 1], &move)) {
-        moves[made - 1].end = end;
-        return made;
-    }
-    moves[made] = move;
-    return made + 1;
-}
-
-size_t
-ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
-                      ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost)
-{
-    size_t made = 0;
-    bool lost = false;
-
-    /*@
-      loop invariant 0 <= i <= count && 0 <= made <= i;
-      loop invariant kept: same{Pre, Here}(window, count);
-      loop invariant inside: \forall integer j; 0 <= j < made ==> begin <= moves[j].begin < moves[j].end <= end;
-      loop invariant behind: \forall integer j; 0 <= j < made ==> moves[j].end <= end_of{Pre}(window, i - 1);
-      loop invariant in_order: \forall integer k, j; 0 <= k < j < made ==> moves[k].end <= moves[j].begin;
-      loop invariant joined: \forall integer j; 0 < j < made ==>
-        moves[j - 1].end < moves[j].begin || moves[j - 1].source != moves[j].source;
-      loop invariant from_valid: all_given{Pre, Here}(window, count, moves, made, place);
-      loop invariant all: all_brought{Pre, Here}(window, i, moves, made, place, begin, end);
-      loop invariant lost: lost ==> some_lost{Pre}(window, i, begin, end);
-      loop invariant not_lost: !lost ==> none_lost{Pre}(window, i, begin, end);
-      loop assigns i, made, lost, moves[0 .. count - 1];
-      loop variant count - i;
-    */
-    for (size_t i = 0; i < count; i++) {
-        size_t part_begin = window[i].begin > begin ? window[i].begin : begin;
-        size_t part_end = window[i].end < end ? window[i].end : end;
-        int source = find_source(window[i].places, place, same, reachable);
-        if (part_begin >= part_end || source == NOT_NEEDED)
-            continue;
-        /*@ assert alone: \forall integer k; 0 <= k < count && k != i ==>
-              !meet(begin_of{Pre}(window, k), end_of{Pre}(window, k), part_begin, part_end); */
-        /*@ assert before: \forall integer j; 0 <= j < made ==> moves[j].end <= part_begin; */
-        if (source == NOWHERE)
-            lost = true;
-        else
-            made = add_move(moves, made, part_begin, part_end, source);
-    }
-
-    *out_lost = lost;
-    return made;
+        return FERRYI_NOT_NEEDED;
+    return places & FERRYI_LOST ? FERRYI_NOWHERE : ferryi_coherence_source(places, place, same, reachable);
 }
 
 ferryi_places

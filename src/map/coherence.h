@@ -16,7 +16,7 @@
  * alone: every place that held the value has lost it. Neighbouring segments with equal sets are
  * merged.
  *
- * The functions work on a window: consecutive segments of the map that cover at least the range of
+ * A commit works on a window: consecutive segments of the map that cover at least the range of
  * the access. Only the first and the last of these segments may extend beyond the range or lie next
  * to it. Callers include the segments that touch the range from outside, so that neighbours can be
  * merged.
@@ -50,6 +50,11 @@ struct ferryi_move {
 };
 
 #define FERRYI_ZERO (-1)
+
+/* Results of ferryi_coherence_find() that do not identify a source. NOT_NEEDED: the place already
+ * has the bytes. NOWHERE: the bytes are lost. */
+#define FERRYI_NOT_NEEDED (-2)
+#define FERRYI_NOWHERE    (-3)
 
 /* Effect of a commit on the set of places of each byte in the range. The values 1 to 3 equal those
  * of ferry_access. */
@@ -103,29 +108,10 @@ enum ferryi_change {
   predicate meet3(integer a, integer a_end, integer b, integer b_end, integer c, integer c_end) =
     meet(a, a_end, b, b_end) && meet(a, a_end, c, c_end) && meet(b, b_end, c, c_end);
 
-  // lacks: the place lacks the segment's bytes, and they are not lost. source_of: the source can provide the bytes.
-  predicate lacks{L}(struct ferryi_segment *s, integer place) = !has(s->places, place) && !has(s->places, 16);
+  // source_of: the source can provide the bytes.
   predicate source_of(integer places, integer source) =
     source == FERRYI_ZERO ? has(places, 17) || \forall integer p; 0 <= p < FERRYI_PLACES_MAX ==> !has(places, p) :
     0 <= source < FERRYI_PLACES_MAX && has(places, source);
-
-  // all_given: each move (N) brings missing bytes from a source that has them. all_brought: each missing byte is in a
-  // move. some_lost, none_lost: whether bytes of the range are lost.
-  predicate all_given{W, N}(struct ferryi_segment *s, integer count, struct ferryi_move *moves, integer made,
-                            integer place) =
-    \forall integer i, j; 0 <= i < count && 0 <= j < made &&
-      meet(\at(s[i].begin, W), \at(s[i].end, W), \at(moves[j].begin, N), \at(moves[j].end, N)) ==>
-      lacks{W}(s + i, place) && source_of(\at(s[i].places, W), \at(moves[j].source, N));
-  predicate all_brought{W, N}(struct ferryi_segment *s, integer count, struct ferryi_move *moves, integer made,
-                              integer place, integer begin, integer end) =
-    \forall integer i; 0 <= i < count && meet(\at(s[i].begin, W), \at(s[i].end, W), begin, end) &&
-      lacks{W}(s + i, place) ==> \exists integer j; 0 <= j < made &&
-        \at(moves[j].begin, N) <= \max(\at(s[i].begin, W), begin) &&
-        \min(\at(s[i].end, W), end) <= \at(moves[j].end, N);
-  predicate some_lost{W}(struct ferryi_segment *s, integer count, integer begin, integer end) =
-    \exists integer i; 0 <= i < count && meet(s[i].begin, s[i].end, begin, end) && has(s[i].places, 16);
-  predicate none_lost{W}(struct ferryi_segment *s, integer count, integer begin, integer end) =
-    \forall integer i; 0 <= i < count && meet(s[i].begin, s[i].end, begin, end) ==> !has(s[i].places, 16);
 
   // The bytes that a segment of the window (W) shares with a new segment (N) have the set after the change.
   predicate follows{W, N}(struct ferryi_segment *old, struct ferryi_segment *new, integer place, integer change,
@@ -144,9 +130,8 @@ enum ferryi_change {
 */
 
 /*
- * Computes the moves that make [begin, end) readable at `place`, and writes them to `moves` in
- * ascending order. Adjacent moves from the same source are joined. `moves` must have room for
- * `count` moves, which is the maximum. Bytes that `place` already holds are not moved.
+ * Returns the source from which `place` receives bytes whose set is `places`. `place` must not be in
+ * this set.
  *
  * `same` is the set of places that share the memory of `place`. A place of `same` that holds the
  * bytes is preferred to all other sources, because a move from it copies nothing. `reachable` is
@@ -155,34 +140,9 @@ enum ferryi_change {
  * - if `place` is not the host: the lowest reachable device, then the host
  * - the lowest device
  *
- * Segments that were never written become zero fills, unless a place of `same` was already filled
- * with zeros. Lost segments produce no move. `*out_lost` is set to whether a segment in the range
- * is lost. An empty range produces no move.
- * @return the number of moves
+ * Returns FERRYI_ZERO if the bytes must be filled with zeros: they were never written, and no place
+ * of `same` was already filled with zeros.
  */
-/*@
-  requires place: 0 <= place < FERRYI_PLACES_MAX;
-  requires window: window(window, count);
-  requires room: \valid_read(window + (0 .. count - 1)) && \valid(moves + (0 .. count - 1)) && \valid(out_lost);
-  requires \separated(window + (0 .. count - 1), moves + (0 .. count - 1), out_lost);
-  assigns moves[0 .. count - 1], *out_lost;
-  exits \false;
-  ensures few: 0 <= \result <= count;
-  ensures inside: \forall integer j; 0 <= j < \result ==> begin <= moves[j].begin < moves[j].end <= end;
-  ensures in_order: \forall integer i, j; 0 <= i < j < \result ==> moves[i].end <= moves[j].begin;
-  ensures joined: \forall integer j; 0 < j < \result ==>
-    moves[j - 1].end < moves[j].begin || moves[j - 1].source != moves[j].source;
-  ensures from_valid: all_given{Pre, Here}(window, count, moves, \result, place);
-  ensures all: all_brought{Pre, Here}(window, count, moves, \result, place, begin, end);
-  ensures lost: *out_lost ==> some_lost{Pre}(window, count, begin, end);
-  ensures not_lost: !*out_lost ==> none_lost{Pre}(window, count, begin, end);
-*/
-size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
-                             ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost);
-
-/* Returns the source from which `place` receives bytes whose set is `places`. `place` must not be
- * in this set. The preferences are those of ferryi_coherence_plan(). Returns FERRYI_ZERO if the
- * bytes must be filled with zeros. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
   assigns \nothing;
@@ -208,6 +168,18 @@ size_t ferryi_coherence_plan(const struct ferryi_segment *window, size_t count, 
     \forall integer p; 1 <= p < \result ==> !has(places, p);
 */
 int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
+
+/* Returns the source as ferryi_coherence_source() does. Returns FERRYI_NOT_NEEDED if `place` is in
+ * the set, and FERRYI_NOWHERE if the bytes are lost. */
+/*@
+  requires 0 <= place < FERRYI_PLACES_MAX;
+  assigns \nothing;
+  exits \false;
+  ensures not_needed: \result == FERRYI_NOT_NEEDED <==> has(places, place);
+  ensures nowhere: \result == FERRYI_NOWHERE <==> !has(places, place) && has(places, 16);
+  ensures valid: !has(places, place) && !has(places, 16) ==> source_of(places, \result);
+*/
+int ferryi_coherence_find(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
  * Applies a change to the bytes [begin, end) of a window, and merges neighbours with equal sets.
@@ -270,19 +242,6 @@ static inline bool
 ferryi_places_written(ferryi_places places)
 {
     return (places & FERRYI_EVERY_PLACE) != 0 && !(places & FERRYI_ZEROS);
-}
-
-/* Returns whether `move` continues `last`: it copies the next bytes from the same source. */
-/*@
-  requires \valid_read(last) && \valid_read(move);
-  assigns \nothing;
-  exits \false;
-  ensures \result <==> last->end == move->begin && last->source == move->source;
-*/
-static inline bool
-ferryi_move_continues(const struct ferryi_move *last, const struct ferryi_move *move)
-{
-    return last->end == move->begin && last->source == move->source;
 }
 
 #endif

@@ -183,8 +183,9 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
 static bool
 add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
 {
-    if (*made > 0 && ferryi_move_continues(&moves[*made - 1], &move)) {
-        moves[*made - 1].end = move.end;
+    struct ferryi_move *last = *made > 0 ? &moves[*made - 1] : NULL;
+    if (last && last->end == move.begin && last->source == move.source) {
+        last->end = move.end;
         return true;
     }
     if (*made == room)
@@ -207,15 +208,15 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
         struct position position = position_of(map, begin);
         while (true) {
             struct ferryi_segment segment = segment_at(map, position);
-            struct ferryi_move move;
-            bool lost;
-            size_t needed = ferryi_coherence_plan(&segment, 1, place, begin, end, same, reachable,
-                                                  &move, &lost);
-            if (needed > 0 && !add_move(moves, &made, room, move)) {
+            int source = ferryi_coherence_find(segment.places, place, same, reachable);
+            struct ferryi_move move = {ferryi_max_size(segment.begin, begin),
+                                       ferryi_min_size(segment.end, end), source};
+            if (source == FERRYI_NOWHERE) {
+                any_lost = true;
+            } else if (source != FERRYI_NOT_NEEDED && !add_move(moves, &made, room, move)) {
                 end = move.begin;
                 break;
             }
-            any_lost |= lost;
             if (segment.end >= end)
                 break;
             position = next_position(map, position);

@@ -123,9 +123,11 @@ FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_change change);
 
 /*
- * Plans the moves that make the bytes of the range readable at `place`, as ferryi_coherence_plan()
- * describes. Planning starts at `begin`. It stops at `end`, or earlier if `moves` is full. `moves`
- * has room for `room` moves. `*out_next` is the end of the planned part.
+ * Plans the moves that make the bytes of the range readable at `place`, in ascending order.
+ * ferryi_coherence_source() describes `same`, `reachable` and the source of each move. Bytes that
+ * `place` holds and bytes that are lost are not moved. Planning starts at `begin`. It stops at
+ * `end`, or earlier if `moves` is full. `moves` has room for `room` moves. `*out_next` is the end
+ * of the planned part.
  *
  * `*out_lost` is set to whether bytes of the planned part [begin, *out_next) are lost. Adjacent
  * moves of the planned part are joined. So each additional call for the same range returns at most
@@ -161,12 +163,5 @@ ferryi_valid_map_holds_fast(const ferryi_valid_map *map, int place)
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes);
-
-/* Checks the invariants of a map, for tests and checked builds:
- * - The segments are sorted, gapless and merged.
- * - The counts are right.
- * - Any two neighbouring chunks together contain more than HALF segments (valid_map_chunk.h).
- * - The map has the memory for its reservations. */
-FERRYI_REQUIRES(ferryi_store_spin) bool ferryi_valid_map_check(const ferryi_valid_map *map);
 
 #endif

@@ -39,6 +39,16 @@ ferryi_chunks_of(size_t segments)
     return 2 * segments / FERRYI_CHUNK_HALF + 1;
 }
 
+/* Returns the maximum number of spare chunks that the given number of reserved changes may take.
+ * Each change takes at most two chunks and adds at most two segments. All changes together take at
+ * most as many chunks as the map can have after them. */
+static inline size_t
+ferryi_chunks_needed(const ferryi_valid_map *map, size_t reservations)
+{
+    size_t most = ferryi_chunks_of(map->index->segment_count + 2 * reservations);
+    return ferryi_min_size(2 * reservations, most - map->index->chunk_count);
+}
+
 static inline void
 ferryi_chunk_put_spare(ferryi_valid_map *map, struct ferryi_map_chunk *chunk)
 {

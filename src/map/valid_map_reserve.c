@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Implements the reservations of a valid map, and the check of the map's invariants. */
+/* Implements the reservations of a valid map. */
 
 const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
@@ -20,21 +20,11 @@ const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
 /* -- reservations ------------------------------------------------------------------------------ */
 
-/* Returns the maximum number of spare chunks that the given number of reserved changes may take.
- * Each change takes at most two chunks and adds at most two segments. All changes together take at
- * most as many chunks as the map can have after them. */
-static size_t
-chunks_needed(const ferryi_valid_map *map, size_t reservations)
-{
-    size_t most = ferryi_chunks_of(map->index->segment_count + 2 * reservations);
-    return ferryi_min_size(2 * reservations, most - map->index->chunk_count);
-}
-
 void
 ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
                       size_t *out_index_capacity)
 {
-    size_t needed = chunks_needed(map, (size_t)map->reserved + count);
+    size_t needed = ferryi_chunks_needed(map, (size_t)map->reserved + count);
     size_t index = map->index->chunk_count + needed;
 
     *out_chunks = needed > map->index->spare_count ? needed - map->index->spare_count : 0;
@@ -65,7 +55,7 @@ static inline bool
 is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 {
     const struct ferryi_map_index *index = map->index;
-    size_t needed = chunks_needed(map, (size_t)map->reserved + count);
+    size_t needed = ferryi_chunks_needed(map, (size_t)map->reserved + count);
     return needed <= index->spare_count && needed <= index->chunk_capacity - index->chunk_count;
 }
 
@@ -112,13 +102,14 @@ ferryi_valid_map_unreserve(ferryi_valid_map *map, uint32_t count)
 bool
 ferryi_valid_map_has_excess(const ferryi_valid_map *map)
 {
-    return map->index->spare_count >= chunks_needed(map, map->reserved) + KEPT_SPARE + WORTH_TAKING;
+    return map->index->spare_count >=
+           ferryi_chunks_needed(map, map->reserved) + KEPT_SPARE + WORTH_TAKING;
 }
 
 void
 ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *supply)
 {
-    size_t keep = chunks_needed(map, map->reserved) + KEPT_SPARE;
+    size_t keep = ferryi_chunks_needed(map, map->reserved) + KEPT_SPARE;
 
     while (map->index->spare_count > keep) {
         struct ferryi_map_chunk *chunk = ferryi_chunk_take_spare(map);
@@ -181,70 +172,4 @@ ferryi_map_supply_free(struct ferryi_map_supply *supply)
     free_chunks(supply->chunks);
     free(supply->index);
     *supply = (struct ferryi_map_supply){0};
-}
-
-/* -- checking ---------------------------------------------------------------------------------- */
-
-static bool
-check_room(const ferryi_valid_map *map)
-{
-    size_t spare = 0;
-    size_t needed = chunks_needed(map, map->reserved);
-
-    for (const struct ferryi_map_chunk *chunk = map->index->spare; chunk; chunk = chunk->next)
-        spare++;
-    return spare == map->index->spare_count && spare >= needed &&
-           map->index->chunk_capacity >= map->index->chunk_count + needed;
-}
-
-static bool
-is_possible(ferryi_places places)
-{
-    if (places & FERRYI_LOST)
-        return places == FERRYI_LOST;
-    return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
-}
-
-/* Returns whether the segments of a map cover [0, bytes) without a gap, none is empty, all have
- * valid sets, and no two neighbours have equal sets. */
-static bool
-check_segments(const ferryi_valid_map *map)
-{
-    ferryi_places previous = ~(ferryi_places)0;
-    size_t at = 0;
-
-    for (size_t i = 0; i < map->index->chunk_count; i++) {
-        const struct ferryi_map_chunk *chunk = map->index->chunks[i];
-        for (size_t k = 0; k < chunk->count; k++) {
-            struct ferryi_segment segment = chunk->segments[k];
-            if (segment.begin != at || segment.end <= at || segment.places == previous)
-                return false;
-            if (!is_possible(segment.places))
-                return false;
-            at = segment.end;
-            previous = segment.places;
-        }
-    }
-    return at == map->bytes;
-}
-
-bool
-ferryi_valid_map_check(const ferryi_valid_map *map)
-{
-    size_t segments = 0;
-
-    if (!check_room(map))
-        return false;
-    if (map->index->chunk_count == 0)
-        return map->index->segment_count == 1 && (map->bytes > 0 || map->whole == 0) &&
-               is_possible(map->whole);
-    for (size_t i = 0; i < map->index->chunk_count; i++) {
-        size_t count = map->index->chunks[i]->count;
-        if (count == 0 || count > FERRYI_CHUNK_FULL ||
-            (i > 0 && map->index->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
-            return false;
-        segments += count;
-    }
-    return map->whole == 0 && segments > 1 && segments == map->index->segment_count &&
-           check_segments(map);
 }

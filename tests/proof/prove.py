@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prove the contracts in src/coherence.{h,c} with Frama-C's WP, run-time errors included.
+"""Prove the contracts in src/map/coherence.{h,c} with Frama-C's WP, run-time errors included.
 
 usage: prove.py FOLDER [--bugs] [--timeout SECONDS]
 
@@ -24,12 +24,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Proof goals that no prover proves in every run in reasonable time. docs/reliability.md says which checks cover these
 # goals.
 NOT_PROVED = {
-    "ferryi_coherence_plan_loop_invariant_all_preserved",
-    "ferryi_coherence_plan_loop_invariant_from_valid_preserved",
-    "ferryi_coherence_plan_loop_invariant_in_order_preserved",
-    "ferryi_coherence_plan_loop_invariant_joined_preserved",
-    "ferryi_coherence_plan_loop_invariant_kept_preserved",
-    "ferryi_coherence_plan_loop_invariant_not_lost_preserved",
     "ferryi_coherence_commit_loop_invariant_follow_2_preserved",
     "ferryi_coherence_commit_loop_invariant_merged_2_preserved",
     "ferryi_coherence_commit_loop_invariant_partition_2_preserved",
@@ -42,14 +36,13 @@ BUGS = [
     (": places | bit;", ": bit;", "ferryi_coherence_change"),
     ("0 : places & ~bit;", "0 : places;", "ferryi_coherence_change"),
     ("while (place < FERRYI_PLACES_MAX &&", "while (place <= FERRYI_PLACES_MAX &&", "lowest_from"),
-    ("return places & FERRYI_LOST ? NOWHERE : ferry", "return ferry", "find_source"),
-    ("moves[made - 1].end = end;", "moves[made - 1].end = begin;", "add_move"),
+    ("return places & FERRYI_LOST ? FERRYI_NOWHERE : ferry", "return ferry", "ferryi_coherence_find"),
     ("    return made + 1;\n}\n\nsize_t\nferryi_coherence_commit", "    return made;\n}\n\nsize_t\nferryi_coherence_commit",
      "append"),
 ]
 
-FUNCTIONS = ("ferryi_coherence_plan", "ferryi_coherence_commit", "ferryi_coherence_change", "ferryi_move_continues",
-             "ferryi_coherence_source", "ferryi_places_written", "lowest_from", "find_source", "add_move", "append")
+FUNCTIONS = ("ferryi_coherence_find", "ferryi_coherence_commit", "ferryi_coherence_change", "ferryi_coherence_source",
+             "ferryi_places_written", "lowest_from", "append")
 GOAL = re.compile(r"^\[wp\] \[([^\]]*)\] Goal typed_(\S+)(?: : (\w+))?", re.M)
 
 
@@ -69,7 +62,7 @@ def prove(source_root, folder, timeout, function=None):
         command += ["-wp-fct", function]
     log = os.path.join(folder, "frama-c.log")
     with open(log, "w", encoding="utf-8") as file:
-        done = subprocess.run(command + [os.path.join(source_root, "src", "coherence.c")], stdout=file,
+        done = subprocess.run(command + [os.path.join(source_root, "src", "map", "coherence.c")], stdout=file,
                               stderr=subprocess.STDOUT, check=False)
     with open(log, encoding="utf-8") as file:
         text = file.read()
@@ -124,13 +117,13 @@ def prove_bug(folder, number, bug):
     old, new, function = bug
     copy = os.path.join(folder, f"bug{number}")
     shutil.rmtree(copy, ignore_errors=True)
-    os.makedirs(os.path.join(copy, "src"))
-    shutil.copy(os.path.join(ROOT, "src", "coherence.h"), os.path.join(copy, "src"))
-    with open(os.path.join(ROOT, "src", "coherence.c"), encoding="utf-8") as file:
+    os.makedirs(os.path.join(copy, "src", "map"))
+    shutil.copy(os.path.join(ROOT, "src", "map", "coherence.h"), os.path.join(copy, "src", "map"))
+    with open(os.path.join(ROOT, "src", "map", "coherence.c"), encoding="utf-8") as file:
         text = file.read()
     if text.count(old) != 1:
         sys.exit(f"bug {number}: `{old}` is not in coherence.c exactly once")
-    with open(os.path.join(copy, "src", "coherence.c"), "w", encoding="utf-8") as file:
+    with open(os.path.join(copy, "src", "map", "coherence.c"), "w", encoding="utf-8") as file:
         file.write(text.replace(old, new))
     failed = unexpected_of(prove(copy, folder, 5, function))
     print(f"bug {number} in {function}: " + (f"{len(failed)} goals fail: {', '.join(failed)}" if failed else "NOT FOUND"))

@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-#include "src/map/coherence.h"
+#include "src/map/valid_map_chunk.h"
 
 #define BYTES_MAX  5
 #define PLACES_MAX 3
@@ -242,6 +242,27 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
     }
 }
 
+/* Plans the moves of a range as a valid map does that has the segments of the window. */
+static size_t
+plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
+     ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost)
+{
+    static struct ferryi_map_index *index;
+    struct ferryi_map_chunk chunk = {.count = count};
+    if (!index)
+        index = calloc(1, sizeof(*index) + sizeof(index->chunks[0]));
+    assert_non_null(index);
+    memcpy(chunk.segments, window, count * sizeof(*window));
+    *index = (struct ferryi_map_index){.segment_count = count, .chunk_count = 1};
+    index->chunks[0] = &chunk;
+    const ferryi_valid_map map = {.bytes = window[count - 1].end, .index = index};
+    size_t next;
+    size_t made = ferryi_valid_map_plan(&map, place, begin, end, same, reachable, moves, count,
+                                        &next, out_lost);
+    assert_int_equal(next, end);
+    return made;
+}
+
 static void
 check_plan_with(const struct oracle *o, const struct ferryi_segment *window, size_t count,
                 struct operation op, ferryi_places same, ferryi_places reachable)
@@ -254,8 +275,8 @@ check_plan_with(const struct oracle *o, const struct ferryi_segment *window, siz
 
     bool lost = !lost_in_range;
     memset(moves, 0x55, sizeof(moves));
-    size_t made = ferryi_coherence_plan(window, count, op.place, (size_t)op.begin, (size_t)op.end,
-                                        same, reachable, moves, &lost);
+    size_t made = plan(window, count, op.place, (size_t)op.begin, (size_t)op.end, same, reachable,
+                       moves, &lost);
     assert_true(made <= count);
     assert_int_equal(moves[count].source, 0x55555555);
     assert_int_equal(lost, lost_in_range);
@@ -433,16 +454,14 @@ test_prefers_reachable_device_then_host_then_other_device(void **state)
     struct ferryi_move move;
     bool lost;
 
-    assert_int_equal(
-        ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
+    assert_int_equal(plan(&segment, 1, 2, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
     assert_int_equal(move.source, 15);
-    assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, 0, &move, &lost), 1);
+    assert_int_equal(plan(&segment, 1, 2, 0, 8, 0, 0, &move, &lost), 1);
     assert_int_equal(move.source, 0);
     segment.places &= ~FERRYI_PLACE_BIT(0);
-    assert_int_equal(ferryi_coherence_plan(&segment, 1, 2, 0, 8, 0, 0, &move, &lost), 1);
+    assert_int_equal(plan(&segment, 1, 2, 0, 8, 0, 0, &move, &lost), 1);
     assert_int_equal(move.source, 3);
-    assert_int_equal(
-        ferryi_coherence_plan(&segment, 1, 0, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
+    assert_int_equal(plan(&segment, 1, 0, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
     assert_int_equal(move.source, 3);
 }
 
@@ -489,7 +508,7 @@ test_moves_of_different_sets_join_when_the_source_is_one(void **state)
     struct ferryi_move moves[3];
     bool lost = true;
 
-    assert_int_equal(ferryi_coherence_plan(window, 3, 1, 5, 25, 0, 0, moves, &lost), 2);
+    assert_int_equal(plan(window, 3, 1, 5, 25, 0, 0, moves, &lost), 2);
     assert_int_equal(moves[0].begin, 5);
     assert_int_equal(moves[0].end, 20);
     assert_int_equal(moves[0].source, 0);
@@ -507,7 +526,7 @@ test_an_empty_range_moves_and_changes_nothing(void **state)
     struct ferryi_move move;
     bool lost = true;
 
-    assert_int_equal(ferryi_coherence_plan(&segment, 1, 0, 4, 4, 0, 0, &move, &lost), 0);
+    assert_int_equal(plan(&segment, 1, 0, 4, 4, 0, 0, &move, &lost), 0);
     assert_false(lost);
     assert_int_equal(ferryi_coherence_commit(&segment, 1, 0, FERRYI_CHANGE_WRITE, 4, 4, out), 1);
     assert_int_equal(out[0].end, 8);
@@ -522,8 +541,7 @@ test_ranges_up_to_the_largest_size(void **state)
     struct ferryi_move move;
     bool lost;
 
-    assert_int_equal(
-        ferryi_coherence_plan(&segment, 1, 1, SIZE_MAX - 1, SIZE_MAX, 0, 0, &move, &lost), 1);
+    assert_int_equal(plan(&segment, 1, 1, SIZE_MAX - 1, SIZE_MAX, 0, 0, &move, &lost), 1);
     assert_true(move.begin == SIZE_MAX - 1 && move.end == SIZE_MAX);
     assert_int_equal(
         ferryi_coherence_commit(&segment, 1, 1, FERRYI_CHANGE_READ, SIZE_MAX - 1, SIZE_MAX, out),

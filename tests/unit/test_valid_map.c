@@ -82,6 +82,77 @@ take_excess(ferryi_valid_map *map)
     ferryi_map_supply_free(&supply);
 }
 
+/* -- invariants -------------------------------------------------------------------------------- */
+
+static bool
+check_room(const ferryi_valid_map *map)
+{
+    size_t spare = 0;
+    size_t needed = ferryi_chunks_needed(map, map->reserved);
+
+    for (const struct ferryi_map_chunk *chunk = map->index->spare; chunk; chunk = chunk->next)
+        spare++;
+    return spare == map->index->spare_count && spare >= needed &&
+           map->index->chunk_capacity >= map->index->chunk_count + needed;
+}
+
+static bool
+is_possible(ferryi_places places)
+{
+    if (places & FERRYI_LOST)
+        return places == FERRYI_LOST;
+    return places != FERRYI_ZEROS && !(places & ~(FERRYI_EVERY_PLACE | FERRYI_ZEROS));
+}
+
+/* Returns whether the segments of a map cover [0, bytes) without a gap, none is empty, all have
+ * valid sets, and no two neighbours have equal sets. */
+static bool
+check_segments(const ferryi_valid_map *map)
+{
+    ferryi_places previous = ~(ferryi_places)0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < map->index->chunk_count; i++) {
+        const struct ferryi_map_chunk *chunk = map->index->chunks[i];
+        for (size_t k = 0; k < chunk->count; k++) {
+            struct ferryi_segment segment = chunk->segments[k];
+            if (segment.begin != at || segment.end <= at || segment.places == previous)
+                return false;
+            if (!is_possible(segment.places))
+                return false;
+            at = segment.end;
+            previous = segment.places;
+        }
+    }
+    return at == map->bytes;
+}
+
+/* Checks the invariants of a map:
+ * - The segments are sorted, gapless and merged.
+ * - The counts are right.
+ * - Any two neighbouring chunks together contain more than HALF segments (valid_map_chunk.h).
+ * - The map has the memory for its reservations. */
+static bool
+is_consistent(const ferryi_valid_map *map)
+{
+    size_t segments = 0;
+
+    if (!check_room(map))
+        return false;
+    if (map->index->chunk_count == 0)
+        return map->index->segment_count == 1 && (map->bytes > 0 || map->whole == 0) &&
+               is_possible(map->whole);
+    for (size_t i = 0; i < map->index->chunk_count; i++) {
+        size_t count = map->index->chunks[i]->count;
+        if (count == 0 || count > FERRYI_CHUNK_FULL ||
+            (i > 0 && map->index->chunks[i - 1]->count + count <= FERRYI_CHUNK_HALF))
+            return false;
+        segments += count;
+    }
+    return map->whole == 0 && segments > 1 && segments == map->index->segment_count &&
+           check_segments(map);
+}
+
 /* -- random histories -------------------------------------------------------------------------- */
 
 struct history {
@@ -105,7 +176,7 @@ must(const struct history *h, bool holds, const char *what)
 static void
 compare(const struct history *h)
 {
-    must(h, ferryi_valid_map_check(&h->map), "the map is consistent");
+    must(h, is_consistent(&h->map), "the map is consistent");
     for (size_t at = 0; at < h->map.bytes;) {
         struct ferryi_segment segment = ferryi_valid_map_at(&h->map, at);
         must(h, segment.begin == at && segment.end > at && segment.end <= h->map.bytes,
@@ -188,13 +259,8 @@ static bool
 oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
             ferryi_places reachable, int *out_source)
 {
-    struct ferryi_segment segment = {b, b + 1, h->sets[b]};
-    struct ferryi_move move = {0};
-    bool lost;
-    bool needed =
-        ferryi_coherence_plan(&segment, 1, place, b, b + 1, same, reachable, &move, &lost) == 1;
-    *out_source = move.source;
-    return needed;
+    *out_source = ferryi_coherence_find(h->sets[b], place, same, reachable);
+    return *out_source != FERRYI_NOT_NEEDED && *out_source != FERRYI_NOWHERE;
 }
 
 /* Plans a range with several calls, each with room for only a few moves. The moves must be equal to
@@ -231,7 +297,8 @@ do_plan(struct history *h)
             oracle_lost |= h->sets[b] == FERRYI_LOST;
         }
         for (size_t i = 1; i < count; i++)
-            must(h, !ferryi_move_continues(&moves[i - 1], &moves[i]), "plan joins moves");
+            must(h, moves[i - 1].end < moves[i].begin || moves[i - 1].source != moves[i].source,
+                 "plan joins moves");
         must(h, count == 0 || (moves[0].begin >= at && moves[count - 1].end <= next),
              "plan keeps inside the range");
         must(h, lost == oracle_lost, "plan tells what is lost");
@@ -340,7 +407,7 @@ cut_on_reservations(ferryi_valid_map *map, size_t reservations, size_t first, si
     for (size_t i = 0; i < reservations; i++) {
         size_t at = first + stride * i;
         ferryi_valid_map_commit(map, 1, FERRYI_CHANGE_OVERWRITE, at, at + 1);
-        assert_true(ferryi_valid_map_check(map));
+        assert_true(is_consistent(map));
     }
     assert_int_equal(map->index->chunk_count + map->index->spare_count, chunks);
     assert_int_equal(map->reserved, 0);
@@ -417,7 +484,7 @@ test_one_reservation_is_enough_for_two_splits(void **state)
     /* the segments between are not merged */
     ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end);
     assert_int_equal(map.index->chunk_count, chunks + 2);
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     ferryi_valid_map_clear(&map);
 }
 
@@ -518,7 +585,7 @@ test_excess_goes_out_and_reserved_chunks_stay(void **state)
     assert_true(ferryi_valid_map_has_excess(&map));
     take_excess(&map);
     assert_false(ferryi_valid_map_has_excess(&map));
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     assert_true(map.index->spare_count >= 1 + 200 / 32);
 
     for (size_t i = 0; i < 100; i++)
@@ -546,13 +613,13 @@ test_thin_chunks_join_behind_the_range(void **state)
     thin_chunk(&map, map.index->chunks[2], 16);
     thin_chunk(&map, map.index->chunks[3], 17);
     size_t chunks = map.index->chunk_count;
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
 
     struct ferryi_segment first = map.index->chunks[2]->segments[0];
     int place = first.places == FERRYI_PLACE_BIT(1) ? 1 : 0;
     reserve_and_commit(&map, place, FERRYI_CHANGE_OVERWRITE, first.begin - 10, first.begin);
     assert_int_equal(map.index->chunk_count, chunks - 1);
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     ferryi_valid_map_clear(&map);
 }
 
@@ -569,7 +636,7 @@ test_thin_chunks_join_when_the_rest_is_cut_off(void **state)
     resize(&map, bytes);
     assert_int_equal(map.index->chunk_count, 3);
     assert_int_equal(map.index->segment_count, segments);
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     ferryi_valid_map_clear(&map);
 }
 
@@ -584,7 +651,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
     size_t next = 7;
 
     ferryi_valid_map_init(&map, 0, FERRYI_PLACE_BIT(0));
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     assert_int_equal(map.index->segment_count, 1);
     ferryi_valid_map_commit_whole(&map, 1, FERRYI_CHANGE_WRITE);
     assert_true(ferryi_valid_map_holds(&map, 5, 0, 0));
@@ -619,7 +686,7 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     resize(&map, 20);
     assert_int_equal(ferryi_valid_map_at(&map, 7).places, 0);
     resize(&map, 0);
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     assert_int_equal(map.whole, 0);
     ferryi_valid_map_clear(&map);
 }
@@ -666,16 +733,16 @@ shuffle(uint32_t *order, size_t count)
     }
 }
 
-/* Sets the field `what` to a wrong value, checks that ferryi_valid_map_check() detects it, and
+/* Sets the field `what` to a wrong value, checks that is_consistent() detects it, and
  * restores the value. */
 #define BREAK(what, value)                                                                         \
     do {                                                                                           \
         __typeof__(what) right_ = (what);                                                          \
         (what) = (value);                                                                          \
-        if (ferryi_valid_map_check(&map))                                                          \
+        if (is_consistent(&map))                                                                   \
             fail_msg("%s = %s is not noticed", #what, #value);                                     \
         (what) = right_;                                                                           \
-        assert_true(ferryi_valid_map_check(&map));                                                 \
+        assert_true(is_consistent(&map));                                                          \
     } while (0)
 
 static void
@@ -711,16 +778,16 @@ test_the_check_notices_each_broken_rule(void **state)
     BREAK(segments[3].places, 2 * FERRYI_ZEROS);
     size_t first = index->chunks[0]->count, second = index->chunks[1]->count;
     index->chunks[0]->count = index->chunks[1]->count = FERRYI_CHUNK_HALF / 2;
-    assert_false(ferryi_valid_map_check(&map));
+    assert_false(is_consistent(&map));
     index->chunks[0]->count = first;
     index->chunks[1]->count = second;
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     /* A map with one segment must have no chunk. */
     index->segment_count = 1;
     index->chunks[0]->count = 1;
     size_t chunks = index->chunk_count;
     index->chunk_count = 1;
-    assert_false(ferryi_valid_map_check(&map));
+    assert_false(is_consistent(&map));
     index->chunk_count = chunks;
     index->chunks[0]->count = first;
     ferryi_valid_map_clear(&map);
@@ -750,7 +817,7 @@ test_a_hundred_thousand_segments(void **state)
     assert_true(
         map.index->spare_count + chunks <=
         2); /* the memory for a commit does not grow with the number of nearly full chunks */
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
 
     shuffle(order, CUTS);
     for (size_t i = 0; i < CUTS; i++)
@@ -758,7 +825,7 @@ test_a_hundred_thousand_segments(void **state)
                            2 * (size_t)order[i] + 2);
     assert_int_equal(map.index->segment_count, 1);
     assert_int_equal(map.index->chunk_count, 0);
-    assert_true(ferryi_valid_map_check(&map));
+    assert_true(is_consistent(&map));
     ferryi_valid_map_clear(&map);
 }
 
