@@ -122,7 +122,6 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
                          ferry_access kind, int place, ferryi_timeline *timeline,
                          struct ferryi_scope *scope, void **out)
 {
-    struct ferryi_map_supply none = {0};
     uint32_t slot = ferryi_access_free_slot(store);
     bool hit = slot < store->claim_capacity && ferryi_scope_fits(store, range, to_end) &&
                ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, timeline);
@@ -130,7 +129,7 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
         hit = hit && store->write_claims == 0;
     else
         hit = hit && store->claim_count == 0 && !store->read_only &&
-              ferryi_valid_map_reserve(&store->map, 1, &none);
+              ferryi_valid_map_reserve(&store->map, 1, NULL);
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;

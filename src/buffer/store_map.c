@@ -11,10 +11,8 @@ ferryi_store_reserve_changes(ferryi_store *store, uint32_t count)
     ferry_status status = FERRY_OK;
     ferryi_store_lock(store);
     while (status == FERRY_OK && !ferryi_valid_map_reserve(&store->map, count, &supply)) {
-        size_t chunks, index_capacity;
-        ferryi_valid_map_need(&store->map, count, &chunks, &index_capacity);
         ferryi_store_unlock(store);
-        status = ferryi_map_supply_make(&supply, chunks, index_capacity);
+        status = ferryi_map_supply_make(&supply);
         ferryi_store_lock(store);
     }
     ferryi_store_unlock(store);

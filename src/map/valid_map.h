@@ -61,42 +61,37 @@ void ferryi_valid_map_clear(ferryi_valid_map *map);
  * any one range, or a resize. The number of outstanding reservations is not limited. Changes of the
  * whole map need no reservation.
  *
- * A reservation is made in three steps, so that no allocation happens under the owner's lock.
- * `need` returns, under the lock, how much memory is missing. `supply_make` allocates it without
- * the lock. `reserve`, under the lock, moves it from the supply into the map. If the map changed in
- * the meantime and needs more, `reserve` returns false and changes nothing. A caller starts with a
+ * No allocation happens under the owner's lock. If memory is missing, `reserve` returns false and
+ * stores in the supply how much the supply must contain. `supply_make` allocates it without the
+ * lock. The next `reserve`, under the lock, moves it from the supply into the map. If the map
+ * changed in the meantime and needs more, `reserve` returns false again. A caller starts with a
  * zeroed supply:
  *
  *     lock
  *     while (!reserve(map, count, &supply)) {
- *         need(map, count, &chunks, &index_capacity)
- *         unlock, supply_make(&supply, chunks, index_capacity) or fail, lock
+ *         unlock, supply_make(&supply) or fail, lock
  *     }
  *     unlock, supply_free(&supply)
  */
 struct ferryi_map_supply {
     struct ferryi_map_chunk *chunks; /* linked list */
     size_t chunk_count;
-    struct ferryi_map_index *index; /* a larger index for the map, or NULL */
+    struct ferryi_map_index *index;        /* a larger index for the map, or NULL */
+    size_t wanted_chunks, wanted_capacity; /* how many chunks, and which capacity of the index, the
+                                              map lacks */
 };
 
 /* Reserves the memory of `count` changes, and takes what the map lacks from the supply. If the
- * supply is too small, returns false and reserves nothing. */
+ * supply is too small, returns false and reserves nothing. A supply that is NULL is empty. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_valid_map_reserve(ferryi_valid_map *map, uint32_t count,
                               struct ferryi_map_supply *supply);
-/* Computes how much a supply must contain so that the map can make `count` more reservations. Both
- * results are 0 if a zeroed supply is enough. */
-FERRYI_REQUIRES(ferryi_store_spin)
-void ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
-                           size_t *out_index_capacity);
 /*
- * Allocates memory until the supply contains the given number of chunks and the given index
- * capacity. Memory that the supply already contains counts towards both numbers.
+ * Allocates memory until the supply contains what its members `wanted_` request. Memory that the
+ * supply already contains counts.
  * @return FERRY_OK, FERRY_ERROR_OUT_OF_MEMORY (supply_free frees what was allocated)
  */
-ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks,
-                                    size_t index_capacity);
+ferry_status ferryi_map_supply_make(struct ferryi_map_supply *supply);
 /* Frees and zeroes the supply. Does nothing for a zeroed supply. */
 void ferryi_map_supply_free(struct ferryi_map_supply *supply);
 /* Gives up `count` reservations of a map without changing the map. */

@@ -20,21 +20,6 @@ const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
 /* -- reservations ------------------------------------------------------------------------------ */
 
-void
-ferryi_valid_map_need(const ferryi_valid_map *map, uint32_t count, size_t *out_chunks,
-                      size_t *out_index_capacity)
-{
-    size_t needed = ferryi_chunks_needed(map, (size_t)map->reserved + count);
-    size_t index = map->index->chunk_count + needed;
-
-    *out_chunks = needed > map->index->spare_count ? needed - map->index->spare_count : 0;
-    /* The capacity of the index is at least doubled, so that a growing map rarely copies its index.
-     */
-    *out_index_capacity = index > map->index->chunk_capacity
-                              ? ferryi_max_size(index, 2 * map->index->chunk_capacity)
-                              : 0;
-}
-
 /* Replaces the map's index by the larger index of the supply. The supply receives the old index, so
  * that it is freed without the lock. */
 static void
@@ -60,14 +45,23 @@ is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 }
 
 /* Moves the memory for `count` more reservations from the supply into the map. If the supply is too
- * small, returns false and changes nothing. */
+ * small, returns false and sets only the supply's members `wanted_`. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_COLD static bool
 take_supply(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)
 {
-    size_t chunks, index_capacity;
-
-    ferryi_valid_map_need(map, count, &chunks, &index_capacity);
+    if (!supply)
+        return false;
+    size_t needed = ferryi_chunks_needed(map, (size_t)map->reserved + count);
+    size_t chunks = needed > map->index->spare_count ? needed - map->index->spare_count : 0;
+    size_t index_capacity = map->index->chunk_count + needed;
+    /* The capacity of the index is at least doubled, so that a growing map rarely copies its index.
+     */
+    index_capacity = index_capacity > map->index->chunk_capacity
+                         ? ferryi_max_size(index_capacity, 2 * map->index->chunk_capacity)
+                         : 0;
+    supply->wanted_chunks = chunks;
+    supply->wanted_capacity = index_capacity;
     if (supply->chunk_count < chunks ||
         (supply->index ? supply->index->chunk_capacity : 0) < index_capacity)
         return false;
@@ -120,8 +114,9 @@ ferryi_valid_map_take_excess(ferryi_valid_map *map, struct ferryi_map_supply *su
 }
 
 ferry_status
-ferryi_map_supply_make(struct ferryi_map_supply *supply, size_t chunks, size_t index_capacity)
+ferryi_map_supply_make(struct ferryi_map_supply *supply)
 {
+    size_t chunks = supply->wanted_chunks, index_capacity = supply->wanted_capacity;
     size_t bytes;
 
     if (!ferryi_mul_size(chunks, sizeof(struct ferryi_map_chunk), &bytes) || bytes > PTRDIFF_MAX)

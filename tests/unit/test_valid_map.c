@@ -41,12 +41,10 @@ static void
 reserve_many(ferryi_valid_map *map, uint32_t count)
 {
     struct ferryi_map_supply supply = {0};
-    size_t chunks, index_capacity;
 
     if (!ferryi_valid_map_reserve(map, count, &supply)) {
-        ferryi_valid_map_need(map, count, &chunks, &index_capacity);
-        assert_true(chunks > 0 || index_capacity > 0);
-        assert_int_equal(ferryi_map_supply_make(&supply, chunks, index_capacity), FERRY_OK);
+        assert_true(supply.wanted_chunks > 0 || supply.wanted_capacity > 0);
+        assert_int_equal(ferryi_map_supply_make(&supply), FERRY_OK);
         assert_true(ferryi_valid_map_reserve(map, count, &supply));
         assert_int_equal(supply.chunk_count, 0);
     }
@@ -510,20 +508,27 @@ test_changes_of_the_whole_need_no_reservation(void **state)
     ferryi_valid_map_clear(&map);
 }
 
+static ferry_status
+make_supply(struct ferryi_map_supply *supply, size_t chunks, size_t index_capacity)
+{
+    supply->wanted_chunks = chunks;
+    supply->wanted_capacity = index_capacity;
+    return ferryi_map_supply_make(supply);
+}
+
 static void
 test_a_supply_that_is_too_small_reserves_nothing(void **state)
 {
     (void)state;
     ferryi_valid_map map;
     struct ferryi_map_supply supply = {0};
-    size_t chunks, index_capacity;
 
     ferryi_valid_map_init(&map, 100, 0);
-    ferryi_valid_map_need(&map, 1, &chunks, &index_capacity);
-    assert_int_equal(chunks, 1);
-    assert_int_equal(index_capacity, 1);
+    assert_false(ferryi_valid_map_reserve(&map, 1, NULL));
     assert_false(ferryi_valid_map_reserve(&map, 1, &supply));
-    assert_int_equal(ferryi_map_supply_make(&supply, 1, 0), FERRY_OK);
+    assert_int_equal(supply.wanted_chunks, 1);
+    assert_int_equal(supply.wanted_capacity, 1);
+    assert_int_equal(make_supply(&supply, 1, 0), FERRY_OK);
     assert_false(ferryi_valid_map_reserve(&map, 1, &supply));
     assert_int_equal(supply.chunk_count, 1);
     assert_int_equal(map.reserved, 0);
@@ -531,7 +536,7 @@ test_a_supply_that_is_too_small_reserves_nothing(void **state)
 
     /* A supply of chunks that has enough chunks must not allocate more. */
     struct ferryi_map_chunk *first = supply.chunks;
-    assert_int_equal(ferryi_map_supply_make(&supply, 1, 1), FERRY_OK);
+    assert_int_equal(make_supply(&supply, 1, 1), FERRY_OK);
     assert_ptr_equal(supply.chunks, first);
     assert_int_equal(supply.chunk_count, 1);
     assert_true(ferryi_valid_map_reserve(&map, 1, &supply));
@@ -546,25 +551,23 @@ test_a_supply_that_does_not_fit_memory_is_out_of_memory(void **state)
     (void)state;
     struct ferryi_map_supply supply = {0};
 
-    assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(make_supply(&supply, SIZE_MAX, 0), FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "valid map"));
-    assert_int_equal(ferryi_map_supply_make(&supply, SIZE_MAX / 1024, 0),
+    assert_int_equal(make_supply(&supply, SIZE_MAX / 1024, 0), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(make_supply(&supply, PTRDIFF_MAX / sizeof(struct ferryi_map_chunk) + 1, 0),
                      FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(
-        ferryi_map_supply_make(&supply, PTRDIFF_MAX / sizeof(struct ferryi_map_chunk) + 1, 0),
-        FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(ferryi_map_supply_make(&supply, 0, PTRDIFF_MAX / sizeof(void *) + 1),
+    assert_int_equal(make_supply(&supply, 0, PTRDIFF_MAX / sizeof(void *) + 1),
                      FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(ferryi_map_supply_make(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(ferryi_map_supply_make(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(make_supply(&supply, 0, SIZE_MAX), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(make_supply(&supply, 2, SIZE_MAX / 8), FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(supply.chunk_count, 2);
     assert_null(supply.index);
     /* A request for a larger index must replace the index of the supply. A request for a smaller
      * index must keep it. */
-    assert_int_equal(ferryi_map_supply_make(&supply, 0, 4), FERRY_OK);
-    assert_int_equal(ferryi_map_supply_make(&supply, 0, 8), FERRY_OK);
+    assert_int_equal(make_supply(&supply, 0, 4), FERRY_OK);
+    assert_int_equal(make_supply(&supply, 0, 8), FERRY_OK);
     assert_int_equal(supply.index->chunk_capacity, 8);
-    assert_int_equal(ferryi_map_supply_make(&supply, 0, 2), FERRY_OK);
+    assert_int_equal(make_supply(&supply, 0, 2), FERRY_OK);
     assert_int_equal(supply.index->chunk_capacity, 8);
     ferryi_map_supply_free(&supply);
     assert_null(supply.chunks);
@@ -595,8 +598,7 @@ test_excess_goes_out_and_reserved_chunks_stay(void **state)
     take_excess(&map);
     assert_int_equal(map.index->spare_count, 2);
     /* The two spare chunks must be enough for the next write of a part of the buffer. */
-    struct ferryi_map_supply none = {0};
-    assert_true(ferryi_valid_map_reserve(&map, 1, &none));
+    assert_true(ferryi_valid_map_reserve(&map, 1, NULL));
     ferryi_valid_map_clear(&map);
 }
 
@@ -811,12 +813,9 @@ test_a_hundred_thousand_segments(void **state)
                            2 * (size_t)order[i] + 2);
     assert_int_equal(map.index->segment_count, 2 * CUTS + 1);
     assert_true(map.index->chunk_count <= map.index->segment_count / 16 + 1);
-    size_t chunks, index_capacity;
     take_excess(&map);
-    ferryi_valid_map_need(&map, 1, &chunks, &index_capacity);
-    assert_true(
-        map.index->spare_count + chunks <=
-        2); /* the memory for a commit does not grow with the number of nearly full chunks */
+    /* The memory for a commit does not grow with the number of nearly full chunks. */
+    assert_true(ferryi_chunks_needed(&map, 1) <= 2);
     assert_true(is_consistent(&map));
 
     shuffle(order, CUTS);
