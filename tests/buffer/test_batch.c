@@ -687,7 +687,9 @@ test_registered_memory_goes_straight(void **state)
     for (int i = 0; i < COUNT - 20; i++)
         assert_int_equal(memory[i], i % 20 < 15 ? i : i + 5);
     after = moved(f);
-    uint64_t staged = driver_is_strict() ? 2 : 0;
+    /* A strict driver does not take registered memory in batches. The ranges of `out` are adjacent,
+     * so they are one copy, which such a driver takes. */
+    uint64_t staged = driver_is_strict() ? 1 : 0;
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);
     /* If one copy uses memory that is not registered, the whole batch is staged, because the driver
