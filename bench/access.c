@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the cost of a hit: a READ scope is opened and closed where the data is current. The
- * library is compared with a peer: a function in a shared library that makes two bare atomic read-
- * modify-writes.
+ * Measures the cost of opening and closing a READ scope at a place where the data is current. The
+ * comparison is a function in a shared library that makes two atomic read-modify-writes and nothing
+ * else.
  *
- * The kinds of access and the peer run in turn, in short rounds of one process. The medians of the
- * rounds are compared, so a change of the clock rate affects all sides alike. A second thread
- * sleeps during the measurement. Without it the C library would skip atomics, because the process
- * would have only one thread. A program that uses a GPU has several threads.
+ * The kinds of access and the comparison run in turn, in short rounds of one process. The report
+ * compares the medians of the rounds, so a change of the clock rate affects all times alike. A
+ * second thread sleeps during the measurement, because the C library skips atomics in a process
+ * with one thread. A program that uses a GPU has several threads.
  */
 
 #include "bench.h"
@@ -26,7 +26,8 @@ enum {
     COUNT = 16384,
     OFFSET = 1024,
     PART = 4096
-}; /* number of elements in the buffer, and the range of elements that partial accesses use */
+}; /* COUNT: number of elements of the buffer; OFFSET, PART: range of elements that partial accesses
+      use */
 
 /* The context, the buffers and the atomic word that the measured loops use. With two threads, each
  * thread uses a different buffer. */
@@ -88,9 +89,10 @@ static const struct {
 
 enum {
     KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]),
-    ROUNDS = 101, /* with one thread there are many short rounds */
+    ROUNDS = 101, /* measurements with one thread use many short rounds */
     PAIRS = 10000,
-    TWO_THREAD_ROUNDS = 21, /* few long rounds, so that thread starts take little of the time */
+    TWO_THREAD_ROUNDS = 21, /* measurements with two threads use few long rounds, so that thread
+                               creation takes little of the time */
     TWO_THREAD_PAIRS = 200000
 };
 
@@ -220,8 +222,8 @@ work(void *argument)
     return NULL;
 }
 
-/* Returns the time for opening and closing one scope in nanoseconds, or a negative number if a call
- * failed. If the two threads need different times, returns the longer one. */
+/* Returns the time for opening and closing one scope while two threads do so. The time is that of
+ * the slower thread, in nanoseconds. Returns a negative number if a call failed. */
 static double
 time_two_threads(struct subject *subject, pair_loop *run, int second_buffer)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures one batch of many small copies. The peer makes the same copies one by one in the same
- * run. The ranges are not adjacent, so the library cannot join two copies.
+ * Measures one batch of many small copies. The batch is compared with the same copies as single
+ * calls in the same run. The ranges are not adjacent, so the library cannot join two copies.
  *
- * On a CUDA device there is a second peer: a loop of the driver's asynchronous copies. There the
- * program also measures copies of page-locked memory. On other devices, the second half of the
- * program uses an emulated device that adds a latency to each copy, as a real link does.
+ * On a CUDA device the batch is also compared with a loop of the driver's asynchronous copies.
+ * There the program also measures copies of page-locked memory. On other devices, the second half
+ * of the program uses an emulated device that adds a latency to each copy, as a real link does.
  */
 
 #include "bench.h"
@@ -26,11 +26,12 @@ struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
     ferry_context *context;
-    const struct ferryi_cuda_driver *driver; /* NULL if the device is not a CUDA device */
+    const struct ferryi_cuda_driver
+        *driver; /* functions of the CUDA driver; NULL if the device is not a CUDA device */
     bool pinned;
     ferry_byte_buffer buffer;
-    /* The lists of regions are filled only once. A program that repeats its copies would also reuse
-     * its lists. */
+    /* The lists of regions are filled only once, because a program that repeats its copies can also
+     * reuse its lists. */
     ferry_copy_region *in, *out;
 };
 
@@ -38,11 +39,11 @@ static size_t
 place_of(const struct setting *setting, size_t i)
 {
     return i * 1021 % setting->ranges *
-           setting->stride; /* 1021 is prime, so the loop uses each range once. It never uses two
-                               adjacent ranges in succession */
+           setting->stride; /* 1021 is prime, so the loop uses each range once. Consecutive copies
+                               never use adjacent ranges. */
 }
 
-/* Returns the driver's functions, or NULL if the device is not a CUDA device. */
+/* Returns the functions of the CUDA driver, or NULL if the device is not a CUDA device. */
 static const struct ferryi_cuda_driver *
 find_driver(ferry_context *context)
 {
@@ -120,7 +121,7 @@ copy_batched(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* Copies the regions in one call, and builds the list of regions anew each time. */
+/* Copies all regions in one call. Fills the list of regions before each call. */
 static bool
 copy_gathered(struct setting *setting, bool up)
 {
@@ -149,7 +150,8 @@ copy_singly(struct setting *setting, bool up)
     return ferry_byte_wait_idle(setting->buffer, 1) == FERRY_OK || bench_failed("waiting");
 }
 
-/* Calls the driver's asynchronous copy once for each range. Then waits once for all copies. */
+/* Calls the driver's asynchronous copy function once for each range, then waits once for all
+ * copies. */
 static bool
 copy_in_a_loop(const struct setting *setting, unsigned char *device, ferryi_cu_stream stream,
                bool up)
@@ -227,7 +229,7 @@ measure(struct bench_report *report, struct setting *setting, const char *suffix
     snprintf(name, sizeof(name), "%zux%zuB/%s%s%s", setting->ranges, setting->bytes,
              up ? "upload" : "download", setting->pinned ? "/pinned" : "", suffix);
     for (size_t round = 0; round <= rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         if (!take_time(copy_batched, setting, up, &batched[index]) ||
             !take_time(copy_gathered, setting, up, &gathered[index]) ||

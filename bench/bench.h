@@ -4,8 +4,8 @@
 
 /*
  * The common part of the benchmark programs: reading the time, medians, the choice of a device, and
- * the report. A report prints a table for people. With --json FILE it also writes the same numbers
- * as records. The first record describes the environment.
+ * the report. The report is printed as a table. With --json FILE the same numbers are also written
+ * to a file as records. The first record describes the environment.
  */
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@ double bench_now_ns(void);
 /* Sorts `samples`, and returns their median. `count` must be at least 1. */
 double bench_median(double *samples, size_t count);
 /**
- * Returns the index of the round that has the median ratio of `ours` to `theirs`. `count` must be
- * at least 1. A disturbance that affects both sides of a round does not change the ratio.
+ * Returns the index of the round with the median ratio of `ours` to `theirs`. `count` must be at
+ * least 1. A disturbance that slows both measurements of a round does not change the ratio.
  */
 size_t bench_middle_round(const double *ours, const double *theirs, size_t count);
 
@@ -30,7 +30,8 @@ size_t bench_middle_round(const double *ours, const double *theirs, size_t count
 
 struct bench_options {
     const char *json; /**< or NULL */
-    bool quick;       /**< --quick: a short run, which shows only that the program works */
+    bool quick; /**< whether --quick was given: a short run, which shows only that the program works
+                 */
 };
 
 /**
@@ -40,8 +41,9 @@ bool bench_parse(int argc, char **argv, struct bench_options *out);
 
 /**
  * Returns a context on the device that FERRY_DEVICE names. If this variable is not set, uses the
- * best CUDA device. If there is no CUDA device, uses an emulated device with `emulated_bytes` of
- * memory, which really copies the bytes. On failure prints a message on stderr and returns NULL.
+ * best CUDA device. If there is no CUDA device, uses an emulated device with `emulated_bytes` bytes
+ * of memory. The emulated device really copies the bytes. On failure prints a message on stderr and
+ * returns NULL.
  */
 ferry_context *bench_context(size_t emulated_bytes);
 
@@ -56,8 +58,8 @@ bool bench_failed(const char *what);
 
 enum bench_goal_kind { BENCH_NO_GOAL, BENCH_AT_MOST, BENCH_AT_LEAST, BENCH_EXACTLY };
 
-/* A goal of a benchmark: a limit of the measured value's ratio to the peer's value. If there is no
- * peer, the goal limits the measured value itself. */
+/* A goal of a benchmark. It limits the ratio of the measured value to the value of the peer, with
+ * which the benchmark compares Ferry. If there is no peer, the goal limits the measured value. */
 struct bench_goal {
     enum bench_goal_kind kind;
     double limit;
@@ -65,7 +67,7 @@ struct bench_goal {
 
 struct bench_record {
     const char *case_name, *metric,
-        *unit; /**< these strings must be valid only until bench_report_add() returns */
+        *unit; /**< the strings need to be valid only during bench_report_add() */
     double value;
     const char *peer; /**< or NULL */
     double peer_value;
@@ -78,14 +80,14 @@ struct bench_report {
 };
 
 /**
- * Opens the report's file, and writes the record that describes the environment. This record
+ * Opens the report's file, and writes the record that describes the environment. The record
  * includes the device at place 1 of `context`.
  */
 bool bench_report_open(struct bench_report *report, const char *bench,
                        const struct bench_options *options, ferry_context *context);
 void bench_report_add(struct bench_report *report, const struct bench_record *record);
-/* Reports the number of device calls that were made between two readings of the statistics. The
- * goal is 0. */
+/* Reports the number of device calls between two readings of the statistics, `before` and `after`.
+ * The goal is 0. */
 void bench_report_device_calls(struct bench_report *report, const char *case_name,
                                const ferry_transfer_stats *before,
                                const ferry_transfer_stats *after);

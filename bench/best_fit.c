@@ -56,7 +56,7 @@ erase_at(struct holes *holes, size_t at)
             (--holes->count - at) * sizeof(*holes->items));
 }
 
-/* The first hole behind an offset. */
+/* Returns the index of the first hole (free block) whose offset is at least `offset`. */
 static size_t
 behind(const struct holes *holes, uint64_t offset)
 {

@@ -14,8 +14,7 @@ struct content {
     sunindextype length;
 };
 
-/* Lists the entry points of the kernels. The address of a name in this list serves as the address
- * of the host function that a launch must name. */
+/* Calls the macro X(name) for the entry point of each kernel. */
 /* clang-format off */
 #define ENTRIES(X) \
     X(nv_linear_sum) \
@@ -45,8 +44,8 @@ static const char *const entries[] = {ENTRIES(NAME)};
 enum { ENTRY_COUNT = sizeof(entries) / sizeof(entries[0]) };
 static void *functions[ENTRY_COUNT];
 
-/* Text of the module that contains the kernels. The fake driver finds the entry points in this
- * text. */
+/* PTX text of the module that contains the kernels. The kernels have no code, because the fake
+ * driver only searches the text for their names. */
 #define TEXT(entry) ".visible .entry " #entry "() {}\n"
 static const char image[] = ".version 7.0\n" ENTRIES(TEXT);
 #undef TEXT
@@ -235,8 +234,8 @@ add_constant(N_Vector x, double b, N_Vector z)
     map(z, "nv_add_constant", arguments);
 }
 
-/* Makes the two launches of a reduction, copies the 8 bytes of its result, and waits for the copy.
- */
+/* Launches the two kernels of a reduction, copies the 8 bytes of the result to the host, and waits
+ * for the copy. */
 static double
 reduce(const char *entry, const char *finish, N_Vector x, N_Vector y)
 {

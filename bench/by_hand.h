@@ -3,9 +3,10 @@
 #define BY_HAND_H
 
 /*
- * A peer of examples/sundials: vectors of SUNDIALS that call the CUDA driver directly. The vectors
- * use one stream and make no unnecessary copy or driver call. They launch the example's kernels by
- * name, and implement the vector operations that CVODE and GMRES call.
+ * Vectors of SUNDIALS that call the CUDA driver directly. The vectors of examples/sundials are
+ * compared with them. They use one stream and make no unnecessary copy or driver call. They launch
+ * the kernels of examples/sundials by name, and implement the vector operations that CVODE and
+ * GMRES call.
  */
 
 #include <stdbool.h>
@@ -16,15 +17,15 @@
 
 struct by_hand_driver;
 
-/* State of this peer: a device, a stream, the kernels, and memory for the results of reductions.
- * Only one thread may use it. */
+/* State that the hand-written vectors share: a device, a stream, the kernels, and memory for the
+ * results of reductions. Only one thread may use it. */
 struct by_hand {
     const struct by_hand_driver *driver;
     void *context, *stream, *module;
     uint64_t partial, result; /**< device memory */
     double *scalar;           /**< page-locked host memory */
     uint64_t up, down;        /**< numbers of bytes that crossed the link */
-    int failure;              /**< the driver's first status that is not 0 */
+    int failure;              /**< the first status of the driver that is not 0 */
 };
 
 /**
@@ -34,8 +35,8 @@ struct by_hand {
 bool by_hand_open(struct by_hand *out);
 void by_hand_close(struct by_hand *by_hand);
 /**
- * Launches the kernel `entry` for `items` items. `arguments` holds the addresses of the kernel's
- * arguments, as the driver expects them.
+ * Launches the kernel named `entry` with a thread for each of `items` items. `arguments` has the
+ * format of the parameter kernelParams of cuLaunchKernel().
  */
 void by_hand_launch(struct by_hand *by_hand, const char *entry, size_t items, void **arguments);
 

@@ -2,7 +2,8 @@
 #ifndef BY_HAND_DRIVER_H
 #define BY_HAND_DRIVER_H
 
-/* The functions of the CUDA driver that the benchmarks' hand-written peers call. */
+/* Declares the functions of the CUDA driver that the hand-written programs of the benchmarks call.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +31,8 @@ struct by_hand_rows {
 
 enum { BY_HAND_HOST = 1, BY_HAND_DEVICE = 2 }; /* types of memory */
 
-/* Calls X(name, parameters) for each function of the CUDA driver that the peers use. Each of these
- * functions returns a status. */
+/* Calls the macro X(name, parameters) for each function of the CUDA driver that the hand-written
+ * programs call. Each of these functions returns a status. */
 #define BY_HAND_DRIVER(X)                                                                          \
     X(cuInit, (unsigned flags))                                                                    \
     X(cuDeviceGet, (int *out, int ordinal))                                                        \
@@ -64,14 +65,14 @@ struct by_hand_driver {
 };
 
 /**
- * Looks up the functions in a driver library. Returns NULL on success. If a function is missing,
- * returns its name.
+ * Looks up the functions of the CUDA driver in a library. Returns NULL on success, or the name of a
+ * missing function.
  */
 const char *by_hand_driver_find(void *library, struct by_hand_driver *out);
 
 /**
  * Looks up the driver's functions in the library that FERRY_CUDA_LIBRARY names. This library must
- * be a fake driver, because the peers' kernels contain no device code.
+ * be a fake driver, because the kernels of the hand-written programs contain no device code.
  */
 bool by_hand_driver_load_fake(struct by_hand_driver *out);
 

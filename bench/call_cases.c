@@ -14,8 +14,8 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Sizes that the cases use, and their numbers of rounds. The first rounds warm up and are not
- * counted: they create the events that the counted rounds reuse. */
+/* Sizes and numbers of rounds of the benchmark cases. The first rounds warm up and are not counted.
+ * They create the events that the counted rounds reuse. */
 enum {
     WARM_ROUNDS = 40,
     COUNTED_ROUNDS = 12,
@@ -145,7 +145,8 @@ pool_hit(struct call_world *world)
            failed("allocate and free");
 }
 
-/* Allocates a block and does not free it, so that the next allocation is a pool miss as well. */
+/* Allocates a block and does not free it, so that the next allocation also finds no free block in
+ * the pool. */
 static bool
 pool_miss(struct call_world *world)
 {
@@ -221,8 +222,8 @@ temporary(struct call_world *world)
     return ok;
 }
 
-/* Writes the buffer on the device, on two streams alternately. Each round uses the stream that the
- * previous round did not use. */
+/* Writes the buffer on the device. Uses two streams alternately, so each write must be ordered
+ * after a write on the other stream. */
 static bool
 hand_over(struct call_world *world)
 {
@@ -238,8 +239,8 @@ hand_over_and_back(struct call_world *world)
     return hand_over(world) && hand_over(world);
 }
 
-/* Prepares a batch of copies. Its ranges are not adjacent, so the library cannot join two copies.
- */
+/* Prepares a batch of copies. The ranges of the copies are not adjacent, so the library cannot join
+ * two copies. */
 static bool
 begin_batch(struct call_world *world)
 {
@@ -314,14 +315,15 @@ extents(struct call_world *world)
 const struct call_case call_cases[] = {
     {"hit", 0, 0},
     {"pool/hit", 0, 0},
-    {"pool/miss", 2, 3}, /* Two of the calls set and restore the relaxed capture mode. Without this
-                            mode, an allocation fails while another thread captures a stream, and
-                            the allocation invalidates that capture. */
+    {"pool/miss", 2, 3}, /* Two of the driver calls set and restore the relaxed capture mode.
+                            Without this mode, an allocation fails while another thread captures a
+                            stream, and the allocation invalidates that capture. */
     {"launch/3_hits", 1, 1},
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 10, 11}, /* On a machine with one processor the ring has half the
-                                         chunks. So the test accepts more calls than the goal. */
+    {"upload/1MiB/pageable", 10,
+     11}, /* On a machine with one processor the staging ring has half as many chunks. So the test
+             accepts one call more than the goal. */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},

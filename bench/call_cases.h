@@ -3,10 +3,9 @@
 #define BENCH_CALL_CASES_H
 
 /*
- * Counts the driver calls that common operations make over the fake driver fakecuda. Each case
- * first runs uncounted rounds, until the number of calls per round is constant. Then it runs the
- * counted rounds. The benchmark `calls` reports the counts, and tests/buffer/test_calls.c checks
- * them.
+ * Counts the driver calls of common operations over the fake driver fakecuda. Each case first runs
+ * uncounted rounds, until the number of calls per round is constant. Then it runs the counted
+ * rounds. The benchmark `calls` reports the counts, and tests/buffer/test_calls.c checks them.
  */
 
 #include <ferry/ferry.h>
@@ -24,16 +23,16 @@ extern const struct call_case call_cases[];
 extern const size_t call_case_count;
 
 struct call_counts {
-    double calls;       /* number of driver calls in one round, without cuCtxGetCurrent */
+    double calls;       /* number of driver calls in one round, except calls of cuCtxGetCurrent */
     double get_current; /* number of calls of cuCtxGetCurrent, a cheap query, in one round */
 };
 
 struct call_world;
 
 /*
- * Opens a context on the fake CUDA device of fakecuda. FERRY_CUDA_LIBRARY must name this library.
- * If `current` is true, the CUDA context stays current in this thread, as in a program that uses
- * the CUDA runtime. On failure prints a message on stderr and returns NULL.
+ * Opens a context on the fake driver fakecuda, which the variable FERRY_CUDA_LIBRARY must name. If
+ * `current` is true, the CUDA context stays current in this thread, as in a program that uses the
+ * CUDA runtime. On failure prints a message on stderr and returns NULL.
  */
 struct call_world *call_world_open(bool current);
 void call_world_close(struct call_world *world);

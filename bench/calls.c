@@ -3,7 +3,7 @@
 /*
  * Counts the driver calls of common operations. This benchmark always uses the fake driver of the
  * tests. The goals apply to threads in which the CUDA context is already current, as in programs
- * that use the CUDA runtime. In other threads each Ferry call pushes and pops the context, so the
+ * that use the CUDA runtime. In other threads each Ferry call pushes and pops the context. The
  * counts for such threads have no goal.
  */
 

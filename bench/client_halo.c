@@ -2,10 +2,11 @@
 
 /*
  * Compares the heat equation of examples/halo, which uses <ferry/mpi.h>, with the same program
- * written by hand (halo_by_hand.h). Four ranks on this machine share the grid. Both programs run
- * over the fake driver, which counts the driver calls and the bytes that cross the link in each
- * step. Time is not measured, because this machine may have fewer cores than ranks. The benchmark
- * fails if any bit of the cells differs, or if Ferry moves more bytes.
+ * written by hand (halo_by_hand.h). Four MPI ranks on this machine share the grid. Both programs
+ * run over the fake driver, which counts the driver calls and the copied bytes of each step. Time
+ * is not measured, because this machine may have fewer cores than ranks. The benchmark fails if any
+ * bit of the results differs. It also fails if Ferry copies more bytes than the program written by
+ * hand.
  */
 
 #include "ranks.h"
@@ -22,9 +23,10 @@
 
 #define RANKS "4"
 
-/* The problem that both sides solve. */
+/* The heat equation that Ferry and the program written by hand both solve, with the results of
+ * both. */
 struct plate {
-    /* numbers of rows and columns exclude the outer ring of cells; `cells` includes it */
+    /* `rows` and `columns` do not count the ring of cells around the grid; `cells` counts it */
     size_t rows, columns, pitch, cells, steps;
     struct halo_way ways[HALO_WAYS];
     float *start, *results[2];
@@ -39,8 +41,8 @@ struct by_ferry {
     ferry_mpi_request *halos[2];
 };
 
-/* Bytes and driver calls of Ferry or of the hand-written program. The members are totals, or
- * averages per step after per_step(). */
+/* Counts bytes and driver calls of Ferry or of the program written by hand. The members are totals
+ * until per_step() divides them by the number of steps. */
 struct counts {
     double up, down, copies, launches, waits, events, calls;
 };
@@ -163,8 +165,8 @@ calls_of(const struct fakecuda *fake, const char *const *names)
     return sum;
 }
 
-/* Adds the counts of all driver calls so far to `out` if `sign` is 1. Subtracts them from `out` if
- * `sign` is -1. */
+/* Adds the counts of all driver calls since the start to `out` if `sign` is 1. Subtracts these
+ * counts from `out` if `sign` is -1. */
 static void
 count_calls(const struct fakecuda *fake, struct counts *out, double sign)
 {
@@ -262,8 +264,8 @@ report(struct bench_report *report, const struct plate *plate, const struct coun
                                                         .peer = "by hand",
                                                         .peer_value = rows[i].theirs,
                                                         .goal = rows[i].goal});
-    /* The record has no peer value, because the hand-written program makes no event calls: its one
-     * stream needs none. */
+    /* The record has only Ferry's value. The program written by hand uses one stream, so it makes
+     * no event calls. */
     bench_report_add(report, &(struct bench_record){.case_name = name,
                                                     .metric = "events",
                                                     .unit = "calls/step",
@@ -293,8 +295,8 @@ measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate
     return true;
 }
 
-/* Returns whether Ferry and the peer computed the same cells on this rank, and Ferry moved no more
- * bytes than the peer. Every rank must call this function. */
+/* Returns whether Ferry and the program written by hand computed the same cells on this rank. Ferry
+ * must also have copied no more bytes than that program. */
 static bool
 agrees(const struct plate *plate, const struct counts counts[2])
 {
@@ -347,7 +349,7 @@ run_kernel(void **values, const unsigned *grid, const unsigned *block)
     heat_step_run(values);
 }
 
-/* Registers the host function of the example's kernel with the fake driver. */
+/* Registers the host function of the kernel heat_step() with the fake driver. */
 static bool
 register_kernel(void)
 {

@@ -2,10 +2,10 @@
 
 /*
  * Compares CVODE over Ferry's vectors on the host device with CVODE over the serial vectors of
- * SUNDIALS. It measures a step of the heat equation, single operations, and the creation and
- * destruction of a clone. Both sides use the same right-hand side: Ferry launches the generated
- * kernel, and the peer calls the kernel's host function with the addresses of the vectors.
- * tests/clients/test_by_hand.c counts transfers and driver calls.
+ * SUNDIALS. The benchmark measures a step of the heat equation, single operations, and the creation
+ * and destruction of a clone. All vectors use the same right-hand side. Ferry launches its
+ * generated kernel. For serial vectors the benchmark calls the host function of that kernel. The
+ * test tests/clients/test_by_hand.c counts transfers and driver calls.
  */
 
 #include "bench.h"
@@ -97,8 +97,9 @@ wrms_norm(N_Vector x, N_Vector w)
     return sqrt(sum / (double)NV_LENGTH_S(x));
 }
 
-/* Replaces four operations of the vector `v` with functions that this file defines. CVODE and GMRES
- * call these four operations most often. */
+/* Replaces four operations of the serial vector `v` with functions that this file defines. The
+ * functions are compiled like Ferry, because some distributions compile SUNDIALS without
+ * optimization. CVODE and GMRES call these four operations most often. */
 static void
 set_compiled_here(N_Vector v)
 {
@@ -128,8 +129,8 @@ new_vector(struct subject *subject, enum side side)
     return v;
 }
 
-/* Measures the time of one integration step in nanoseconds, including all work of the device. The
- * integration ends early enough that the solution still changes. */
+/* Measures the time of one integration step in nanoseconds. The time includes all work of the
+ * device. The integration ends early enough that the solution still changes in each step. */
 static bool
 time_step(struct subject *subject, enum side side, double *out, struct solver_counts *counts)
 {
@@ -146,7 +147,8 @@ time_step(struct subject *subject, enum side side, double *out, struct solver_co
     return ok;
 }
 
-/* Runs the operation with the given index on three vectors. */
+/* Runs one of the measured vector operations on three vectors. `operation` is the index of the
+ * operation. */
 static double
 run_operation(int operation, N_Vector *v)
 {
@@ -200,8 +202,8 @@ measure_operations(struct subject *subject, struct bench_report *report, const c
                                                     .peer = peers[side],
                                                     .peer_value = samples[side][middle] / 1e3});
         }
-        ok = sink != 0.125; /* `sink` never has this value; the comparison keeps the compiler from
-                               removing the computations */
+        ok = sink != 0.125; /* never false; the comparison keeps the compiler from removing the
+                               computations */
     }
     for (int side = 0; side < SIDES; side++)
         for (int i = 0; i < 3; i++)
@@ -220,7 +222,8 @@ add_count(struct bench_report *report, const char *name, const char *metric, lon
                                                     .peer_value = (double)theirs});
 }
 
-/* Measures single operations on vectors. The goal is at least 95 % of the serial vector's speed. */
+/* Measures integration steps of the heat equation. The goal is at least 95 % of the speed with the
+ * serial vectors of SUNDIALS. */
 static bool
 measure_steps(struct subject *subject, struct bench_report *report, const char *size, bool quick)
 {
@@ -251,8 +254,9 @@ measure_steps(struct subject *subject, struct bench_report *report, const char *
     return true;
 }
 
-/* Measures the creation and destruction of a clone of a vector. Neither library touches the clone's
- * memory. Ferry does not allocate this memory, but the serial vector does. */
+/* Measures the creation and destruction of a clone of a vector. Neither library accesses the values
+ * of the clone. Ferry allocates no memory for these values, but the serial vector of SUNDIALS does.
+ */
 static bool
 measure_clones(struct subject *subject, struct bench_report *report, bool quick)
 {
@@ -323,7 +327,7 @@ run(ferry_context *context, struct bench_report *report, bool quick)
 int
 main(int argc, char **argv)
 {
-    /* The peer runs on the host, so Ferry must use the host device. */
+    /* The serial vectors of SUNDIALS are on the host, so Ferry uses the host device as well. */
     setenv("FERRY_DEVICE", "host", 0);
     return bench_main(argc, argv, "client_sundials", 0, run);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures conversions between arrays in host memory. The peer is memcpy() that reads and writes
- * the same number of bytes in the same round. The arrays are in the second-level cache or in
- * memory. The conversion loops are the best ones for this processor, or the portable ones.
+ * Measures conversions between arrays in host memory. Each conversion is compared with a memcpy()
+ * that reads and writes the same number of bytes in the same round. The arrays are in the
+ * second-level cache or in memory. The conversion loops are the fastest ones for this processor, or
+ * the portable ones.
  *
- * If OpenCV is installed, it converts in the same rounds. If NumPy is installed, it converts in a
- * separate process, which has a separate memcpy() measurement. The last part measures copies that
- * convert the elements on the way to a device. The peer uploads the unconverted array and converts
- * it on the device.
+ * If OpenCV is installed, it converts the same arrays in the same rounds. If NumPy is installed, it
+ * converts in a separate process, which also measures memcpy(). The last part measures copies to a
+ * device that convert the elements on the way. They are compared with an upload of the unconverted
+ * array that is followed by a conversion on the device.
  */
 
 #include "bench.h"
@@ -76,7 +77,8 @@ static const struct pair pairs[] = {
 };
 enum { PAIRS = sizeof(pairs) / sizeof(pairs[0]) };
 
-/* One measurement: the table of conversion loops that it uses, and the size of its arrays. */
+/* One measurement: the table of conversion loops that it uses, the size of its arrays, and its
+ * goals. */
 struct setting {
     const char *name;
     ferryi_convert_table *table;
@@ -102,7 +104,7 @@ fill(const struct pair *pair, void *array, size_t count)
         else if (pair->from == ferryi_number_double)
             ((double *)array)[i] = value;
         else if (width ==
-                 2) /* read as half, bfloat16 or int16, these bytes are small positive numbers */
+                 2) /* as half, bfloat16 or int16, each such value is a small positive number */
             ((uint16_t *)array)[i] = (uint16_t)(0x3c00 + i % 1000);
         else
             memset((char *)array + i * width, (int)(i % 251), width);
@@ -134,8 +136,8 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
 
 /* -- what a loop can do ------------------------------------------------------------------------ */
 
-/* Defines a copy loop with the widest loads and stores of the processor. The conversions use the
- * same loads and stores, but memcpy() may use different instructions. */
+/* Defines a copy loop with the widest loads and stores of the processor, which the conversions use
+ * as well. memcpy() may use different instructions. */
 #define COPY_LOOP(name, width, attributes)                                                         \
     attributes static void name(unsigned char *target, const unsigned char *source, size_t bytes)  \
     {                                                                                              \
@@ -145,7 +147,7 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
             vector *to = (vector *)(target + at), a = from[0], b = from[1], c = from[2],           \
                    d = from[3];                                                                    \
             to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                            \
-            __asm__ volatile("" : : : "memory"); /* so that the compiler does not call memcpy() */ \
+            __asm__ volatile("" : : : "memory"); /* keeps the compiler from calling memcpy() */    \
         }                                                                                          \
     }
 
@@ -181,8 +183,8 @@ time_copy_loop(const struct setting *setting, const struct arrays *arrays, size_
     return bench_now_ns() - begun;
 }
 
-/* Measures a plain copy loop against memcpy(). The speed of this loop is an upper bound for the
- * conversions. */
+/* Compares a simple copy loop with memcpy(). The speed of this loop is an upper bound for the speed
+ * of the conversions. */
 static void
 measure_copy_loop(struct bench_report *report, const struct setting *setting,
                   const struct arrays *arrays)
@@ -192,7 +194,7 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
     double bytes = (double)(setting->bytes * setting->repeats);
     char name[64];
     for (size_t round = 0; round <= setting->rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         times[index] = time_copy_loop(setting, arrays, setting->bytes / 2, copy);
         peer_times[index] = time_memcpy(setting, arrays, setting->bytes / 2);
@@ -210,8 +212,8 @@ measure_copy_loop(struct bench_report *report, const struct setting *setting,
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* Converts with OpenCV. Returns the time in nanoseconds, or 0 if OpenCV cannot convert between
- * these two types. */
+/* Converts with OpenCV. Returns the time in nanoseconds, or 0 if OpenCV cannot convert between the
+ * two types of `pair`. */
 static double
 time_opencv(const struct setting *setting, const struct pair *pair, const struct arrays *arrays,
             size_t count)
@@ -229,8 +231,8 @@ time_opencv(const struct setting *setting, const struct pair *pair, const struct
 #endif
 }
 
-/* Ratios of Ferry's speed to the speeds of its peers for one pair of types. A ratio of 0 means that
- * the peer is missing. */
+/* Ratios of Ferry's speed to the speeds of memcpy() and OpenCV for one pair of types. `opencv` is 0
+ * if OpenCV did not convert the pair. */
 struct ratios {
     double memcpy, opencv;
 };
@@ -247,7 +249,7 @@ measure_pair(struct bench_report *report, const struct setting *setting, const s
 
     fill(pair, arrays->source, count);
     for (size_t round = 0; round <= setting->rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         times[index] = time_conversion(setting, pair, arrays, count);
         peer_times[index] = time_memcpy(setting, arrays, count * width / 2);
@@ -286,8 +288,8 @@ add_mean(struct bench_report *report, const struct setting *setting, const char 
     bench_report_add(report, &record);
 }
 
-/* Compares Ferry's conversions with NumPy's, which run in a different process. The rate of Ferry
- * and the rate of NumPy are each divided by the rate of memcpy() in the same process. */
+/* Compares Ferry's conversions with those of NumPy, which run in a different process. Each rate is
+ * divided by the rate of memcpy() in the same process. */
 static void
 compare_numpy(struct bench_report *report, const struct setting *setting, const double *ours)
 {
@@ -358,8 +360,8 @@ measure_all(struct bench_report *report, const struct arrays *arrays, size_t lar
     }
 }
 
-/* Allocates two arrays of `bytes` bytes with the alignment of buffers. Writes them once, so that
- * page faults are not measured. */
+/* Allocates two arrays of `bytes` bytes, aligned like the memory of buffers. Writes both arrays
+ * once, so that page faults are not measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {

@@ -26,10 +26,10 @@ static const struct link {
              {"copy at 3.5 GB/s", 3500000000, 1.8},
              {"copy at 12.5 GB/s", 12500000000, 0}};
 
-/* The link of a GPU. The benchmark does not limit the bandwidth of this link. */
+/* The link of a GPU. A bandwidth of 0 means that the benchmark does not limit the link. */
 static const struct link real_link = {"copy", 0, 1.8};
 
-/* The buffers of the benchmark, one of each type, and host arrays with the buffers' values. */
+/* One buffer of float and one of double, and host arrays with the same values. */
 struct world {
     ferry_context *context;
     ferry_float_buffer narrow;
@@ -142,7 +142,7 @@ measure(struct bench_report *report, struct world *world, const struct link *lin
     snprintf(name, sizeof(name), "%s/%s double_to_float", link->name,
              upload ? "upload" : "download");
     for (size_t round = 0; round <= rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         double begun = bench_now_ns();
         if (!ours(world))

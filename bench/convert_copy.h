@@ -5,10 +5,10 @@
 #include "bench.h"
 
 /**
- * Measures copies that convert the elements on the way to a device. In the same rounds the peer
- * uploads the unconverted array and converts it on the device. The measurement uses emulated links
- * with the bandwidths of real ones. If FERRY_DEVICE names a CUDA device, it uses that device
- * instead.
+ * Measures copies to a device that convert the elements on the way. In the same rounds the
+ * unconverted array is uploaded and then converted on the device, for comparison. The measurement
+ * uses emulated links with the bandwidths of real ones. If FERRY_DEVICE names a CUDA device, the
+ * measurement uses that device instead of an emulated one.
  */
 bool bench_convert_copy(struct bench_report *report, bool quick);
 

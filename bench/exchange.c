@@ -3,8 +3,8 @@
 /*
  * Measures the cost of sharing arrays with a different library. An export consists of a lease, a
  * DLPack tensor and a call of the tensor's deleter. An import creates a buffer over the other
- * library's array and destroys it. The peer calls malloc() and free() for as many blocks as an
- * export allocates.
+ * library's array and destroys the buffer. For comparison, the benchmark calls malloc() and free()
+ * for as many blocks as an export allocates.
  */
 
 #include "bench.h"
@@ -67,7 +67,7 @@ loop_export(struct subject *subject, size_t turns)
     return true;
 }
 
-/* Exports a tensor of an open lease, and calls the tensor's deleter. */
+/* Exports an open lease as a tensor, and calls the tensor's deleter. */
 static bool
 loop_tensor(struct subject *subject, size_t turns)
 {

@@ -3,20 +3,22 @@
 /*
  * Measures file transfers through the device against dd with the same file, block size and state of
  * the page cache. A case reads a file, or copies it to a second file. The time of dd is the time
- * that dd prints, which excludes the start of its process. Both files are in the page cache, or
- * both sides use O_DIRECT. If the file system does not support O_DIRECT, its cases are skipped.
+ * that dd prints, which excludes the start of its process. Ferry and dd either both find the files
+ * in the page cache, or both use O_DIRECT. If the file system does not support O_DIRECT, its cases
+ * are skipped.
  *
  * The time of dd is a lower bound, because dd reads all blocks into the same memory, which stays in
  * a cache. For an emulated device, a processor also copies each byte to the device's memory. If the
- * file is copied, it copies each byte back as well.
+ * file is copied, the processor copies each byte back as well.
  *
- * A second peer therefore does this work in one thread without a device. It reads a block and
- * copies it to other memory. If there is an output file, it also copies the block back and writes
- * it. The report has the ratios to both peers. With two processors, one can read while the other
- * copies, if cache lines move between them fast enough. The expected ratio is 0.8 to 1.5.
+ * Therefore the benchmark has a second comparison: one thread does all this work without a device.
+ * The thread reads a block and copies it to other memory. If there is an output file, it also
+ * copies the block back and writes it. The report has the ratios to dd and to this thread. With two
+ * processors, one can read while the other copies, if cache lines move between them fast enough.
+ * The expected ratio is 0.8 to 1.5.
  *
  * The files are created in TMPDIR, or in /var/tmp if TMPDIR is not set, because /var/tmp is usually
- * on a disk. The program removes them at the end.
+ * on a disk. The program removes the files at the end.
  */
 
 #include "bench.h"
@@ -41,7 +43,7 @@ struct files {
 struct way {
     const char *name;
     size_t block;
-    bool copies; /* whether the file is copied to a second file; otherwise it is only read */
+    bool copies; /* true: the file is copied to a second file; false: the file is only read */
     bool direct;
 };
 
@@ -224,13 +226,13 @@ measure(struct bench_report *report, ferry_context *context, const struct files 
     char name[64];
     uint64_t direct = 0;
     for (size_t round = 0; round <= rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         if (!time_with_ferry(context, files, way, &ferry[index], &direct) ||
             !time_with_dd(files, way, &dd[index]))
             return false;
         if (way->direct && direct == 0)
-            return true; /* the file system refuses O_DIRECT, so this case is skipped */
+            return true; /* the file system does not support O_DIRECT, so this case is skipped */
         if (!time_by_hand(files, way, &hand[index]))
             return false;
     }

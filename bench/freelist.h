@@ -3,9 +3,9 @@
 #define BENCH_FREELIST_H
 
 /*
- * The peer of a pool hit: the simplest thread-safe pool. Each size class has a list of idle blocks
- * and a mutex. The size classes are those of Ferry's pool: eight per doubling of the size. The
- * peer's functions are inlined. The peer has no counters and never frees memory.
+ * The simplest thread-safe pool, with which Ferry's pool is compared. Each size class has a list of
+ * idle blocks and a mutex. The size classes are those of Ferry's pool: eight per doubling of the
+ * size. The functions are inlined. This pool has no counters and never frees memory.
  */
 
 #include <pthread.h>

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Text of the module that contains the kernel. The fake driver finds the entry point in this text.
- */
+/* PTX text of the module that contains the kernel. The kernel has no code, because the fake driver
+ * only searches the text for the kernel's name. */
 static const char image[] = ".version 7.0\n.visible .entry heat_step() {}\n";
 
 enum { BLOCK = 256 };
@@ -87,8 +87,8 @@ halo_by_hand_close(struct halo_by_hand *halo)
 
 /* -- steps ------------------------------------------------------------------------------------- */
 
-/* Copies a row or a column of cells with one driver call. A column is copied as rows of one cell.
- */
+/* Copies a row or a column of cells with one driver call. A column is copied as a rectangle whose
+ * rows have one cell each. */
 static void
 copy_strip(struct halo_by_hand *halo, const struct halo_way *way, uint64_t plate, size_t cell,
            float *strip, bool down)
@@ -137,9 +137,9 @@ exchange_strips(struct halo_by_hand *halo)
     MPI_Waitall(2 * HALO_WAYS, requests, MPI_STATUSES_IGNORE);
 }
 
-/* Computes one step. The function waits for its downloads before it calls MPI. The stream runs
- * these downloads after the previous step's uploads from the strips of host memory. So MPI can
- * write into the strips at once. */
+/* Computes one step. The function waits for the downloads of this step before it calls MPI. In the
+ * stream, these downloads follow the uploads of the previous step. So those uploads have read the
+ * host memory, and MPI can overwrite it. */
 bool
 halo_by_hand_step(struct halo_by_hand *halo, size_t step)
 {

@@ -33,8 +33,8 @@ heaps_prepare(char **argv)
         execv(program, argv);
 }
 
-/* Looks up a function in a library. dlsym() returns an object pointer, so its value is copied into
- * the function pointer with memcpy(). */
+/* Looks up a function in a library. dlsym() returns an object pointer, so memcpy() copies its value
+ * into the function pointer. */
 static void *
 symbol(void *library, const char *name, void *function, size_t bytes)
 {

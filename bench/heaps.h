@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /*
- * General-purpose allocators that serve as peers: the C library's allocator, and each of tcmalloc,
- * jemalloc and mimalloc that is installed. Each allocator is loaded as a separate library. The
- * benchmark calls its malloc and free through pointers, so the program's malloc and free are not
- * replaced.
+ * General-purpose allocators with which Ferry's pool is compared: the C library's allocator, and
+ * each of tcmalloc, jemalloc and mimalloc that is installed. Each allocator is loaded as a separate
+ * library. The benchmark calls its malloc and free through pointers, so the program's malloc and
+ * free are not replaced.
  */
 
 enum { HEAPS_MAX = 4 };

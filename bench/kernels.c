@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures the host functions that ferry-gen writes from kernels.json. The peers are two loops
- * written by hand: a plain one, and one that is written so that the compiler can optimize it. The
- * generated function and both peers run in turn in each round. The arrays are in the first-level
- * cache, in the second-level cache, or in memory. Before the measurement, the program checks that
- * all three compute the same results.
+ * Measures the host functions that ferry-gen writes from kernels.json. Each function is compared
+ * with two loops written by hand: the obvious loop, and a loop that helps the compiler to optimize
+ * it. The generated function and both loops run in turn in each round. The arrays are in the
+ * first-level cache, in the second-level cache, or in memory. Before the measurement, the program
+ * checks that all three compute the same results.
  *
- * The report includes the smallest ratio to each peer. The kernel with this ratio would gain most
- * from being written by hand.
+ * The report includes the smallest ratio to each of the two loops. The kernel with this ratio would
+ * gain most from being written by hand.
  */
 
 #include "bench.h"
@@ -106,9 +106,9 @@ static const struct kernel {
 
 /* -- arrays ------------------------------------------------------------------------------------ */
 
-/* Creates arrays of positive values, in which neighbours differ. Writes all arrays once, so that
- * page faults are not measured. Gaps between the arrays ensure that the arrays use different sets
- * of a cache. */
+/* Creates arrays of positive values in which adjacent elements differ. Writes all arrays once, so
+ * that page faults are not measured. Gaps between the arrays make them use different sets of a
+ * cache. */
 static bool
 arrays_create(struct arrays *arrays, const struct kernel *kernel, size_t bytes)
 {
@@ -185,7 +185,7 @@ measure(struct bench_report *report, const struct kernel *kernel, const struct s
     bool ok =
         arrays_create(&arrays, kernel, n * kernel->element_bytes) && compare(kernel, &arrays, n);
     for (size_t round = 0; ok && round <= size->rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         for (enum side side = GENERATED; side < SIDES; side++) {
             double begun = bench_now_ns();

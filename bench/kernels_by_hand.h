@@ -3,10 +3,10 @@
 #define BENCH_KERNELS_BY_HAND_H
 
 /*
- * The kernels of kernels.json, written by hand and compiled with the same options. A function named
- * plain_* is the obvious loop. A function named careful_* helps the compiler: it declares that
- * arrays do not overlap, keeps 16 partial results, and computes the edges of a stencil in separate
- * loops.
+ * The kernels of kernels.json, written by hand and compiled with the options of the generated
+ * kernels. A function named plain_* is the obvious loop. A function named careful_* helps the
+ * compiler: it declares that arrays do not overlap, keeps 16 partial results, and computes the
+ * edges of a stencil in separate loops.
  *
  * These functions are not in the file that includes the generated header. The header contains a
  * pragma that changes square roots in the whole file. Without the pragma square roots can set
@@ -25,7 +25,7 @@ double careful_dot(const double *x, const double *y, size_t n);
  * empty. */
 float plain_largest(const float *x, size_t n);
 float careful_largest(const float *x, size_t n);
-/* `rows` and `columns` are at least 4. */
+/* `rows` and `columns` must be at least 4. */
 void plain_blur(const float *now, float weight, float *next, size_t rows, size_t columns);
 void careful_blur(const float *now, float weight, float *next, size_t rows, size_t columns);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures opening and destroying a lease where the data is current. The peer does the least work
- * that a lease needs: it allocates a block of the same size with malloc(), and opens a scope.
+ * Measures opening and destroying a lease at a place where the data is current. The comparison does
+ * the least work that a lease needs: it allocates a block of the same size with malloc(), and opens
+ * a scope.
  *
- * The kinds of lease and the peer run in turn, in short rounds of one process. The medians of the
- * rounds are compared. A second thread sleeps during the measurement, because the C library skips
- * atomics in a process with one thread.
+ * The kinds of lease and the comparison run in turn, in short rounds of one process. The report
+ * compares the medians of the rounds. A second thread sleeps during the measurement, because the C
+ * library skips atomics in a process with one thread.
  */
 
 #include "bench.h"
@@ -82,8 +83,8 @@ loop_device_read(struct subject *subject, size_t pairs)
         subject, &(ferry_lease_options){.access = FERRY_READ, .stream = subject->stream}, pairs);
 }
 
-/* Runs the peer's loop: malloc(), then a scope. The loop writes into the allocated block, so that
- * the compiler cannot remove the malloc(). */
+/* Runs the loop that leases are compared with: malloc(), then a scope. The loop writes into the
+ * allocated block, so that the compiler cannot remove the malloc(). */
 static bool
 loop_peer(struct subject *subject, size_t pairs)
 {

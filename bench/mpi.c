@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures sending a device buffer from one rank to another with <ferry/mpi.h>. One peer is a hand-
- * written program. The other peer is plain MPI between host arrays. If MPI did not start this
- * program, the program starts itself as two ranks on this machine.
+ * Measures sending a device buffer from one MPI rank to another with <ferry/mpi.h>. The result is
+ * compared with programs written by hand, and with plain MPI between host arrays. If MPI did not
+ * start this program, the program starts itself as two ranks on this machine.
  */
 
 #include "ranks.h"
@@ -23,7 +23,7 @@
 struct rank {
     ferry_context *context;
     ferry_mpi *mpi;
-    ferry_mpi_request *rows; /* sends one row and receives one row */
+    ferry_mpi_request *rows; /* a request that sends one row and receives one row */
     ferry_float_buffer buffer;
     float *host, *chunks[2];
     size_t count, chunk_count, row_count;
@@ -44,8 +44,8 @@ move_by_ferry(struct rank *rank, bool sends)
                   : ferry_mpi_receive(rank->mpi, &range, 1 - rank->rank, 1)) == FERRY_OK;
 }
 
-/* A peer written by hand that uses one chunk of host memory. It downloads each chunk and then sends
- * it, or receives each chunk and then uploads it. */
+/* Moves the elements without ferry-mpi, through one chunk of host memory. A sender downloads each
+ * chunk and then sends it. A receiver receives each chunk and then uploads it. */
 static bool
 move_by_hand(struct rank *rank, bool sends)
 {
@@ -66,8 +66,8 @@ move_by_hand(struct rank *rank, bool sends)
     return true;
 }
 
-/* A peer written by hand that alternates between two chunks of host memory. One chunk is copied
- * while MPI sends or receives the other. */
+/* Moves the elements without ferry-mpi, through two chunks of host memory in turn. One chunk is
+ * copied while MPI sends or receives the other chunk. */
 static bool
 move_by_hand_overlapped(struct rank *rank, bool sends)
 {
@@ -157,8 +157,8 @@ struct comparison {
     struct bench_goal goal;
 };
 
-/* Reports a rate or a time, and the speed-up over the peer. The speed-up should be at least the
- * goal. */
+/* Measures Ferry and one alternative in turn. Reports Ferry's rate or time, and the ratio to that
+ * of the alternative. */
 static bool
 compare(struct rank *rank, struct bench_report *report, const struct comparison *comparison,
         size_t rounds)

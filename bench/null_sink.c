@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Null sink: the transfer engine runs over a device whose copies do nothing, so that only staging
- * is measured. Staging with one thread is compared with memcpy() of the same bytes to a different
- * array. The expected ratio is 1.0 to 1.35, since a small ring stays in the cache.
+ * Measures how fast the transfer engine stages pageable memory. The engine runs over a null sink: a
+ * device whose copies do nothing.
+ *
+ * Staging with one thread is compared with a memcpy() of the same bytes between two arrays. The
+ * expected ratio is 1.0 to 1.35, because a small staging ring stays in the cache.
  *
  * Staging with two threads is compared with staging with one. The expected ratio is 1.8 to 2.0. If
  * the memory bandwidth limits both threads, the expected ratio is 1.0 to 1.9.
  *
- * An upper bound of this second ratio is measured in the same rounds, without the engine. First one
- * thread copies all bytes into a ring with memcpy(). Then two independent threads copy half of the
- * bytes each into separate rings. Staging should reach nine tenths of the speed-up from one to two
- * threads. It cannot reach the full speed-up, because the engine also waits for the last chunk, and
- * sometimes passes a chunk to the other thread.
+ * The benchmark also measures the largest possible speed-up from one to two threads, without the
+ * engine. First one thread copies all bytes into a ring with memcpy(). Then two independent threads
+ * copy half of the bytes each into separate rings. Staging should reach nine tenths of this
+ * speed-up. It cannot reach all of it, because the engine waits for the last chunk, and sometimes
+ * passes a chunk to the other thread.
  *
- * Overhead is the time for a chunk of 4 KiB without its memcpy(): two locks, two calls of device
- * functions and a few counters. The expected time is 0.2 to 0.5 us.
+ * The overhead is the time for a chunk of 4 KiB without its memcpy(): two locks, two calls of
+ * device functions and a few counters. The expected time is 0.2 to 0.5 us.
  */
 
 #include "transfer.h"
@@ -87,8 +89,8 @@ time_memcpy(const struct arena *arena, size_t bytes)
     return bench_now_ns() - begun;
 }
 
-/* Work of a thread that copies into a ring without the engine. No other thread uses the ring, which
- * stays in the caches. */
+/* Work of a thread that copies bytes into a ring with memcpy(), without the transfer engine. No
+ * other thread uses the ring, which stays in the thread's caches. */
 struct loner {
     const char *source;
     size_t bytes;
@@ -106,9 +108,9 @@ stage_alone(void *argument)
                ferryi_min_size(LONER_CHUNK, loner->bytes - at));
 }
 
-/* Measures the upper bound of staging: memcpy() into rings without the engine. Returns the time of
- * one thread that copies all bytes, or of two threads that copy half of the bytes each. The arena
- * contains the rings. */
+/* Measures memcpy() into rings without the transfer engine, as an upper bound of the speed of
+ * staging. If `count` is 1, one thread copies all bytes. If `count` is 2, two threads copy half of
+ * the bytes each. Returns the time in nanoseconds. */
 static double
 time_loners(const struct arena *arena, size_t count)
 {

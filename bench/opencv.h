@@ -2,7 +2,8 @@
 #ifndef BENCH_OPENCV_H
 #define BENCH_OPENCV_H
 
-/* OpenCV's convertTo() on one thread, as a peer that C programs can call. */
+/* Lets C programs call OpenCV's convertTo() on one thread, to compare its speed with that of Ferry.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +13,8 @@ extern "C" {
 #endif
 
 /**
- * Converts `count` elements with OpenCV. `to` and `from` are names of Ferry's elements. If OpenCV
- * lacks one of the types, converts nothing and returns false.
+ * Converts `count` elements with OpenCV. `to` and `from` are names of Ferry's element types. If
+ * OpenCV lacks one of these types, the function converts nothing and returns false.
  */
 bool bench_opencv_convert(const char *to, void *target, const char *from, const void *source,
                           size_t count);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures a pool hit: a block is allocated and freed, and its memory is not touched. The peers are
- * a free list with a mutex, and the general-purpose allocators that are installed. The program also
- * measures the memory that the pool needs for allocation traces (traces.h).
+ * Measures the time of one allocation and one free in the memory pool. The blocks are never
+ * accessed. The pool is compared with a free list under a mutex, and with the general-purpose
+ * allocators that are installed. The program also measures how much memory the pool needs for
+ * allocation traces (traces.h).
  *
- * The pool and the peers run the same calls in turn, in short rounds of one process. The medians of
- * the rounds are compared. A second thread sleeps during the measurement. Without it the C library
- * would skip atomics, because the process would have only one thread. A program that uses a GPU has
- * several threads.
+ * The pool and the other allocators run the same calls in turn, in short rounds of one process. The
+ * report compares the medians of the rounds. A second thread sleeps during the measurement, because
+ * the C library skips atomics in a process with one thread. A program that uses a GPU has several
+ * threads.
  */
 
 #include "bench.h"
@@ -30,8 +31,8 @@
 enum {
     ROUNDS = 21,
     PAIRS = 20000,
-    HEAP_ROUNDS = 5, /* number of rounds of the general-purpose allocators; it is small, because
-                        they can take microseconds for one pair of calls */
+    HEAP_ROUNDS = 5, /* number of rounds of the general-purpose allocators; small, because some of
+                        them take microseconds for an allocation and a free */
     HEAP_PAIRS = 2000,
     HOLES = 65536
 };
@@ -40,7 +41,8 @@ enum {
 
 static struct heaps heaps;
 
-/* Runs one round of each general-purpose allocator. */
+/* Runs one round of the pattern with each general-purpose allocator, and stores the times in `out`.
+ */
 static bool
 time_heaps(const struct pattern *pattern, const struct pattern_script *script,
            double out[HEAPS_MAX])
@@ -52,9 +54,9 @@ time_heaps(const struct pattern *pattern, const struct pattern_script *script,
     return true;
 }
 
-/* Measures one pattern in all rounds and computes the medians. The pool and the peers run in turn.
- * The first two rounds warm up and are ignored. The general-purpose allocators run only in the
- * first HEAP_ROUNDS rounds. */
+/* Measures one allocation pattern and computes the medians of the rounds. In each round the pool
+ * and the other allocators run in turn. The first two rounds only warm up and are ignored. The
+ * general-purpose allocators run only in the first HEAP_ROUNDS rounds. */
 static bool
 time_pattern(const struct subject *subject, const struct pattern *pattern, size_t rounds,
              bool with_heaps, struct times *out)
@@ -102,8 +104,8 @@ measure_one_thread(const struct subject *subject, struct bench_report *report, b
     struct times mean = {0};
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
         char name[64];
-        /* Frees the pool's idle memory of other sizes, so that this memory does not affect the
-         * measurement. */
+        /* Frees all idle memory of the pool, so that blocks of the previous pattern do not affect
+         * this measurement. */
         if (ferry_pool_trim(subject->pool, 0) != FERRY_OK ||
             !time_pattern(subject, &patterns[i], quick ? 1 : ROUNDS, true, &times[i]))
             return false;
@@ -151,7 +153,7 @@ measure_holes(const struct subject *subject, struct bench_report *report, bool q
 
 static const char *const counted[] = {"1MiB/pair", "1MiB/64/random"};
 
-/* Allocates and frees a block `pairs` times. The loop does little work besides the two calls. */
+/* Allocates and frees a block of `bytes` bytes, `pairs` times. */
 static bool
 take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
 {
@@ -163,7 +165,8 @@ take_and_give(ferry_pool *pool, size_t bytes, size_t pairs)
     return true;
 }
 
-/* Runs only one allocation pattern, so that callgrind can count its instructions. */
+/* Runs the loop of only one allocation pattern, so that callgrind can count the instructions of the
+ * loop. */
 static int
 run_loop_only(const struct subject *subject, const char *name, const char *count)
 {
@@ -198,8 +201,8 @@ count_instructions(struct bench_report *report, const char *name, const char *me
     bench_report_add(report, &record);
 }
 
-/* Reports the instructions of the whole loop. Reports the instructions inside the pool's allocate
- * and free functions separately. */
+/* Counts instructions with callgrind. Reports the count of the whole loop, and the count inside the
+ * pool's allocate and free functions. */
 static void
 measure_instructions(struct bench_report *report)
 {

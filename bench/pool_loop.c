@@ -55,7 +55,8 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         script->slot[i] = (size_t)(seed >> 33) % pattern->live;
     }
-    /* All slots within one turn must differ. */
+    /* Changes slots so that each group of TURN slots has no duplicates. The loop frees all blocks
+     * of such a group at once. */
     for (size_t i = 0; pattern->live >= TURN && i < SCRIPT; i++)
         for (size_t k = i - i % TURN; k < i; k++)
             if (script->slot[k] == script->slot[i]) {
@@ -66,8 +67,8 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
 
 /* -- the loops --------------------------------------------------------------------------------- */
 
-/* Defines the loops for one allocator. The pool and each peer have their own loops, so that the
- * compiler can inline the calls. */
+/* Defines the loops for one allocator. Each allocator has separate loops, so that the compiler can
+ * inline the calls. */
 #define DEFINE_LOOPS(who, type)                                                                    \
     static bool who##_lifo(const struct subject *subject, const struct pattern *pattern,           \
                            size_t pairs)                                                           \
@@ -110,7 +111,7 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
         for (size_t i = 0; i < held; i++)                                                          \
             if (!who##_take(subject, script->bytes[i], &blocks[i]))                                \
                 return false;                                                                      \
-        if (pattern->random) /* an untimed run allocates all blocks first */                       \
+        if (pattern->random) /* an untimed run warms up the allocator */                           \
             ok = who##_random(subject, blocks, script, pattern->bytes ? 64 : 4 * SCRIPT);          \
         double begun = bench_now_ns();                                                             \
         ok = ok && (pattern->random ? who##_random(subject, blocks, script, pairs)                 \

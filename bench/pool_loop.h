@@ -3,13 +3,14 @@
 #define BENCH_POOL_LOOP_H
 
 /*
- * Patterns of allocations and frees, which are the same for the pool and its peers. Random numbers
- * are computed before the timing starts.
+ * Patterns of allocations and frees. The memory pool and the allocators that it is compared with
+ * run the same patterns. Random numbers are computed before the timing starts.
  *
  * A pattern is named size/live/order, where `live` is a number of blocks. In the order "lifo", the
  * loop allocates `live` blocks and then frees them in reverse order. In the order "random", `live`
- * blocks exist, and the loop repeatedly frees and allocates eight of them. "mixed" sizes are log-
- * uniform: from 4 KiB to 64 MiB for 64 live blocks, and from 4 KiB to 4 MiB for 1024 live blocks.
+ * blocks exist, and the loop repeatedly frees and allocates eight of them. "mixed" sizes are
+ * log-uniform: from 4 KiB to 64 MiB for 64 live blocks, and from 4 KiB to 4 MiB for 1024 live
+ * blocks.
  */
 
 #include <stdbool.h>
@@ -26,10 +27,9 @@
 
 enum {
     LIVE_MAX = 1024,
-    TURN = 8,      /* number of blocks that one turn of the loop frees and then allocates again, in
-                      random order */
-    SCRIPT = 4096, /* number of random numbers that are computed in advance; the loop uses them
-                      repeatedly */
+    TURN = 8,      /* number of blocks that the loop frees and then allocates in each iteration of a
+                      "random" pattern */
+    SCRIPT = 4096, /* number of precomputed random numbers; the loop cycles through them */
     PATTERN_COUNT = 25
 };
 
@@ -43,7 +43,7 @@ struct pattern {
 
 extern const struct pattern patterns[PATTERN_COUNT];
 
-/* Returns the pattern with this name, or NULL. */
+/* Returns the allocation pattern with this name, or NULL if there is none. */
 const struct pattern *pattern_find(const char *name);
 
 struct pattern_script {
@@ -52,16 +52,17 @@ struct pattern_script {
 
 void pattern_write(struct pattern_script *script, const struct pattern *pattern, uint64_t seed);
 
-/* The allocators. Each loop uses only the allocator that it measures. */
+/* One allocator of each kind: Ferry's pool, the free list and a general-purpose allocator. A loop
+ * uses only the allocator that it measures. */
 struct subject {
     ferry_pool *pool;
     struct freelist *list;
     const struct heap *heap;
 };
 
-/* The loop of one pattern and one allocator. It makes at least `pairs` pairs of an allocation and a
- * free. It sets *out_ns to the time of one pair in nanoseconds, without set-up and clean-up. It
- * returns false if a call failed. */
+/* Runs one pattern with one allocator. Makes at least `pairs` pairs of an allocation and a free.
+ * Sets `*out_ns` to the time of one pair in nanoseconds, without set-up and clean-up. Returns false
+ * if a call failed. */
 typedef bool pattern_loop(const struct subject *subject, const struct pattern *pattern,
                           const struct pattern_script *script, size_t pairs, double *out_ns);
 pattern_loop pool_loop, peer_loop, heap_loop;

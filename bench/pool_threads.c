@@ -48,8 +48,8 @@ work(void *argument)
     return NULL;
 }
 
-/* Measures the time of one allocation and one free, in nanoseconds, while two threads make such
- * calls. The result is the time of the slower thread. */
+/* Measures the time of one allocation and one free in nanoseconds while two threads make such
+ * calls. Sets `*out` to the time of the slower thread. */
 static bool
 time_two_threads(const struct subject *subject, const struct pattern *pattern, pattern_loop *run,
                  size_t pairs, double *out)
@@ -70,8 +70,8 @@ time_two_threads(const struct subject *subject, const struct pattern *pattern, p
     return started && workers[0].ok && workers[1].ok;
 }
 
-/* Times the general-purpose allocators with two threads. They run fewer pairs of calls and fewer
- * rounds than the pool, because two threads make some of them slow. */
+/* Measures the general-purpose allocators with two threads. They run fewer pairs of calls and fewer
+ * rounds than the pool, because some of them are slow with two threads. */
 static bool
 time_heaps(const struct heaps *heaps, const struct pattern *pattern, size_t rounds,
            struct times *out)
@@ -122,7 +122,7 @@ struct ring {
     _Alignas(64) _Atomic size_t filled;
     _Alignas(64) _Atomic size_t emptied;
     _Alignas(64) void *blocks[RING];
-    const struct subject *subject; /* only one of its allocators is used */
+    const struct subject *subject; /* the ring's threads use only one allocator of this struct */
     bool ok;
     size_t count;
 };
@@ -150,8 +150,8 @@ give_any(const struct subject *subject, void *memory)
     return subject->pool ? pool_give(subject, &block) : peer_give(subject, &listed);
 }
 
-/* Called repeatedly while a thread waits for the other thread. Sometimes yields the processor,
- * because the other thread may need it. */
+/* A thread calls this function repeatedly while it waits for a second thread. The function
+ * sometimes yields the processor, because the second thread may need it. */
 static void
 wait_a_little(unsigned *spins)
 {

@@ -2,8 +2,8 @@
 #ifndef BENCH_POOL_TIMES_H
 #define BENCH_POOL_TIMES_H
 
-/* Times of an allocation and the following free, in the pool and in each peer. The file also
- * declares the functions that report these times. */
+/* Times of one allocation and one free in Ferry's pool and in other allocators, and functions that
+ * report these times. */
 
 #include "bench.h"
 #include "heaps.h"
@@ -14,18 +14,19 @@ struct heaps {
     size_t count;
 };
 
-/* Times of one allocation and one free in nanoseconds, for each allocator. A time is 0 if it was
- * not measured. */
+/* Times of one allocation and one free in nanoseconds, for each allocator: Ferry's pool, the free
+ * list and the general-purpose allocators. A time is 0 if it was not measured. */
 struct times {
     double pool, peer, heap[HEAPS_MAX];
 };
 
-/* Reports a value and its ratio to the value of one peer. The goal is a ratio of at most `limit`.
- * If `limit` is 0, there is no goal. */
+/* Reports `value` and its ratio to `peer_value`, the value of the alternative that `peer` names.
+ * The goal is a ratio of at most `limit`. If `limit` is 0, there is no goal. */
 void times_add_peer(struct bench_report *report, const char *case_name, double value,
                     const char *peer, double peer_value, double limit);
-/* Reports the pool's time and its ratio to every peer that was timed. The goal is a ratio to the
- * free list, one of the peers, of at most `limit`. If `limit` is 0, there is no goal. */
+/* Reports the pool's time and its ratio to the time of every other allocator that was measured. The
+ * goal is a ratio of at most `limit` to the time of the free list. If `limit` is 0, there is no
+ * goal. */
 void times_add(struct bench_report *report, const char *case_name, const struct times *time,
                const struct heaps *heaps, double limit);
 

@@ -4,16 +4,17 @@
 
 #include "bench.h"
 
-/* Measurements of the pool when it is used with streams or with buffers. Both measuring functions
- * of this file add their results to the report. On failure they print a message on stderr and
- * return false. */
+/* Measures the memory pool when it is used with streams or with buffers. Each function of this file
+ * adds its results to the report. On failure a function prints a message on stderr and returns
+ * false. */
 
-/* Counts the device calls that the pool makes when a block is freed on a stream that still uses it.
- * The block is then allocated again on the same stream. The expected number is 0, and this number
- * includes calls that record an event. */
+/* Allocates and frees a block on one stream repeatedly, without a wait between the calls. Counts
+ * the device calls that the pool makes, which include calls that record an event. The expected
+ * number is 0. */
 bool pool_uses_count_calls(ferry_context *context, struct bench_report *report);
-/* Measures creating, writing and destroying a temporary buffer. The result is compared with
- * `pool_pair`: the time of one allocation and one free in nanoseconds. */
+/* Measures the creation, a host write and the destruction of a temporary buffer. The result is
+ * compared with `pool_pair`: the time of one allocation and one free of the pool, in nanoseconds.
+ */
 bool pool_uses_measure_temporary(ferry_context *context, struct bench_report *report, bool quick,
                                  double pool_pair);
 

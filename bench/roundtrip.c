@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures copying pageable memory to the device and back. The peer is memcpy() of the same bytes
- * in the same run. It copies to a second array and from there to a third, because an emulated
- * device must copy twice as well.
+ * Measures copying pageable memory to the device and back. The result is compared with two calls of
+ * memcpy() for the same bytes in the same run. They copy to a second array and from there to a
+ * third array, because an emulated device also copies twice.
  */
 
 #include "bench.h"
@@ -20,7 +20,7 @@ enum { ROUNDS_LIMIT = 9 };
 
 struct arrays {
     size_t bytes;
-    float *source, *middle, *target; /* the peer uses `middle` instead of device memory */
+    float *source, *middle, *target; /* memcpy() uses `middle` in place of device memory */
 };
 
 struct times {
@@ -35,7 +35,7 @@ arrays_free(struct arrays *arrays)
     free(arrays->target);
 }
 
-/* Allocates the arrays and writes them once, so that page faults are not measured. */
+/* Allocates the arrays and writes each array once, so that page faults are not measured. */
 static bool
 arrays_create(struct arrays *arrays, size_t bytes)
 {
@@ -72,8 +72,8 @@ copy_with_memcpy(struct arrays *arrays, struct times *times, size_t round)
     note(times, round, begun, turned, bench_now_ns());
 }
 
-/* Creates a buffer that is current on the device and has no host replica. So the measured copies in
- * both directions cross the link. */
+/* Copies an array to the device and back with Ferry, and stores the times. The buffer is current on
+ * the device and has no host replica, so both copies cross the link. */
 static bool
 copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *times, size_t round)
 {
@@ -115,7 +115,7 @@ measure(struct bench_report *report, struct arrays *arrays, ferry_float_buffer b
     char name[64];
     snprintf(name, sizeof(name), "%zuMiB/pageable", arrays->bytes / MIB);
     for (size_t round = 0; round <= rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         if (!copy_with_ferry(arrays, buffer, &ferry, index))
             return false;

@@ -3,8 +3,9 @@
 #define BENCH_SLEEPER_H
 
 /*
- * A thread that only sleeps during a measurement. Without it the C library would skip atomics,
- * because the process would have only one thread. A program that uses a device has several threads.
+ * A thread that only sleeps during a measurement. The C library skips atomics in a process with one
+ * thread, so a benchmark starts this second thread. A program that uses a device has several
+ * threads.
  */
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ struct bench_sleeper {
 /* Starts the sleeping thread. If the thread cannot be created, prints a message on stderr and
  * returns false. */
 bool bench_sleeper_start(struct bench_sleeper *sleeper);
-/** Wakes the thread, and waits for its end. */
+/** Wakes the sleeping thread, and waits until it has ended. */
 void bench_sleeper_stop(struct bench_sleeper *sleeper);
 
 #endif

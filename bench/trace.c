@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures what tracing costs. Two operations are timed: a scope that is a hit, and a copy of 4 KiB
- * on the host. Each runs in a context with a trace and in one without. An operation writes two
- * entries to the trace, so an entry costs half of the difference. This cost includes writing the
- * file, and the slower path of a scope in a traced context.
+ * Measures the cost of tracing. Two operations are timed: opening and closing a scope on current
+ * data, and a copy of 4 KiB on the host. Each operation runs in a context with a trace and in a
+ * context without a trace. An operation writes two entries to the trace, so an entry costs half of
+ * the difference of the times. This cost includes writing the file, and the slower path of a scope
+ * in a traced context.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -74,7 +75,8 @@ run_loop(void *argument)
     return NULL;
 }
 
-/* Measures the time of one call in nanoseconds while all threads of the measurement make calls. */
+/* Measures the time of one call in nanoseconds. All threads of the measurement make calls at the
+ * same time. */
 static bool
 measure_side(const struct kind *kind, struct side *side, size_t repeats, double *out)
 {
@@ -103,8 +105,8 @@ measure_kind(const struct kind *kind, struct side *off, struct side *on,
 {
     double plain[ROUNDS], traced[ROUNDS], entry[ROUNDS];
     size_t rounds = quick ? QUICK_ROUNDS : ROUNDS, repeats = quick ? QUICK_REPEATS : REPEATS;
-    /* Rounds with several threads are longer, so that the time to start the threads does not
-     * matter. */
+    /* Rounds with several threads are longer, so that thread creation takes little of their time.
+     */
     if (kind->threads > 1 && !quick) {
         rounds /= LONGER;
         repeats *= LONGER;

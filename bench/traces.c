@@ -82,7 +82,8 @@ measure_trace(struct bench_report *report, const char *name, const struct script
     add(report, name, "smallest_limit", "MiB", pool, "live peak", live, goal);
     add(report, name, "smallest_limit", "MiB", pool, "best-fit", best_fit, none);
     add(report, name, "best_fit_limit", "MiB", best_fit, "live peak", live, none);
-    /* Reports the peak of reserved memory. The pool's limit is higher than the trace ever needs. */
+    /* Reports the peak of the memory that the pool reserves when its limit is higher than the trace
+     * needs. */
     add(report, name, "most_reserved", "MiB", pool_reserved, "live peak", live,
         (struct bench_goal){BENCH_AT_MOST, 1.75});
     add(report, name, "take_median", "ns", pool_ns, "best-fit", best_fit_ns, none);

@@ -5,10 +5,11 @@
 #include "bench.h"
 
 /*
- * Measures how much memory the pool needs for typical programs. The result for each trace of
- * traces/generate.py is the smallest limit with which all its allocations succeed. The peer is a
- * best-fit pool. Pool and peer use host memory that is never touched. Adds the results to the
- * report. On failure prints a message on stderr and returns false.
+ * Measures how much memory the pool needs for typical programs. For each allocation trace of
+ * traces/generate.py, the result is the smallest pool limit with which all allocations succeed. The
+ * pool is compared with a best-fit allocator. Neither of them touches the memory of the blocks. The
+ * function adds the results to the report. On failure it prints a message on stderr and returns
+ * false.
  */
 bool traces_measure(struct bench_report *report);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares transfers between host and device with the fastest copy of the machine.
+ * Compares transfers between host and device with the fastest copy of the machine, which is called
+ * the peer.
  *
- * Sizes: no copied memory is in a cache, just as in typical programs. The same holds for the peer.
- * So copies of one size use successive parts of an arena. The time ends when the last byte is
- * copied.
+ * Sizes: no copied memory is in a cache, just as in typical programs. Therefore copies of one size
+ * use successive parts of an arena, both for Ferry and for the peer. The time ends when the last
+ * byte is copied.
  *
- * The copy engine of the emulated device is a thread with a different copy loop. So on this device
- * the peer is memcpy() of the same bytes between the same memories, in the same round and in the
- * same threads. For pinned memory this is the engine's thread. For pageable memory the peer's time
- * is the mean of the engine's thread and the calling thread. The threads must be the same, because
- * the processors of a virtual machine differ: other machines can slow one processor by a fifth for
- * seconds.
+ * On an emulated device the peer is memcpy() of the same bytes between the same memories. It runs
+ * in the same round and in the same threads as Ferry's copy. For pinned memory this is the device's
+ * thread. For pageable memory the peer's time is the mean of the times in the device's thread and
+ * in the calling thread. The threads must be the same, because the processors of a virtual machine
+ * differ: other machines can slow one processor by a fifth for seconds.
  *
  * Expected with two cores: staging reads and writes every byte twice, on two cores at once, each as
  * fast as memcpy() on one core. So the speed approaches that of memcpy() (ratio 1.0) if chunks
@@ -106,9 +106,9 @@ enum way { PAGEABLE_UP, PAGEABLE_DOWN, PINNED_UP, PINNED_DOWN, WAYS };
 struct copies {
     ferry_context *context;
     struct arena *arena;
-    size_t bytes, count; /* size of one copy in bytes, and number of copies */
+    size_t bytes, count; /* `bytes`: size of one copy; `count`: number of copies */
     ferryi_timeline *in, *out;
-    void *stream; /* stream for the driver's own copies */
+    void *stream; /* stream for copies that call the device directly, without the engine */
 };
 
 static bool
@@ -199,7 +199,7 @@ hold(void *user)
         ;
 }
 
-/* Number of copies that every driver can queue without blocking the calling thread. */
+/* maximum number of copies that every driver can queue without blocking the calling thread */
 enum { HELD_MOST = 64 };
 
 /* Times the driver's copies of pinned memory. If there are at most HELD_MOST copies, the stream is
@@ -256,11 +256,11 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
 {
     static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST];
     for (size_t round = 0; round <= rounds; round++) {
-        /* The result of round 0, which only warms up, is overwritten by that of round 1. */
+        /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
         for (enum way way = 0; way < WAYS; way++) {
-            /* The library and the peer take turns to run first, so that caches do not always favour
-             * one of them. */
+            /* Ferry and the driver's copy (or memcpy()) take turns to run first, so that caches do
+             * not always favour one of them. */
             if (round % 2 == 0)
                 ours[way][index] = time_engine(c, way);
             peers[way][index] = emulated ? time_memcpy(c, way) : time_driver(c, way);
@@ -411,7 +411,7 @@ measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
 enum { WRITE, BRING, STEPS };
 
 /* Writes every second extent of 64 bytes of a buffer on the host, then reads the whole buffer on
- * the device. Returns the processor time of both steps in nanoseconds. */
+ * the device. Stores the processor time of each of these two steps in `out`, in nanoseconds. */
 static bool
 time_segments(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -448,8 +448,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
 #define SEGMENTS_NS 20e9
 enum { TENS = 6, THOUSAND = 3, TURNS_MOST = 100, SEGMENTS = 10000 };
 
-/* Measures the processor time per dirty segment for a buffer with `count` such segments. The result
- * is the median of several runs, which process about SEGMENTS segments in total. */
+/* Measures the processor time per dirty segment for a buffer with `count` such segments. Stores the
+ * medians of several runs in `out`. Together the runs process about SEGMENTS segments. */
 static bool
 time_each(ferry_context *context, size_t count, double out[STEPS])
 {
@@ -466,9 +466,9 @@ time_each(ferry_context *context, size_t count, double out[STEPS])
     return true;
 }
 
-/* Reports the time per segment for `10^ten` segments. If there are more than 1000 segments, the
- * goal allows a growth like n log n from the time for 1000 segments. Fixed costs no longer matter
- * there. */
+/* Reports the time per segment for 10^`ten` segments. For more than 1000 segments there is a goal:
+ * the total time may grow like n log n, relative to 1000 segments. From 1000 segments up, fixed
+ * costs do not matter. */
 static void
 add_segments(struct bench_report *report, const char *step, int ten, const double *each,
              const double *each_of_thousand, size_t rounds)

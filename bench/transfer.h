@@ -20,11 +20,11 @@ struct arena {
     char *device; /* memory of the device */
 };
 
-/** Writes a case name such as "16MiB/rest". */
+/** Writes the name of a benchmark case, such as "16MiB/rest", to `text`. */
 void bench_name_size(char text[64], size_t bytes, const char *rest);
 
-/* Measurements that null_sink.c defines. Both measuring functions overwrite the arena's target
- * memory. `rounds` must be at most ROUNDS_MOST. */
+/* Measurements of the file null_sink.c. Both functions overwrite the target memory of `arena`.
+ * `rounds` must be at most ROUNDS_MOST. */
 bool bench_null_sink(struct bench_report *report, const struct arena *arena, size_t rounds);
 bool bench_chunks(struct bench_report *report, const struct arena *arena, size_t rounds);
 

@@ -7,12 +7,12 @@
 
 #include "tests/buffer/support.h"
 
-/* Set up and tear down the folder of a group of tests. */
+/* These functions create and remove the folder of a group of tests. */
 int files_setup(void **state);
 int files_teardown(void **state);
 
 /* Returns the path of the file `name` in the folder of the tests. The name "" means the folder
- * itself. The returned string stays valid until 16 later calls have been made. */
+ * itself. The string stays valid until path_of() has been called 16 more times. */
 const char *path_of(const char *name);
 
 void write_file(const char *path, const void *bytes, size_t count);

@@ -3,9 +3,9 @@
 #define FERRY_TEST_BUFFER_MEETING_H
 
 /*
- * A fixture for tests that make a second call in the middle of a first call, or let the device fail
- * there. The fixture uses the device of tests/support/fault.h, whose hooks run inside calls to the
- * device. Programs that link this file must also link short_memory_dep, whose hooks run inside
+ * A fixture for tests that make a second call inside a first call, or make a device call fail
+ * there. The fixture uses the fault device of tests/support/fault.h, which runs a hook in each
+ * device call. Programs that link this file must also link short_memory_dep, which runs hooks in
  * allocations.
  */
 
@@ -17,8 +17,8 @@
 /* Sizes for tests with little device memory, whose limit is eight blocks of 256 KiB. Each block
  * ends in a red zone of 4 KiB. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
-/* Number of segments in a valid map that must soon allocate memory, when a few more segments are
- * added. */
+/* A valid map that has this number of segments must allocate memory when a few segments are added.
+ */
 enum { CROWDED = 31 };
 
 /* Each setup function opens a fixture over an emulated device. tight_setup() limits the device's

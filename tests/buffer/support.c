@@ -82,7 +82,7 @@ void
 fixture_finish(fixture *f)
 {
     /* Calls in flight hold references to their buffers. The worker thread must finish these calls
-     * before the context is checked for leftovers. */
+     * first, because buffers that exist at the end count as leaks. */
     ferryi_worker_stop(f->context);
     wait_for_all(f);
     if (f->coherent)

@@ -57,8 +57,8 @@ typedef struct fixture {
     uint64_t seed;
 } fixture;
 
-/* Set up and tear down one test, whose state is a fixture. Teardown checks that no memory, handle
- * or unexpected error is left behind. */
+/* These functions set up and tear down one test, whose state is a fixture. Teardown checks that no
+ * memory, handle or unexpected error is left behind. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 /* Opens a fixture with the given options. fixture_open() itself sets `devices` and the
@@ -68,8 +68,8 @@ void fixture_close(fixture *f);
 /* Waits for all work and frees the fixture's pinned memory. This is the first half of
  * fixture_close(), for tests that destroy the context themselves. */
 void fixture_finish(fixture *f);
-/* Checks that an error message containing `part` was logged, and clears it, so that teardown does
- * not fail. */
+/* Checks that an error message containing `part` was logged. Clears the message, so that the
+ * teardown of the test does not fail. */
 void fixture_expect_log(fixture *f, const char *part);
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_setup, fixture_teardown)

@@ -221,7 +221,8 @@ test_registered_memory_may_be_gone(void **state)
     }
 }
 
-/* Checks that unwrap and destroy write discarded bytes to the wrapped memory as zeros. */
+/* Checks that ferry_buffer_unwrap() and ferry_buffer_destroy() write zeros to the wrapped memory
+ * where the buffer's bytes were discarded. */
 static void
 test_the_end_of_a_wrap_writes_what_was_discarded(void **state)
 {
@@ -286,16 +287,16 @@ test_abandon_is_refused(void **state)
     assert_non_null(strstr(ferry_last_error(), "the test"));
     ferry_lease_destroy(&lease);
     assert_int_equal(release.calls, 0);
-    /* After each refused ferry_buffer_abandon(), the buffer is still a wrap. Unwrapping it still
-     * copies newer bytes back. */
+    /* The calls of ferry_buffer_abandon() above were refused, so the buffer is still a wrap.
+     * ferry_buffer_unwrap() copies its newer bytes back. */
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     OK(ferry_buffer_unwrap((ferry_buffer_destroy(&view), &b), NULL));
     assert_int_equal(release.calls, 1);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], i + 10);
 
-    /* A wrap may be abandoned through a view if that view is its last handle. Destroying an earlier
-     * handle does not touch the memory. */
+    /* A wrap may be abandoned through a view if that view is its last handle. Destroying the other
+     * handles does not touch the memory. */
     OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
     add_to(f, b, 1, 0, FERRY_REST, 10);
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
@@ -386,7 +387,7 @@ test_abandon_waits_for_calls(void **state)
     assert_int_equal(munmap(memory, BYTES), 0);
 }
 
-/* ferry_buffer_abandon() waits for queued work that still uses the memory. Only then does it call
+/* ferry_buffer_abandon() first waits for queued work that still uses the memory, and then calls
  * on_release. */
 static void
 test_abandon_waits_for_queued_work(void **state)
@@ -431,8 +432,9 @@ end_wrap(ferry_buffer **b, enum end end, ferry_stream *stream)
     assert_null(*b);
 }
 
-/* If release_on is set, on_release is called even while a kernel that uses the memory is still
- * queued. Work that the owner then queues on the release_on stream runs after that kernel. */
+/* If the option `release_on` names a stream, on_release is called without waiting for queued
+ * kernels that use the memory. Work that the memory's owner then queues on this stream runs after
+ * those kernels. */
 static void
 test_a_stream_waits_instead_of_the_host(void **state)
 {
@@ -462,8 +464,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
         assert_ptr_equal(release.memory, memory);
         if (runs_apart(f) || is_lazy(f))
             assert_int_equal(release.done, before);
-        /* Imitates the owner's allocator, which reuses the memory for work on the release_on
-         * stream. */
+        /* Imitates the owner's allocator, which reuses the memory for work on the stream of the
+         * option `release_on`. */
         queue_fill(f, release_on, memory, 9, COUNT);
         if (runs_apart(f))
             work_gate(true);
@@ -481,8 +483,8 @@ test_a_stream_waits_instead_of_the_host(void **state)
     work_close(&w);
 }
 
-/* Newer bytes are copied back into the memory before on_release is called. If release_on is set,
- * work queued on that stream afterwards runs after the copy. */
+/* Newer bytes are copied back into the wrapped memory before on_release is called. If the option
+ * `release_on` names a stream, work that is queued on this stream later runs after that copy. */
 static void
 test_newer_bytes_come_back_before_the_release(void **state)
 {
@@ -518,8 +520,8 @@ test_newer_bytes_come_back_before_the_release(void **state)
     }
 }
 
-/* A wrap keeps its release_on stream alive, even without an on_release callback. A wrap with a
- * release_on stream of a different context is refused. */
+/* A wrap keeps the stream of its option `release_on` alive, even without an on_release callback. A
+ * stream of a different context is refused. */
 static void
 test_the_wrap_keeps_the_stream(void **state)
 {
@@ -547,7 +549,7 @@ test_the_wrap_keeps_the_stream(void **state)
         if (i != ABANDON)
             assert_int_equal(memory[7], 7 + i);
     }
-    /* A wrap that outlives its context still keeps its release_on stream alive. */
+    /* A wrap that outlives its context still keeps the stream of its option `release_on` alive. */
     struct release release = {0};
     OK(ferry_context_create(NULL, &other));
     ferry_stream *release_on;

@@ -63,7 +63,7 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
         ferry_event *last;
         QUEUE(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(stream, &forgotten)));
         QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
-        seven = 8; /* the value was taken at the call */
+        seven = 8; /* the fill has already copied the value */
         QUEUE(ferry_buffer_copy(b, INT, 0, a, 0, FERRY_REST, ASYNC(stream, &forgotten)));
         QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
         OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &last)));
@@ -80,7 +80,8 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
     free(got);
 }
 
-/* Opening a scope after an asynchronous call waits for that call, and does not fail with BUSY. */
+/* Opens a scope right after an asynchronous copy was submitted. The call must wait for the copy,
+ * and must not fail with FERRY_ERROR_BUSY. */
 static void
 test_scopes_wait_for_calls_in_flight(void **state)
 {
@@ -97,8 +98,9 @@ test_scopes_wait_for_calls_in_flight(void **state)
     free(values);
 }
 
-/* After an asynchronous call was cancelled, its event reports FERRY_ERROR_CANCELLED. The valid map
- * still describes each replica correctly. */
+/* Cancels an asynchronous copy at different times. Its event must report FERRY_OK or
+ * FERRY_ERROR_CANCELLED. The copied elements must have their new values, and all others their old
+ * values. */
 static void
 test_cancelled_calls_leave_the_map_truthful(void **state)
 {
@@ -135,8 +137,8 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
     free(got);
 }
 
-/* A stream that waits for the event of a copy sees the copied bytes, even if the stream and the
- * copy are at different places. */
+/* A stream waits for the event of an asynchronous copy. Work on this stream must see the copied
+ * bytes. */
 static void
 test_streams_wait_for_the_event_of_a_copy(void **state)
 {
@@ -179,7 +181,7 @@ test_events_and_buffers_may_go_first(void **state)
 }
 
 struct gate {
-    ferry_direction direction; /* the first transfer in this direction is held */
+    ferry_direction direction; /* the first transfer in this direction blocks */
     atomic_bool held, open;
 };
 
@@ -191,7 +193,8 @@ wait_until(const atomic_bool *set)
         ferryi_sleep_ns(1000000);
 }
 
-/* Blocks the thread that makes the first transfer in `direction` until `open` is set. */
+/* A trace callback. The first transfer in the direction `gate->direction` blocks here until
+ * `gate->open` is set. */
 static void
 hold_way(const ferry_trace *trace, void *user)
 {
@@ -307,8 +310,8 @@ stop_at_once(size_t done, size_t total, void *user)
     return false;
 }
 
-/* An asynchronous sync can be cancelled by keep_going and by ferry_event_cancel(). The replicas are
- * then unchanged. */
+/* The callback `keep_going` cancels an asynchronous ferry_buffer_sync_to(). The event must report
+ * FERRY_ERROR_CANCELLED, and the target must not become current. */
 static void
 test_a_sync_with_an_event_is_stopped(void **state)
 {
@@ -411,8 +414,8 @@ hold_first(const ferry_trace *trace, void *user)
     wait_until(&pause->open);
 }
 
-/* Progress is reported while a call still runs. Half of the range is current on the host and half
- * on the device. So the first transfer of the call moves half of the bytes. */
+/* Blocks an asynchronous copy after its first transfer. Half of the source is current only at the
+ * host, and half only at the device. So the progress must be half of the bytes at this moment. */
 static void
 test_progress_is_that_of_the_moment(void **state)
 {
@@ -448,8 +451,9 @@ note_error(ferry_log_level level, const char *message, void *user)
         atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* The failure of an asynchronous copy is reported by its event, or logged if it has no event. The
- * copy in this test fails because it needs more memory than the device has. */
+/* An asynchronous copy fails because the device has too little memory. If the program waits for the
+ * event, the event must report the failure. If the program destroys the event without a query,
+ * Ferry must log the failure. */
 static void
 test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests batches. A batch has the same result as its copies made one by one, and takes as few
- * submissions as possible. */
+/* Tests batches, which are lists of copies. A batch must have the same result as its copies made
+ * one by one, and must take as few submissions as possible. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 enum { COUNT = 4000, BUFFERS = 3, MEMORIES = 2 };
 
-/* Returns whether the fake driver refuses batches, or refuses batches with registered memory. The
- * library then makes the same copies by other driver calls. */
+/* Returns whether the fake CUDA driver refuses batched copies, or batched copies of registered
+ * memory. The library then makes the same copies with other driver calls. */
 static bool
 driver_is_strict(void)
 {
@@ -61,8 +61,8 @@ start_arena(fixture *f, struct arena *arena, uint64_t *seed)
     }
 }
 
-/* Adds one random copy to the batch and makes the same copy in the model. Indices of sources and
- * targets count the buffers first, then the caller's arrays. */
+/* Adds one random copy to the batch and makes the same copy in the model. A source or target index
+ * below BUFFERS selects a buffer. A larger index selects an array of the caller. */
 static void
 add_random(copy_list *batch, struct arena *arena, uint64_t *seed, size_t largest)
 {
@@ -140,8 +140,8 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
 
 /* -- submissions ------------------------------------------------------------------------------- */
 
-/* Returns entry i of a permutation of 0 ... count - 1. Consecutive entries of the permutation are
- * never neighbouring numbers. */
+/* Returns entry i of a permutation of 0 ... count - 1. Adjacent entries of the permutation are
+ * never adjacent numbers. */
 static size_t
 scattered(size_t i, size_t count)
 {
@@ -180,7 +180,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
             bool crosses = place > 0 && !f->coherent;
             assert_int_equal(is[i].copies - was[i].copies, crosses);
             assert_int_equal(is[i].bytes - was[i].bytes, crosses ? 3 * RANGES * 4 : 0);
-            /* Checks that far fewer driver calls than ranges were made. */
+            /* Checks that the batch made far fewer driver calls than it has ranges. */
             assert_true(driver_is_strict() || after.device_calls - before.device_calls < 100);
         }
         for (int i = 0; i < 4 * RANGES; i++)
@@ -196,7 +196,7 @@ test_a_thousand_disjoint_ranges_are_one_submission(void **state)
     }
 }
 
-/* Copies of adjacent ranges in a batch are joined into one. */
+/* Copies of adjacent ranges in a batch are joined into one copy. */
 static void
 test_adjacent_ranges_are_joined(void **state)
 {
@@ -338,8 +338,8 @@ struct crossing_threads {
     int which;
 };
 
-/* Repeatedly submits a batch that copies the even ranges of one buffer to the odd ranges of a
- * second buffer, or the reverse. */
+/* Repeatedly submits a batch that copies ranges between two buffers in both directions. The member
+ * `which` determines which direction comes first. */
 static void
 cross(void *argument)
 {
@@ -359,7 +359,8 @@ cross(void *argument)
     }
 }
 
-/* Batches that use the same buffers in different orders wait for each other without a deadlock. */
+/* Two threads submit batches that use the same buffers in different orders. The batches must wait
+ * for each other without a deadlock. */
 static void
 test_batches_of_several_threads_come_to_an_end(void **state)
 {
@@ -589,7 +590,7 @@ test_wrapped_memory_in_a_batch(void **state)
     ferry_buffer_destroy(&constant);
 }
 
-/* A batch reads bytes that were never written as zeros, and writes zeros to its targets. */
+/* If source bytes were never written, a batch copies zeros in their place. */
 static void
 test_unwritten_bytes_are_copied_as_zeros(void **state)
 {
@@ -614,8 +615,8 @@ test_unwritten_bytes_are_copied_as_zeros(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Copies larger than a staging chunk arrive intact in pageable and in pinned replicas. Copies with
- * odd sizes and addresses arrive intact, too. */
+/* Copies larger than a staging chunk must arrive intact in pageable and in pinned replicas, and so
+ * must copies with odd sizes and addresses. */
 static void
 test_pieces_of_every_size_arrive(void **state)
 {
@@ -692,8 +693,8 @@ test_registered_memory_goes_straight(void **state)
     uint64_t staged = driver_is_strict() ? 1 : 0;
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);
-    /* If one copy uses memory that is not registered, the whole batch is staged, because the driver
-     * cannot access that memory directly. */
+    /* If one copy of a batch uses memory that is not registered, the whole batch is staged. The
+     * driver cannot access such memory directly. */
     OK(copy_list_from(in, b, INT, COUNT - 10, elsewhere, 10));
     OK(copy_list_submit(in, NULL));
     after = moved(f);
@@ -766,14 +767,14 @@ test_the_driver_is_asked_once(void **state)
         static _Alignas(4096) int32_t values[PAGES_OF_INTS], got[PAGES_OF_INTS];
         fixture f;
         fixture_open(&f, NULL);
-        /* Page-locked memory is not staged, so only the scatter kernel's table takes a staging
-         * chunk. */
+        /* In round 2 the memory is page-locked and therefore not staged. Only the table of the
+         * scatter kernel takes a staging chunk. */
         if (round == 2) {
             OK(ferry_context_register_host(f.context, values, sizeof(values)));
             OK(ferry_context_register_host(f.context, got, sizeof(got)));
         }
-        /* Before this round, the fake driver refuses to launch the scatter kernel. From this round
-         * on, it accepts launches. */
+        /* In round 0 the fake driver refuses to launch the scatter kernel. From round 1 on, it
+         * accepts launches. */
         if (round == 1)
             fake.fakecuda_register_kernel("ferry_scatter", scatter, 1,
                                           (const size_t[]){sizeof(void *)});

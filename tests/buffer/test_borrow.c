@@ -59,7 +59,7 @@ test_a_host_wrap_brings_newer_bytes_back(void **state)
 }
 
 /* A device wrap begins in the state DEVICE_ONLY. Its first use waits for the work that was queued
- * on `ready_on`. */
+ * on the stream `ready_on`. */
 static void
 test_a_device_wrap_is_ordered_after_its_stream(void **state)
 {
@@ -160,8 +160,8 @@ test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
     free(arena);
 }
 
-/* Unwrap fails with FERRY_ERROR_INVALID_STATE if the buffer is not a wrap, or if it has other
- * handles or views. After the failure the buffer is still a wrap. */
+/* ferry_buffer_unwrap() fails with FERRY_ERROR_INVALID_STATE if the buffer is not a wrap, or if it
+ * has other handles or views. A wrap stays a wrap after such a failure. */
 static void
 test_unwrap_needs_the_only_handle(void **state)
 {
@@ -195,8 +195,8 @@ test_unwrap_needs_the_only_handle(void **state)
     ferry_buffer_destroy(&plain);
 }
 
-/* A program may write to wrapped memory directly if it calls sync_to before the write and
- * mark_dirty after it. */
+/* A program may write to wrapped memory directly if it calls ferry_buffer_sync_to() before the
+ * write and ferry_buffer_mark_dirty() after it. */
 static void
 test_outside_writes_are_marked(void **state)
 {

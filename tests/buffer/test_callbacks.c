@@ -74,8 +74,8 @@ struct world {
 struct callback {
     const char *name, *said;
     enum level level;
-    bool (*run)(struct world *w); /* makes the library call the callback; returns false if this
-                                     device never calls it */
+    bool (*run)(struct world *w); /* makes the library call the callback; returns false if the
+                                     device under test never calls it */
 };
 
 struct entry {
@@ -1174,9 +1174,8 @@ too_long(int signal)
     _exit(1);
 }
 
-/* Returns whether the test may make this call in this callback. A host function may destroy the
- * context only if no other thread is inside a call on the context. test_owners.c tests that
- * case. */
+/* Returns whether the test skips this call in this callback. It skips ferry_context_destroy() in a
+ * host function that runs on a thread of the device, because test_owners.c tests that case. */
 static bool
 ends_elsewhere(const struct callback *callback, const struct entry *entry, uint64_t capabilities)
 {

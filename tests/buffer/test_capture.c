@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests wrapped streams, CUDA's per-thread stream and streams that are being captured. The tests
- * run on fakecuda, in both its modes. */
+/* Tests wrapped native streams, CUDA's per-thread default stream, and streams that are being
+ * captured. The tests run on fakecuda, a library that imitates the CUDA driver. */
 #include <pthread.h>
 
 #include "src/device/cuda_device.h"
@@ -45,8 +45,8 @@ test_wrapping_twice_is_one_stream(void **state)
     ferry_stream_destroy(&a);
     assert_ptr_equal(ferry_stream_native(b), native);
     ferry_stream_destroy(&b);
-    /* A wrap of the stream handle NULL or 1 means the default stream. Destroying such a wrap does
-     * not destroy the default stream. */
+    /* ferry_stream_wrap() returns the default stream for the native handles NULL and 1. Destroying
+     * this result must not destroy the default stream. */
     a = wrap_stream(f, NULL);
     b = wrap_stream(f, (void *)1);
     assert_ptr_equal(a, f->stream);
@@ -59,8 +59,8 @@ test_wrapping_twice_is_one_stream(void **state)
     OK(device_of(f, 1)->ops->stream_destroy(device_of(f, 1), native));
 }
 
-/* A program may destroy a native stream right after it destroyed the stream's wrap. A later native
- * stream may have the same address. */
+/* Destroys a native stream right after ferry_stream_destroy() was called for its wrapped stream.
+ * The next native stream may have the same address. The order of writes and reads must be kept. */
 static void
 test_native_streams_come_and_go(void **state)
 {
@@ -131,8 +131,8 @@ in_thread(void *(*run)(void *), struct hop *hop)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* A single handle of the per-thread stream means a different stream in each thread. Each thread's
- * stream waits for the writes of the other threads' streams. */
+/* CUDA's per-thread handle names a different stream in each thread. The stream of each thread must
+ * wait for the writes that other threads have queued on their streams. */
 static void
 test_per_thread_streams_are_several(void **state)
 {
@@ -142,7 +142,8 @@ test_per_thread_streams_are_several(void **state)
     for (hop.value = 1; hop.value <= 10; hop.value++) {
         in_thread(fill_in_thread, &hop);
         copy_on(f, kept, hop.y, 0, hop.x, 0, COUNT);
-        /* The stream of the other thread writes while this thread's stream still reads. */
+        /* A second thread queues a write while the copy on this thread's stream may still be
+         * reading. */
         hop.value += 100;
         in_thread(fill_in_thread, &hop);
         hop.value -= 100;
@@ -165,8 +166,8 @@ test_per_thread_scope_closed_elsewhere(void **state)
     struct hop hop = {.f = f, .x = make_ints(f, COUNT), .y = make_ints(f, COUNT), .value = 5};
     in_thread(open_and_fill_in_thread, &hop);
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_wait_available(hop.x, FERRY_READ, 0));
-    /* The scopes of the two threads conflict, because the same handle means a different stream in
-     * each thread. */
+    /* This scope conflicts with the open scope of the ended thread, although both use the same
+     * native handle. The handle names a different stream in each thread. */
     ferry_scope scope;
     void *memory;
     FAILS(FERRY_ERROR_BUSY,
@@ -269,10 +270,10 @@ check_capture(fixture *f, int mode)
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, 0, &event));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, FERRY_EVENT_TIMED, &event));
     double seconds = -1;
-    OK(ferry_event_elapsed(early, early, &seconds)); /* recorded before the capture, and reached */
+    OK(ferry_event_elapsed(early, early, &seconds)); /* `early` was recorded before the capture */
     assert_true(seconds == 0);
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_wait_event(a, before));
-    /* Calls on another stream still work. */
+    /* A call on a stream that is not being captured must succeed. */
     copy_on(f, b, busy, 0, away, 0, COUNT);
     expect_counting(f, busy, 0, 0, COUNT, 7);
     assert_int_equal(end(a), 0);
@@ -311,7 +312,7 @@ try_exchange(fixture *f, ferry_stream *captured, ferry_stream *other, void *even
           ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, &options, &out));
     assert_non_null(strstr(ferry_last_error(), "captured"));
     assert_non_null(array->array.release);
-    /* This import succeeds: its stream is not being captured and may wait for the producer. */
+    /* This import must succeed, because the stream `other` may wait for the event of the array. */
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema,
                                  &(ferry_import_options){.ready_on = other}, &out));
     ferry_buffer_destroy(&out);
@@ -385,7 +386,7 @@ test_graphs_use_pinned_copies(void **state)
     assert_int_equal(end(a), 1);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_evict(x, 1));
     for (int i = 1; i <= 3; i++) {
-        /* Stands in for a launch of the graph. */
+        /* The test makes this call instead of launching the captured graph. */
         queue_fill(f, a, memory, i, COUNT);
         OK(ferry_buffer_mark_dirty(x, 0, FERRY_REST, 1, a));
         copy_on(f, b, y, 0, x, 0, COUNT);
@@ -459,8 +460,8 @@ look_in_trace(const ferry_trace *trace, void *user)
     look(user);
 }
 
-/* All driver calls of one Ferry call share one current context and capture mode. Callbacks, and the
- * caller afterwards, see the context and mode that the thread had before. */
+/* A Ferry call must not change the thread's current context or capture mode for callbacks of the
+ * program. Both must also be unchanged after the call. */
 static void
 test_callbacks_find_the_thread_as_it_was(void **state)
 {

@@ -14,9 +14,9 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* Copies into a buffer at any place convert double to float and round to nearest even. Conversions
- * of floats to bytes round, and clamp to 0..255. NaN becomes 0 in integers. Integers and infinities
- * that are out of range saturate, too. */
+/* Copies into a buffer convert values in the same way at every place. Conversions from double to
+ * float round to nearest even. Conversions to bytes round, and clamp to 0..255. NaN becomes 0 in
+ * integers, and infinities saturate. */
 static void
 test_values_saturate_on_the_way_in(void **state)
 {
@@ -92,8 +92,8 @@ test_values_convert_on_the_way_out_and_between_buffers(void **state)
     free(got);
 }
 
-/* With the checking policy, a copy with a bad element leaves the target unchanged, and
- * ferry_error_index() returns the index of the first bad element. */
+/* With FERRY_CONVERT_CHECK, a copy with a bad element leaves the target unchanged.
+ * ferry_error_index() then returns the index of the first bad element. */
 static void
 test_checked_conversions_change_nothing_when_they_fail(void **state)
 {
@@ -239,8 +239,8 @@ test_the_host_converts_for_a_device_that_cannot(void **state)
     }
 }
 
-/* If source and target are on the same device, the conversion runs there. Nothing crosses the link,
- * except the result of a check. */
+/* If source and target are on the same device, the conversion runs there. Nothing is transferred,
+ * except the result of a FERRY_CONVERT_CHECK. */
 static void
 test_buffers_on_a_device_convert_there(void **state)
 {
@@ -388,7 +388,7 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
-/* Number of calls of refuse_at_last() that succeed before all later calls fail. */
+/* Number of calls for which refuse_at_last() succeeds. All later calls fail. */
 static int calls_until_refusal;
 
 static ferry_status
@@ -399,8 +399,9 @@ refuse_at_last(void *target, const void *source, size_t count, ferry_convert_pol
     return double_of_byte(target, source, count, policy);
 }
 
-/* If a conversion function fails, the copy stops before the part that failed and returns the
- * function's status. All elements from the failed part to the end keep their values. */
+/* A copy converts its elements in parts. If the program's conversion function fails for a part, the
+ * copy stops and returns the function's status. The elements of this part and of all later parts
+ * keep their values. */
 static void
 test_own_functions_may_refuse(void **state)
 {
@@ -493,7 +494,7 @@ convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t cou
         d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
-/* If allocating scratch memory fails with a status other than out of memory, the conversion
+/* If allocating scratch memory fails for a reason other than a lack of memory, the conversion
  * fails. */
 static void
 test_scratch_that_fails(void **state)

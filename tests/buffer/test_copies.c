@@ -122,7 +122,8 @@ test_overlapping_copies_dirty_only_their_target(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy_from that overwrites a device's dirty replica does not fetch the replica's bytes first. */
+/* If ferry_buffer_copy_from() overwrites a device's dirty replica, it does not fetch the old bytes
+ * first. */
 static void
 test_copy_from_fetches_nothing(void **state)
 {
@@ -140,7 +141,7 @@ test_copy_from_fetches_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A copy_to of bytes on a device copies them directly into the caller's memory. The device's
+/* ferry_buffer_copy_to() copies bytes from a device directly into the caller's memory. The device's
  * replica stays current. */
 static void
 test_copy_to_changes_no_state(void **state)

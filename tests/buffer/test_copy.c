@@ -730,8 +730,8 @@ test_files_go_in_order(void **state)
 
 /* -- CHECK ------------------------------------------------------------------------------------- */
 
-/* If an element of a region fails the check, that region's target is unchanged. The earlier regions
- * of the same ferry_copy() call are copied. */
+/* With FERRY_CONVERT_CHECK, an element that does not fit into the target type fails the copy. The
+ * target of its region is unchanged. Earlier regions of the same ferry_copy() call are copied. */
 static void
 test_check_holds_per_region(void **state)
 {
@@ -878,8 +878,8 @@ convert_late(void *target, const void *source, size_t count, ferry_convert_polic
     return convert_own(target, source, count, policy);
 }
 
-/* ferry_event_cancel() stops an asynchronous ferry_copy() call before its next step. Targets of
- * regions that were not copied yet keep their values. */
+/* ferry_event_cancel() stops an asynchronous ferry_copy() call. The targets of regions that the
+ * call has not copied yet keep their values. */
 static void
 test_an_event_cancels_a_list(void **state)
 {
@@ -914,8 +914,8 @@ test_an_event_cancels_a_list(void **state)
     free_world(w);
 }
 
-/* A call made after an asynchronous ferry_copy() waits for all of its regions if it conflicts with
- * one of them. The ferry_copy() does not wait for later calls. */
+/* If a call conflicts with one region of an earlier asynchronous ferry_copy(), it waits until all
+ * regions are copied. The ferry_copy() does not wait for later calls. */
 static void
 test_later_calls_wait_for_a_list(void **state)
 {
@@ -934,7 +934,8 @@ test_later_calls_wait_for_a_list(void **state)
         atomic_store(&may_go, false);
         OK(ferry_copy(regions, 2,
                       &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
-        /* The prefetch need not wait for the ferry_copy(), because both only read `doubles`. */
+        /* ferry_buffer_prefetch() need not wait for the ferry_copy(), because both only read the
+         * buffer `doubles`. */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
         ferry_copy_region r = {.target = {.buffer = w->target, .offset = 1005},
                                .source = {.buffer = w->target, .offset = 2},

@@ -105,8 +105,8 @@ test_alignment_of_elements_is_kept(void **state)
         assert_int_equal((uintptr_t)pointer % 2048, 0);
         OK(ferry_buffer_release(b, place));
     }
-    /* A view as `wide` is refused, because the alignment of this buffer's own element is smaller
-     * than that of `wide`. */
+    /* Reinterpreting this buffer as elements of type `wide` is refused, because its own elements
+     * have a smaller alignment than `wide`. */
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(small, &wide, 0, 1, &view));
     assert_non_null(strstr(ferry_last_error(), "2048"));
     assert_null(view);
@@ -190,7 +190,8 @@ test_three_gibibytes_work(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* create_from copies its source, so later changes to the source do not change the buffer. */
+/* ferry_buffer_create_from() copies its source, so later changes to the source do not change the
+ * buffer. */
 static void
 test_create_from_copies(void **state)
 {

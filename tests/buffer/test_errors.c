@@ -24,7 +24,7 @@
         expect_unchanged((buffer), &before_);                                                      \
     } while (0)
 
-/* Checks that a call without an output fails and leaves `buffer` unchanged. */
+/* Checks that a call without an output parameter fails and leaves `buffer` unchanged. */
 #define REFUSED(status, buffer, call)                                                              \
     do {                                                                                           \
         snapshot before_ = take_snapshot(buffer);                                                  \
@@ -356,7 +356,7 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
         REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
         if (!e)
-            continue; /* here NULL is valid and means the buffer's own element */
+            continue; /* the calls below accept NULL, which means the buffer's own element */
         REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1, NULL));
         REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values, NULL));
@@ -534,8 +534,8 @@ test_calls_on_scopes_check_their_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Checks that a call fails with FERRY_ERROR_BUSY if a conflicting scope is open on its range. The
- * message must name the scope. */
+/* Checks that a call fails with FERRY_ERROR_BUSY because a conflicting scope is open on its range.
+ * The error message must name the scope. */
 #define BLOCKED(buffer, place, call)                                                               \
     do {                                                                                           \
         REFUSED(FERRY_ERROR_BUSY, (buffer), call);                                                 \
@@ -642,8 +642,8 @@ static void
 test_conversions_check_their_arguments(void **state)
 {
     fixture *f = *state;
-    /* The conversion `no_function` has no function. It needs one, because the library itself
-     * converts only between two different number types. */
+    /* The conversion `no_function` is invalid. The library converts only between two different
+     * number types, so a conversion from double to double needs a function. */
     ferry_conversion good = {.from = DOUBLE, .to = INT, .convert = double_to_int},
                      no_from = {.from = NULL, .to = INT, .convert = double_to_int},
                      no_to = {.from = DOUBLE, .to = NULL, .convert = double_to_int},

@@ -211,7 +211,8 @@ test_sizes_make_room_for_each_other(void **state)
     destroy_set(set, FIT);
 }
 
-/* Clean replicas are evicted before dirty ones, at whichever buffer the scan for victims begins. */
+/* Clean replicas are evicted before dirty ones, at whichever buffer the search for a replica to
+ * evict begins. */
 static void
 test_clean_ones_go_first(void **state)
 {
@@ -250,8 +251,8 @@ test_what_fits_goes_alone(void **state)
     destroy_set(set, FIT);
 }
 
-/* If no single replica's block is large enough, neighbouring replicas are evicted. Together their
- * memory is then large enough. */
+/* If no single replica's block is large enough, replicas in neighbouring blocks are evicted.
+ * Together their blocks are large enough. */
 static void
 test_many_small_ones_go_for_another_size(void **state)
 {
@@ -350,8 +351,8 @@ test_scopes_and_pins_survive(void **state)
         OK(ferry_buffer_release(kept[2 + i], 1));
         OK(ferry_buffer_release(kept[2 + i], 1));
     }
-    /* The replicas that were pinned or in open scopes can now be evicted. The scan for victims
-     * passes every replica within two rounds. */
+    /* The scopes are closed and the pins released, so these replicas can now be evicted. The search
+     * for replicas to evict reaches every replica within two rounds. */
     for (int i = 0; i < 2 * SET; i++)
         add_to(f, set[i % SET], 1, 0, COUNT, 5);
     for (int i = 0; i < 4; i++) {
@@ -434,8 +435,8 @@ test_kernels_that_fail_late(void **state)
     ferry_kernel_destroy(&kernel);
 }
 
-/* A request for memory does not fail because asynchronous calls are using the replicas. The request
- * waits until those calls have ended. */
+/* If asynchronous calls are using the replicas, a request for memory waits until those calls have
+ * ended. It does not fail. */
 static void
 test_calls_under_way_are_given_a_moment(void **state)
 {
@@ -525,8 +526,8 @@ test_launches_that_just_fit(void **state)
     work_close(&w);
 }
 
-/* If open scopes or pins use all memory, a request fails and changes nothing. The message says that
- * all memory is in use. */
+/* If open scopes and pins use all memory, a request for memory fails and changes nothing. The
+ * message says that all memory is in use. */
 static void
 test_out_of_memory_when_all_is_in_use(void **state)
 {
@@ -737,8 +738,8 @@ test_both_run_short(void **state)
     ferry_buffer_destroy(&at_host[0]);
     write_counting(&f, at_device[FIT], 1, 0, COUNT, FIT);
     STATE(at_device[0], HOST_ONLY);
-    /* This read makes at_device[0] current at both places. Its host replica can then be evicted to
-     * make room for the next write-back. */
+    /* This read makes at_device[0] current on the device, too. Its host replica can then be evicted
+     * to make room on the host for the next write-back. */
     ferry_buffer_destroy(&at_device[1]);
     touch(&f, at_device[0], 1, FERRY_READ, 0, COUNT);
     write_counting(&f, at_host[1], 1, 0, COUNT, 77);
@@ -860,8 +861,8 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* If compaction moves replicas out of a slab but cannot free the slab, it does not wait for these
- * copies. Later uses of the moved replicas wait for them. */
+/* Compaction may move replicas out of a slab and still be unable to free the slab. It then does not
+ * wait for these copies. Later uses of the moved replicas wait for them. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {
@@ -995,7 +996,7 @@ add_at_random(void *argument)
     struct crowd *c = m->crowd;
     for (int step = 0; step < STEPS; step++) {
         size_t at = random_below(&m->seed, SET);
-        /* Writes a buffer at the device and destroys it, which frees its dirty replica. */
+        /* Writes a new buffer on the device and destroys it, which frees a dirty replica. */
         ferry_pool *pool;
         ferry_buffer *passing;
         ferry_status status = ferry_buffer_create(c->f.context, INT, COUNT, NULL, &passing);
@@ -1013,7 +1014,8 @@ add_at_random(void *argument)
             atomic_store(&c->failed, 1);
             break;
         }
-        /* The call fails if another thread is compacting the pool, so its status is ignored. */
+        /* ferry_pool_compact() fails if another thread is compacting the pool, so its status is
+         * ignored. */
         if (random_below(&m->seed, 16) == 0 &&
             ferry_context_pool(c->f.context, 1, FERRY_MEMORY_DEFAULT, &pool) == FERRY_OK)
             (void)!ferry_pool_compact(pool, NULL);
@@ -1046,8 +1048,8 @@ test_four_threads_on_a_small_device(void **state)
     fixture_close(&c.f);
 }
 
-/* Makes each device call of an eviction fail once. The request for memory must return the right
- * status, no byte may be lost, and a second try must succeed. */
+/* Makes each device call of an eviction fail once. The call that needs the memory must return the
+ * right status, no byte may be lost, and a second attempt must succeed. */
 static void
 test_failing_evictions_lose_nothing(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs scenarios, each of which makes a few calls on two buffers. Each device call and each
- * allocation of every scenario fails once. After each failure, no data may be lost or wrong,
- * nothing may leak, and a second try must succeed. */
+/* Runs scenarios, each of which makes a few calls on two buffers. Makes each device call and each
+ * allocation of a scenario fail once. After the failure, no data may be lost or wrong, nothing may
+ * leak, and a second attempt must succeed. */
 #include "src/buffer/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
@@ -19,11 +19,11 @@
 #include "tests/support/lazy.h"
 #include "tests/support/short_memory.h"
 
-/* COUNT integers take three staging chunks of 4 KiB, the last of which is not full. */
+/* COUNT integers fill two staging chunks of 4 KiB and a part of a third chunk. */
 enum { COUNT = 2500, MORE = 4000 };
 
-/* Sanitized builds take at least ten times as long, so only every 7th or 29th call of a scenario
- * fails there. */
+/* Sanitized builds take at least ten times as long, so they make only every 7th or 29th call of a
+ * scenario fail. */
 enum { EVERY = FERRYI_THREAD_SANITIZER ? 29 : FERRYI_SANITIZED_MALLOC ? 7 : 1 };
 
 /* The places where a buffer is current when a scenario begins. */
@@ -50,16 +50,16 @@ struct world {
 struct scenario {
     const char *name;
     ferry_status (*run)(struct world *world);
-    /* Changes new_a and new_b to the contents expected after the call; at first they equal the old
-     * contents. NULL: the call changes neither. */
+    /* Changes new_a and new_b to the contents that are expected after the call. When the function
+     * is called, they equal the old contents. NULL: the call changes neither buffer. */
     void (*expect)(struct world *world);
     bool by_chunks; /* whether a failure may leave some elements old and others new */
 };
 
 /* -- what fails -------------------------------------------------------------------------------- */
 
-/* `memory_fails`: whether an allocation of the C library fails, and not a device call.
- * `memory_ends`: whether every allocation after the failing call fails, too. */
+/* `memory_fails`: whether the test makes an allocation of the C library fail instead of a device
+ * call. `memory_ends`: whether every allocation after the injected failure fails, too. */
 static bool memory_fails, memory_ends;
 
 /* A hook that makes every allocation fail, beginning in the failing device call. The library then
@@ -130,8 +130,8 @@ world_open(struct world *world, enum start start, enum memory memory)
 {
     ferry_context_options options = {
         .devices = "fault", .log = count_log, .tuning = "staging.chunk=4K staging.chunks=2"};
-    /* Helper threads fill and drain the staging ring in two of the four states in which a scenario
-     * can start. */
+    /* In two of the four starting states of a scenario, helper threads fill and drain the staging
+     * ring. */
     if (start == AT_DEVICE || start == IN_PARTS)
         options.tuning = "staging.chunk=4K staging.chunks=6 staging.threads=3";
     ferry_buffer_options buffer = {.name = "subject",
@@ -157,8 +157,8 @@ world_open(struct world *world, enum start start, enum memory memory)
     put_at_start(world, world->b, world->old_b);
 }
 
-/* Waits until the emulated device has done its work. If an injected fault made an earlier wait
- * fail, this device still works, unlike a real device. */
+/* Waits until the emulated device has done its work. An injected failure may have made an earlier
+ * wait return too soon, while the device continued to work. */
 static void
 settle(struct world *world)
 {
@@ -190,8 +190,8 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
                      values[i], old[i], new[i]);
 }
 
-/* Checks that a call has left no range lock and no reserved entry of the valid map behind. A
- * leftover would stay until the buffer is destroyed. */
+/* Checks that a call has left behind no range lock and no reserved entry of the valid map. Such an
+ * entry would stay until the buffer is destroyed. */
 static void
 check_quiet(struct world *world, ferry_buffer *buffer)
 {
@@ -536,8 +536,8 @@ run_fill_async(struct world *world)
     return finish(status, &event);
 }
 
-/* Checks the value of an element that a scenario has read. The value may be new, because an earlier
- * failed try may have written it. */
+/* Checks the value of an element that a scenario has read. The value may be new, because a failed
+ * first attempt may have written it. */
 static void
 check_got(const struct world *world, int got, int index)
 {
@@ -735,7 +735,8 @@ run_wrap_host(struct world *world)
     bool added = status == FERRY_OK;
     if (status == FERRY_OK)
         status = ferry_buffer_unwrap(&wrapped, NULL);
-    /* If unwrap fails, the buffer is still a wrap. A second unwrap must then succeed. */
+    /* If ferry_buffer_unwrap() fails, the buffer is still a wrap. A second call must then succeed.
+     */
     if (memory_ends)
         disarm_both();
     if (wrapped && ferry_buffer_unwrap(&wrapped, NULL) != FERRY_OK)
@@ -798,8 +799,8 @@ run_export_device(struct world *world)
     return export_at(world, 1);
 }
 
-/* Number of calls to the deleters of imported memory. The producers in this file allocate nothing.
- */
+/* Number of calls to the deleters of imported memory. The deleters only count, because the
+ * producers in this file allocate nothing. */
 static int deletions;
 
 static void
@@ -1101,7 +1102,7 @@ static const struct scenario scenarios[] = {
 static void
 check_failure(struct world *world, ferry_status status, ferry_status injected)
 {
-    /* A lost device fails every later call too. */
+    /* A lost device also fails all later calls, so the message may name any of these calls. */
     const char *slot = memory_fails                          ? "memory"
                        : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected"
                                                              : fault_tripped_slot();
@@ -1127,16 +1128,16 @@ clears_before_launch(const struct scenario *scenario, enum memory memory)
 }
 
 /* Returns whether the scenario is skipped for this starting state. File pipelines use separate
- * buffers, so they run with one starting state. If every later allocation fails as well, only
- * IN_PARTS is tried. */
+ * buffers, so one starting state is enough for them. If all later allocations fail as well, the
+ * test tries only the state IN_PARTS. */
 static bool
 is_left_out(const struct scenario *scenario, int start)
 {
     return scenario->run == run_stream_file ? start != AT_HOST : memory_ends && start != IN_PARTS;
 }
 
-/* Returns whether the scenario reads what it writes. If the first try wrote a part, a second try
- * then has a different result. */
+/* Returns whether the scenario reads what it writes. If its first attempt fails after it has
+ * written a part, a second attempt has a different result. */
 static bool
 reads_what_it_writes(const struct scenario *scenario)
 {
@@ -1172,8 +1173,8 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
         check_failure(&world, status, injected);
     check_content(&world, scenario, status);
     if (status != FERRY_OK) {
-        /* The failed call may have written some of the bytes, or made them current at a different
-         * place. */
+        /* The failed call may have written some bytes, or made them current at a different place.
+         * So the test restores the contents and places of both buffers. */
         if (reads_what_it_writes(scenario)) {
             put_at_start(&world, world.a, world.old_a);
             put_at_start(&world, world.b, world.old_b);
@@ -1185,9 +1186,8 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
     }
     world_close(&world);
     /* Whether this is the second run of a scenario. Memory that remains after the first run is no
-     * leak, because the library may keep it for the whole process. A thread also keeps caches of
-     * destroyed pools until it needs a new cache. Memory that remains after the second run is a
-     * leak. */
+     * leak, because the library may keep it for the whole process. Memory that remains after the
+     * second run is a leak. */
     static bool again;
     if (memory_fails && nth != UINT64_MAX && short_memory_live() > live && !again) {
         again = true;
@@ -1254,7 +1254,7 @@ test_every_allocation_fails(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_fails = true;
-    /* Checked runs (FERRY_DEBUG is 1) free memory later, which would look like a leak. */
+    /* Switches checked runs off, because they free memory later, which would look like a leak. */
     setenv("FERRY_DEBUG", "0", 1);
     fault_wrap(&lazy_kind);
     /* First runs all scenarios without a failure, so that all allocations that happen once per

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that load ranges of buffers from files and store them to files. This file replaces the
- * system calls on files by functions that tests can make fail. */
+/* Tests calls that load ranges of buffers from files and store them to files. This file replaces
+ * system calls such as pread() by functions that fail when a test asks for it. */
 #include "tests/buffer/files.h"
 
 #include <errno.h>
@@ -22,15 +22,14 @@
 /* -- what the system does ---------------------------------------------------------------------- */
 
 static struct {
-    bool interrupted; /* every other call ends with EINTR */
+    bool interrupted; /* every second read or write fails with EINTR */
     size_t most;      /* bytes of one call; 0: no limit */
-    /* File offset from which on calls fail with EIO. A call that begins before it stops there. 0:
-     * no call fails. */
+    /* Reads and writes at this file offset or after it fail with EIO. A call that begins before the
+     * offset transfers only the bytes before it. 0: no call fails. */
     off_t broken_at;
-    /* Whether direct reads and writes fail although open() accepts O_DIRECT. */
+    /* Whether reads and writes of files that are open with O_DIRECT fail with EINVAL. */
     bool refuses_direct;
-    /* Which of the coming queries of a file's size fails with EIO; 1 is the next query. 0: no query
-     * fails. */
+    /* Which of the next calls of fstat() fails with EIO; 1 is the next call. 0: no call fails. */
     unsigned unsized_at;
     unsigned calls, interruptions;
     int refuses_cut; /* errno of the next call that truncates a file; 0: it succeeds */
@@ -117,7 +116,7 @@ stream_or_null(fixture *f, int place)
     return place ? stream_of(f, place) : NULL;
 }
 
-/* Makes a buffer whose elements are all -1 and current at the place. */
+/* Creates a buffer that is current at `place` and whose elements are all -1. */
 static ferry_buffer *
 make_old(fixture *f, int place)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the guard pages that host replicas have in checked runs: many guarded replicas, too little
- * memory for guards, and a system that refuses to change the protection of pages. */
+/* Tests the guard pages of host replicas in debug runs. The tests use many guarded replicas, let
+ * allocations fail, and make mprotect() fail or block. */
 #include "tests/buffer/support.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "src/debug/guard_pages.h"
 #include "tests/support/short_memory.h"
 
-/* COUNT ints are slightly less than a page. */
+/* COUNT integers need slightly less than one page. */
 enum { COUNT = 1000, MANY = 1500, RETIRED = 4096 };
 
 /* -- a system that refuses to change pages, or takes its time ---------------------------------- */
@@ -126,8 +126,8 @@ make_and_destroy(fixture *f, const char *name)
     return memory;
 }
 
-/* Ferry remembers the guard of a destroyed buffer until it has destroyed a fixed number of later
- * buffers. */
+/* Ferry keeps the guards of a fixed number of destroyed buffers, so that a fault report can name
+ * the buffer. It must forget the guard of the buffer that was destroyed first. */
 static void
 test_old_guards_are_forgotten(void **state)
 {
@@ -139,7 +139,7 @@ test_old_guards_are_forgotten(void **state)
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* The system may have reused the address for a newer buffer. */
+    /* The kernel may have reused the old address for a newer buffer. */
     if (ferryi_guard_pages_name(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
     assert_true(ferryi_guard_pages_name(newest, name, sizeof(name)));
@@ -239,11 +239,12 @@ test_refused_pages_are_reported(void **state)
 /* -- faults ------------------------------------------------------------------------------------ */
 
 static atomic_bool faulting;
-/* The action for SIGSEGV that the process had before cmocka installed one that survives faults. */
+/* The action for SIGSEGV before cmocka installs a handler that survives faults. A child process
+ * that must die restores this action. */
 static struct sigaction uncaught;
 
-/* Opens a scope. While this changes the protection of pages, the thread holds the lock of the table
- * of guards. */
+/* Opens a scope on a guarded buffer. mprotect() blocks in this call, so the thread keeps the lock
+ * of the table of guards. */
 static void *
 keep_busy(void *user)
 {
@@ -252,7 +253,8 @@ keep_busy(void *user)
     return NULL;
 }
 
-/* Lets the other thread release the lock of the table of guards, a little after the fault. */
+/* Waits until a fault is about to happen, and a little longer. Then lets mprotect() return, so that
+ * its thread releases the lock of the table of guards. */
 static void *
 let_go(void *user)
 {
@@ -265,8 +267,8 @@ let_go(void *user)
     return NULL;
 }
 
-/* Runs in the child process. Writes through the pointer of a closed scope while a second thread
- * changes the protection of pages. */
+/* Runs in a child process. Writes to a buffer after its scope was closed, while a second thread
+ * holds the lock of the table of guards. The write raises SIGSEGV. */
 static void
 fault_beside(bool goes_on)
 {
@@ -288,7 +290,8 @@ fault_beside(bool goes_on)
     *(volatile int *)memory = 1;
 }
 
-/* Reads the text that the child printed before it died. */
+/* Runs fault_beside() in a child process, and reads the text that the child prints to its standard
+ * error. */
 static void
 hear_fault(bool goes_on, char *text, size_t text_bytes)
 {
@@ -314,15 +317,16 @@ hear_fault(bool goes_on, char *text, size_t text_bytes)
     assert_false(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-/* The handler of SIGSEGV waits a short time for the lock of the table of guards, and then continues
- * without the lock. The program dies whether the handler gets the lock or not. */
+/* A fault happens while a second thread holds the lock of the table of guards. If the lock is soon
+ * released, the handler of SIGSEGV must report the buffer. If not, the process must die without a
+ * report instead of blocking. */
 static void
 test_faults_while_pages_change(void **state)
 {
     static char text[1 << 16];
     (void)state;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* which handles faults and forks itself */
+        skip(); /* because that sanitizer handles faults and fork() itself */
     setenv("FERRY_DEBUG", "1", 1);
     hear_fault(true, text, sizeof(text));
     assert_non_null(strstr(text, "ferry: write to byte 0 of buffer \"kept\""));
@@ -336,8 +340,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* Must be the first test. The fault handler is installed with the first guard of a process,
-         * and the children of this test must still install it. */
+        /* This test must run first. Ferry installs its fault handler with the first guard of a
+         * process. In this test, the child process must do that. */
         cmocka_unit_test(test_faults_while_pages_change), GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),           GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),

@@ -39,8 +39,9 @@ test_read_after_write(void **state)
     }
 }
 
-/* Streams a and b copy x into y and z, and then stream c overwrites x. The test waits for c first.
- * So the overwrite would run before the copies if c were not ordered after them. */
+/* Streams `a` and `b` have copied the buffer `x` to `y` and `z`. Stream `c` then overwrites `x`.
+ * The test waits for stream `c` first, so the overwrite would run before the copies if the streams
+ * were not ordered. */
 static void
 overwrite_what_was_read(fixture *f, ferry_stream *c, ferry_buffer *x, ferry_buffer *y,
                         ferry_buffer *z)
@@ -423,7 +424,8 @@ test_destroy_with_work_in_flight(void **state)
         copy_on(f, b, kept[i], 0, x, 0, COUNT);
         ferry_buffer_destroy(&x);
         /* The new buffer reuses the memory of the destroyed buffer, which queued work still uses.
-         * The test first waits for the stream that writes the new buffer. */
+         * The test waits only for the stream that writes the new buffer, so that a missing order
+         * becomes visible. */
         x = make_ints(f, COUNT);
         fill_on(f, x, c, 0, COUNT, -1);
         OK(ferry_stream_synchronize(c));
@@ -560,7 +562,8 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
-    /* ferry_buffer_unwrap() makes the caller's stream wait for this write on the other stream. */
+    /* The stream `user` still writes the buffer. ferry_buffer_unwrap() must make the stream `ready`
+     * wait for this write. */
     fill_on(f, x, user, 0, COUNT, 8);
     OK(ferry_buffer_unwrap(&x, ready));
     assert_null(x);
@@ -625,7 +628,7 @@ test_marks_are_ordered_on_their_stream(void **state)
 
 /* -- who need not wait ------------------------------------------------------------------------- */
 
-/* A thread that lets the blocked kernels run after a while. A test that wrongly waits for these
+/* A thread that releases the blocked kernels after a while. A test that wrongly waits for these
  * kernels then fails and does not hang. */
 struct watchdog {
     pthread_t thread;
@@ -783,8 +786,8 @@ test_double_buffered_loop(void **state)
         write_counting(f, x, 0, 0, COUNT, (int)round);
         OK(launch_copy(&w, a, out, 0, x, 0, COUNT));
         OK(launch_add(&w, a, sum, 0, COUNT, (int)round));
-        /* Before the host wrote this buffer in round r, it waited only for kernels of the rounds up
-         * to r - 2. */
+        /* In round r, the host's write to this buffer may have waited only for kernels of the
+         * rounds up to r - 2. */
         if (is_lazy(f) && round >= 6)
             assert_true(work_done() - before <= 2 * (round - 1));
     }
@@ -802,8 +805,8 @@ fail_body(const ferry_call *call, void *user)
     return FERRY_ERROR_CANCELLED;
 }
 
-/* The output of a queued host function may be overwritten at a different place and removed from the
- * function's place before the function runs. The old output must then not become current again. */
+/* A host function is queued, and its output range is then overwritten at a different place. When
+ * the function runs later, its output must not become current again. */
 static void
 test_a_late_body_brings_nothing_back(void **state)
 {
@@ -834,7 +837,7 @@ test_a_late_body_brings_nothing_back(void **state)
 }
 
 /* A queued host function reads the bytes that were current when it was queued. This holds even if
- * the bytes are overwritten at a different place and then removed from the function's place. */
+ * the bytes were meanwhile overwritten at a different place. */
 static void
 test_a_late_body_reads_what_was_lost_elsewhere(void **state)
 {

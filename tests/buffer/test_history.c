@@ -8,27 +8,27 @@
 #include "tests/support/copies.h"
 
 /*
- * Random histories, which are sequences of calls, are run on Ferry and on a model. For each
- * element, the model has a value and the set of places that hold it. The model has no segments,
- * ranges or asynchrony. After every operation, states, replicas and current places must equal those
- * of the model. Ferry must not have copied more bytes to and from devices than the model.
+ * Makes random sequences of calls on Ferry and on a simple model. For each element, the model
+ * stores the value and the set of places that hold this value. After every call, Ferry and the
+ * model must agree on the state, the replicas and the current places of each buffer. Ferry must not
+ * copy more bytes to and from devices than the model.
  *
- * A second history runs with less device memory than its buffers need. After an operation, a
- * replica may be missing if it was not pinned and the pool has counted an eviction. The model then
+ * A second test gives the device less memory than the buffers need, so that Ferry evicts replicas.
+ * If a replica is missing that was not pinned, and the pool has counted an eviction, the model
  * evicts the same replica.
  *
- * FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number of operations. A failing
- * check prints both.
+ * The environment variables FERRY_TEST_SEED and FERRY_TEST_OPERATIONS set the seed and the number
+ * of calls. A failing check prints both.
  */
 
 #define BUFFERS      3
-#define MANY_BUFFERS 16 /* number of buffers in the history with little device memory */
+#define MANY_BUFFERS 16 /* number of buffers in the test with little device memory */
 #define PINNABLE     3
-/* Device memory limit of the history with little memory. All pinned buffers fit, and besides them
- * the two buffers of one call and the new memory of one resize. */
+/* Limit of device memory in the test with little memory. It is enough for all pinned buffers, two
+ * more buffers of one call, and the new memory of one resize. */
 #define SHORT_BYTES (100 << 10)
-/* Largest number of elements in a buffer. A buffer of this size takes several chunks of the small
- * staging ring. */
+/* Largest number of elements in a buffer. A copy of such a buffer takes several chunks of the
+ * staging ring, which the test makes small. */
 #define ROOM       4096
 #define VIEWS      3
 #define PENDING    4
@@ -36,7 +36,7 @@
 
 struct cell {
     int32_t value;
-    /* Set of places that hold the value; a value that was never written counts as a zero. */
+    /* Set of places that hold the value. An element that was never written has the value zero. */
     uint16_t places;
     bool written;
     bool known; /* whether the value is specified; an abandoned write makes it unspecified */
@@ -61,7 +61,7 @@ struct model {
 struct pending {
     ferry_event *event;
     int32_t *memory;
-    int32_t *expected; /* values that the copy_to must write; NULL if the call is not a copy_to */
+    int32_t *expected; /* expected result of ferry_buffer_copy_to(); NULL for other calls */
     bool *known;
     size_t count;
 };
@@ -71,7 +71,7 @@ struct history {
     struct model models[MANY_BUFFERS];
     size_t buffers;     /* number of `models` in use */
     bool is_short;      /* whether device memory is short */
-    uint64_t evictions; /* evictions that the model repeated */
+    uint64_t evictions; /* number of evictions that the model has repeated */
     struct pending pending[PENDING];
     size_t pending_count;
     uint64_t crossed; /* bytes that the model moved */
@@ -83,7 +83,7 @@ struct history {
     int32_t scratch[ROOM];
 };
 
-/* A range of one buffer through one handle. */
+/* A range of a buffer, and the handle through which a call uses the range. */
 struct target {
     struct model *model;
     ferry_buffer *handle;
@@ -274,8 +274,8 @@ drain(struct history *h)
     h->pending_count = 0;
 }
 
-/* Compares the buffer's valid map with the model, byte by byte. The map is locked during the
- * comparison, because a prefetch may still be running. */
+/* Checks that the buffer's valid map agrees with the model for every element. Each lookup locks the
+ * buffer, because a prefetch may still be changing the map. */
 static void
 expect_map(struct history *h, const struct model *m)
 {
@@ -393,7 +393,7 @@ do_overwrite(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Opens a range with UPDATE and writes only a part of the range. */
+/* Opens a random range with the access FERRY_UPDATE, and writes only a part of the range. */
 static void
 do_update(struct history *h)
 {
@@ -434,14 +434,15 @@ do_abandon(struct history *h)
         t.model->exists |= BIT(place);
     void *memory = open_at(&h->f, t.handle, place, update ? FERRY_UPDATE : FERRY_OVERWRITE,
                            t.offset, t.count, &scope);
-    /* On a coherent device, all places share the memory. An abandoned write would be visible at
-     * other places, so the test does not write there. */
+    /* On a coherent device, the host and the device share the memory of a buffer. The test writes
+     * nothing in this case, because an abandoned write would be visible at all places. */
     bool scribbles = !h->f.coherent && count > 0 && below(h, 2);
     memset(h->scratch, 0xEE, count * sizeof(int32_t));
     if (scribbles)
         place_write(&h->f, place, memory, h->scratch, count * sizeof(int32_t));
     OK(ferry_scope_abandon(&scope));
-    /* On coherent devices all places share the memory, so an abandoned write affects them all. */
+    /* On a coherent device, all places share the memory of a buffer. So abandoning a write affects
+     * the bytes at all places. */
     for (size_t i = t.begin; i < t.end; i++) {
         model_leave(&t.model->cells[i], place, scribbles);
         for (int other = 0; h->f.coherent && other <= h->f.places; other++)
@@ -486,8 +487,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Adds to the model the bytes that a copy_to moves to the host. For an asynchronous call, these
- * include elements that were never written, because Ferry may copy their zeros. */
+/* Adds to the model's number of copied bytes those that ferry_buffer_copy_to() copies to the host.
+ * An asynchronous call may also copy elements that were never written. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -865,8 +866,8 @@ counted_evictions(struct history *h)
     return count;
 }
 
-/* Removes from the model the replicas that Ferry has evicted. Checks that none of them was pinned,
- * and that no byte was lost. */
+/* Removes from the model the replicas that Ferry has evicted. Checks that none of these replicas
+ * was pinned. Also checks that the pool has counted exactly these evictions. */
 static void
 take_over_evictions(struct history *h)
 {
@@ -966,9 +967,8 @@ close_buffers(struct history *h)
     }
 }
 
-/* No write is ever lost, and no stale byte is ever read. After any random sequence of calls,
- * states, valid maps and requested moves are the same on every kind of device. Coherent places
- * never really copy bytes. */
+/* Makes random calls and compares Ferry with the model after each of them. No write may be lost,
+ * and no read may return stale bytes. The result must be the same for every kind of device. */
 static void
 test_random_histories_agree_with_the_model(void **state)
 {

@@ -24,8 +24,8 @@ test_the_text_names_everything(void **state)
     snprintf(expected, sizeof(expected),
              "int[1000] \"heights\" 4000 bytes DEVICE_DIRTY copies: host %s", f->context->names[1]);
     assert_string_equal(text, expected);
-    /* Like snprintf(), ferry_buffer_describe() truncates its text to the space that it gets, and
-     * returns the length of the whole text. */
+    /* Like snprintf(), ferry_buffer_describe() truncates its text to the given size, and returns
+     * the length of the whole text. */
     memset(cut, 'x', sizeof(cut));
     assert_int_equal(ferry_buffer_describe(b, cut, 10), strlen(expected));
     assert_memory_equal(cut, "int[1000]\0xx", 12);
@@ -276,8 +276,8 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* The text of ferry_context_describe() has one line for each place, with the live and idle bytes of
- * its pools. After these it has one line for each buffer, largest first. */
+/* The text of ferry_context_describe() begins with one line for each place, with the live and idle
+ * bytes of its pools. One line for each buffer follows, largest first. */
 static void
 test_a_context_describes_what_holds_memory(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests two calls that interleave within a few instructions. The test makes the second call in the
- * middle of the first one, inside an allocation or a device call. The effect is the same as if a
- * second thread made its call at exactly that point, but every run has the same order.
+ * Tests pairs of calls that interleave. The test makes the second call inside an allocation or a
+ * device call of the first call. So every run has the same order, as if a second thread had made
+ * its call at exactly that point.
  */
 #include "tests/buffer/meeting.h"
 
@@ -16,8 +16,8 @@ enum { COUNT = 1000 };
 
 /* -- the end of a wrap ------------------------------------------------------------------------- */
 
-/* A second thread whose allocation evicts the wrap's replica. The thread is delayed while the
- * replica is written back to the wrapped memory. */
+/* A second thread that allocates device memory and so evicts the device replica of a wrapped
+ * buffer. A hook delays this thread while it copies the replica back to the host. */
 struct evictor {
     ferry_context *context;
     ferry_stream *stream;
@@ -31,7 +31,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* lets a destroy return early if it wrongly does not wait */
+    ferryi_sleep_ns(20000000); /* long enough to notice a destroy that does not wait */
 }
 
 static void *
@@ -65,8 +65,8 @@ evict_beside(void *user)
         ferryi_sleep_ns(100000);
 }
 
-/* When the last handle of a wrap has been destroyed, the wrapped memory holds the newest bytes and
- * is no longer used. */
+/* Destroys a wrapped buffer while a second thread evicts the buffer's device replica. When
+ * ferry_buffer_destroy() returns, the wrapped host memory must hold the newest bytes. */
 static void
 test_a_wrap_ends_beside_its_eviction(void **state)
 {
@@ -150,7 +150,8 @@ pin_beside(void *user)
     OK(ferry_buffer_hold(pinner->buffer, 1, &pinner->memory));
 }
 
-/* Checks that the pin succeeded. The pinned memory must be kept, and must hold the bytes. */
+/* Checks that a replica was pinned during a call that would otherwise have freed it. The pinned
+ * memory must still be valid and hold the right bytes. */
 static void
 expect_pinned(fixture *f, struct pinner *pinner)
 {
@@ -205,7 +206,8 @@ view_beside(void *user)
     OK(ferry_buffer_view(viewer->base, INT, COUNT / 2, COUNT / 2, &viewer->view));
 }
 
-/* As soon as a view exists, the base of the view cannot be resized. */
+/* Creates a view while the base buffer is being resized. The resize must fail, because a buffer
+ * with a view cannot be resized. */
 static void
 test_a_view_comes_while_the_buffer_grows(void **state)
 {
@@ -230,8 +232,8 @@ reserve_beside(void *user)
     OK(ferry_buffer_reserve(*buffer, 0));
 }
 
-/* A resize may run while a different call allocates memory of the old length. That memory must not
- * be used for the new length. */
+/* Allocates a replica of the old length while the buffer is being resized. After the resize, the
+ * buffer must not use memory that is too small for the new length. */
 static void
 test_memory_is_reserved_while_the_buffer_grows(void **state)
 {
@@ -260,8 +262,8 @@ resize_beside(void *user)
     OK(ferry_buffer_resize(resizer->buffer, resizer->count));
 }
 
-/* A call that a second thread makes in the middle of a first call, after `countdown` interleaving
- * points. The second call may have to wait for locks that the first call holds. */
+/* A call that a second thread makes while the first thread is inside a different call. The second
+ * thread starts when the first thread has passed `countdown` interleaving points. */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* called for place 1; may fail */
@@ -303,8 +305,8 @@ came(struct visitor *visitor)
     return atomic_load(&visitor->started);
 }
 
-/* If a device uses the host's memory, the device's replica may be evicted while the host replica is
- * being pinned. The pinned memory must stay valid. */
+/* The host and a device share the memory of a buffer. A second thread evicts the device's replica
+ * while the first thread pins the host replica. The pinned memory must stay valid. */
 static void
 test_a_pin_meets_the_end_of_a_shared_copy(void **state)
 {
@@ -403,8 +405,8 @@ test_a_buffer_goes_while_its_context_ends(void **state)
     }
 }
 
-/* Makes a buffer and arms a resize to `count`. The resize runs just after the next call has read
- * the buffer's old count. */
+/* Makes a buffer of COUNT elements. The next call on this buffer is interrupted just after it has
+ * read the length. The buffer is then resized to `count` elements. */
 static struct resizer
 resize_at_the_look(fixture *f, size_t count)
 {
@@ -448,9 +450,8 @@ test_a_scope_on_what_was_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A scope with the count FERRY_REST ends at the length that the buffer has while it is open. A
- * resize while the scope is being opened changes that length. The test uses every access, with and
- * without a transfer. */
+/* Resizes a buffer while a scope with the count FERRY_REST is being opened on it. The scope must
+ * end at the new length. The test uses every access mode, at the host and at a device. */
 static void
 test_a_scope_on_a_rest_that_moves(void **state)
 {
@@ -485,8 +486,8 @@ test_calls_for_a_rest_that_is_cut(void **state)
     DESTROY_BUFFERS(&resizer.buffer);
 }
 
-/* A resize may run while a different call allocates a block of the old length. That block must not
- * become the new replica. */
+/* Resizes a buffer while a different call allocates a block of the old length for it. The block of
+ * the old length must not become the replica. */
 static void
 test_a_buffer_grows_while_memory_is_taken(void **state)
 {
@@ -509,8 +510,8 @@ destroy_beside(void *user)
         ferry_buffer_destroy(&buffers[i]);
 }
 
-/* The last handle may be destroyed while eviction writes back the buffer's replica. The buffer is
- * then freed, so the eviction needs no further victim. */
+/* Destroys the only handle of a buffer while an eviction copies the buffer's bytes back to the
+ * host. The allocation that caused the eviction must succeed, and the buffer must be freed. */
 static void
 test_a_buffer_ends_while_it_is_written_back(void **state)
 {
@@ -524,7 +525,7 @@ test_a_buffer_ends_while_it_is_written_back(void **state)
     OK(ferry_block_free(&block, NULL));
 }
 
-/* A buffer may be destroyed while the pool's compaction moves the buffer's replica. */
+/* Destroys buffers while a compaction of the pool moves their replicas. */
 static void
 test_buffers_end_while_memory_is_compacted(void **state)
 {

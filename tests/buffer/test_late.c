@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs random sequences of calls in which host functions fail late, while other calls may read or
- * write the same bytes. The test checks exactly which bytes are lost. Lost are bytes that a failed
- * launch wrote and that were not replaced since. Bytes that other launches computed from lost bytes
- * are lost, too.
+ * write the same bytes. The test checks exactly which bytes are lost. A byte is lost if a failed
+ * launch wrote it and no later call replaced it. A byte that a launch computed from lost bytes is
+ * lost, too.
  */
 #include <unistd.h>
 
@@ -70,7 +70,7 @@ any_range(struct world *world)
     return (struct range){subject, offset, 1 + random_below(&world->seed, subject->count - offset)};
 }
 
-/* Returns a random range of a buffer other than the given one. Shortens the longer of the two
+/* Returns a random range of a buffer other than that of `range`. Shortens the longer of the two
  * ranges, so that both have the same length. */
 static struct range
 range_beside(struct world *world, struct range *range)

@@ -71,8 +71,7 @@ test_read(void **state)
         ferry_lease_destroy(&lease);
         assert_null(lease);
         assert_int_equal(info_of(x).leases, 0);
-        /* This lease covers a part of the buffer. It is opened after a write at the device, and
-         * destroyed without being closed. */
+        /* This lease covers a part of the buffer, and is destroyed without being closed. */
         lease = lease_with(
             x, (ferry_lease_options){.access = FERRY_READ, .offset = 10, .count = 20}, &memory);
         assert_int_equal(memory[19], 5 + 29);
@@ -125,8 +124,8 @@ test_an_abandoned_write_does_not_count(void **state)
     ferry_buffer_destroy(&x);
 }
 
-/* Reads the buffer `user` inside a progress callback. Such a callback may open a scope only if the
- * scope needs no transfer. */
+/* Opens a READ scope on the buffer `user` inside a progress callback. Such a callback may do this
+ * only if the scope needs no transfer. */
 static bool
 read_inside(size_t done, size_t total, void *user)
 {
@@ -140,8 +139,8 @@ read_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that a READ scope at the host opens without a transfer. A first READ scope fetches the
- * bytes that an abandoned write may have left current only at a different place. */
+/* Checks that a READ scope at the host opens without a transfer. The function first makes the bytes
+ * current at the host, because an abandoned write may have left them current only elsewhere. */
 static void
 expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
@@ -338,8 +337,8 @@ test_wraps_end_with_it(void **state)
     OK(ferry_buffer_unwrap(&x, NULL));
 }
 
-/* A replica that a lease keeps is not evicted if memory runs short. This holds for open and for
- * closed leases. */
+/* A replica that a lease uses is not evicted if memory runs short, whether the lease is open or
+ * closed. */
 static void
 test_eviction_leaves_it_alone(void **state)
 {
@@ -483,8 +482,9 @@ test_device_without_a_stream(void **state)
         ferry_access access = i % 2 ? FERRY_UPDATE : FERRY_OVERWRITE;
         ferry_lease *lease = lease_with(
             x, (ferry_lease_options){.access = access, .place = 1, .label = "torch"}, &memory);
-        /* While the lease is open, no other writer is allowed on any stream, because Ferry cannot
-         * order that writer with the holder's work. */
+        /* While the lease is open for writing, every other scope or lease of the buffer is refused
+         * on any stream. Ferry could not order the work of such a scope with the work of the
+         * lease's holder. */
         ferry_scope scope;
         void *pointer;
         FAILS(FERRY_ERROR_BUSY,

@@ -45,7 +45,8 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
     return true;
 }
 
-/* Ferry passes a hint to the driver only if the program asked for the hint. */
+/* Uses a managed buffer without asking for a prefetch or an advice. Ferry must not pass any such
+ * hint to the driver. */
 static void
 test_no_hint_is_given_unasked(void **state)
 {
@@ -70,8 +71,8 @@ test_no_hint_is_given_unasked(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A prefetch of the whole buffer or of a range passes one hint to the driver and changes no value.
- * Its target may be a device or the host. */
+/* Prefetches the whole buffer and parts of it, to the host and to each device. Each prefetch must
+ * pass one hint to the driver and change no value. */
 static void
 test_prefetches_are_counted(void **state)
 {
@@ -144,13 +145,13 @@ test_hints_where_nobody_takes_them(void **state)
               ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
         FAILS(FERRY_ERROR_UNSUPPORTED,
               ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
-        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* ordinary memory is copied instead */
+        OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* a prefetch copies unmanaged memory */
     }
     ferry_buffer_destroy(&b);
 }
 
-/* Each hint reaches the driver with the right location, through both the old and the new driver
- * functions. */
+/* Ferry must pass the location of an advice or a prefetch to the driver unchanged. An old driver
+ * has the functions cuMemAdvise() and cuMemPrefetchAsync(), and a new driver their _v2 versions. */
 static void
 test_the_driver_is_reported_the_location(void **state)
 {
@@ -201,7 +202,8 @@ test_managed_memory_without_concurrent_access(void **state)
     fake.fakecuda_set_strict(getenv("FAKECUDA_STRICT"));
 }
 
-/* Batches and copies of rows treat managed memory as memory of both the host and the device. */
+/* Managed buffers are the source and the target of batches and of copies of rows. The host and the
+ * device must read the right values. */
 static void
 test_batches_of_managed_buffers(void **state)
 {

@@ -157,8 +157,8 @@ test_sync_moves_each_way_what_is_lacking(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Fills and zeros of whole buffers and of ranges run at a place that is current. If only the device
- * has the bytes, the device fills them, with elements of any size. */
+/* Fills of whole buffers and of ranges run at a place that is current. If only the device has the
+ * bytes, the device fills them. This works for elements of any size. */
 static void
 test_fill_works_where_the_range_is_current(void **state)
 {
@@ -202,7 +202,7 @@ test_two_halves_make_a_whole_on_either_side(void **state)
     }
 }
 
-/* The second and later uses of an uploaded buffer are hits and make no driver call. */
+/* Only the first use of a buffer on the device uploads it. All later uses make no driver call. */
 static void
 test_hits_make_no_device_call(void **state)
 {

@@ -27,8 +27,8 @@ make_in(fixture *f, ferry_memory_kind memory)
     return buffer;
 }
 
-/* Checks that the same uses lead to the same states and bytes, whatever kind of memory the buffer
- * has. */
+/* Uses a buffer at several places, and checks its states and bytes. They must be the same for every
+ * kind of memory. */
 static void
 use_everywhere(fixture *f, ferry_buffer *b)
 {
@@ -166,8 +166,8 @@ test_managed_buffers_behave_as_others_do(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A prefetch may go to the device or to the host. Advice (read-mostly, preferred location,
- * accessed-by) can be set and unset for the host and for any device. */
+/* Managed memory can be prefetched to the device or to the host. Advice (read-mostly, preferred
+ * location, accessed-by) can be set and unset for the host and for any device. */
 static void
 test_managed_memory_takes_advice_and_prefetch(void **state)
 {
@@ -361,8 +361,8 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
-/* The free bytes of a place with a limit are the bytes that can still be allocated. Memory of other
- * contexts and memory under a different limit do not reduce them. */
+/* At a place with a limit, the free bytes are the bytes that can still be allocated under this
+ * limit. Memory of other contexts, or under a different limit, does not reduce their number. */
 static void
 test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 {
@@ -404,8 +404,8 @@ count_warnings(ferry_log_level level, const char *message, void *user)
         level == FERRY_LOG_WARNING && strstr(message, "device_bytes_limit 65536 has no effect");
 }
 
-/* The device limit does not apply to the device "host". A context that has a device limit but no
- * device other than "host" logs a warning. */
+/* The option `device_bytes_limit` has no effect on the device "host". A context that sets this
+ * option, but has no other device, logs a warning. */
 static void
 test_a_limit_without_effect_is_logged(void **state)
 {
@@ -449,8 +449,8 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
-    /* Read before the calls of ferry_block_free() below, which may trim the pool on a slow machine.
-     */
+    /* Reads the counter before the calls of ferry_block_free(), because these calls may trim the
+     * pool on a slow machine. */
     uint64_t before = device_frees(pool);
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests the owners of contexts. Destroying the last reference to a context waits for all work,
- * reports leaks and frees all memory, on whichever thread it is done.
+ * reports leaks and frees all memory. This may happen on any thread.
  */
 #include "tests/buffer/support.h"
 

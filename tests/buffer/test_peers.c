@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests three devices, with and without peer access. A buffer may be current at any subset of
- * places. Transfers take the shortest path. */
+/* Tests transfers between three devices, with and without peer access. A buffer may be current on
+ * any set of the devices, and Ferry must choose the cheapest source for each transfer. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -59,7 +59,8 @@ static const struct {
               {"lazy:3", true},
               {"cuda:0,cuda:1,cuda:2", false}};
 
-/* Returns whether the driver is fakecuda, which always has three devices. */
+/* Returns whether the CUDA driver is fakecuda, and fakecuda is set up with at least three devices.
+ */
 static bool
 has_three_cuda_devices(struct fakecuda *out)
 {
@@ -84,7 +85,8 @@ for_each_world(void (*test)(fixture *f, bool without_peers))
     }
 }
 
-/* Bytes are copied directly between devices with peer access, and through staging otherwise. */
+/* Tests a copy between each pair of devices. With peer access the copy must be direct, and without
+ * peer access it must pass through a staging ring of the host. */
 static void
 check_ways(fixture *f, bool without_peers)
 {
@@ -129,8 +131,8 @@ check_sources(fixture *f, bool without_peers)
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 3);
     before = moved(f);
-    /* Places 0, 2 and 3 have the bytes, so the device with the lowest number, place 2, is the
-     * source. */
+    /* Places 0, 2 and 3 hold the bytes. With peer access, the transfer to place 1 must use the
+     * device with the lowest number, which is place 2. */
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     EXPECT_COUNTS(f, &before, without_peers ? BYTES : 0, 0, without_peers ? 0 : BYTES);
     assert_int_equal(f->trace.source_place, without_peers ? 0 : 2);
@@ -160,8 +162,8 @@ test_the_source_is_the_nearest(void **state)
     for_each_world(check_sources);
 }
 
-/* One buffer may be current at any subset of places. The test compares the buffer with a model that
- * has a set of places for each element. */
+/* Makes random reads and writes at random places. After each of them, the buffer must be current at
+ * exactly the places that a simple model predicts. */
 static void
 check_subsets(fixture *f, bool without_peers)
 {
@@ -242,8 +244,8 @@ submit_at(fixture *f, copy_list *batch, int place)
     return status;
 }
 
-/* A level is a part of a batch whose copies do not depend on each other. Each level takes one
- * submission for each ordered pair of places, which is far fewer than one for each range or row. */
+/* Copies 500 ranges, and then 499 rows, from one device to a different one. Each of these calls
+ * must need only one submission, not one for each range or row. */
 static void
 check_submissions(fixture *f, bool without_peers)
 {
@@ -289,8 +291,8 @@ test_many_ranges_and_rows_are_one_submission(void **state)
     for_each_world(check_submissions);
 }
 
-/* Copies ranges of all lengths and compares the result with plain arrays. Some ranges are larger
- * than a chunk, and some are adjacent in the source or in the target. */
+/* Copies ranges of random lengths between two devices, and compares the result with plain arrays.
+ * Some ranges exceed a staging chunk. Some are adjacent in the source or in the target. */
 static void
 check_ranges(fixture *f, bool without_peers)
 {
@@ -334,8 +336,8 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Without peer access, ranges are copied one by one. If one copy fails, the ranges of earlier
- * copies have their new values at every place. */
+/* Without peer access, Ferry copies the ranges of a batch one by one. If one copy fails, the ranges
+ * that were copied successfully must have their new values at every place. */
 static void
 test_part_of_the_ranges_goes(void **state)
 {

@@ -80,8 +80,8 @@ launch_beside(void *user)
     OK(launch_add(&k->w, k->streams[1], k->buffer, COUNT / 2, COUNT / 2, 2));
 }
 
-/* Two launches allocate the list of kernels of the same buffer at the same time. Ferry keeps one
- * list, and both kernels must be on it. */
+/* Two launches on one buffer allocate its list of pending kernels at the same time. Ferry must keep
+ * only one list, and both kernels must be on it. */
 static void
 test_two_launches_share_what_the_first_makes(void **state)
 {
@@ -108,8 +108,8 @@ run_first_stream(void *user)
     expect_reason(ferry_stream_synchronize(k->streams[0]));
 }
 
-/* A launch first opens its input and later registers as a reader of the input. If the kernel that
- * writes the input fails between these two steps, the launch must fail. */
+/* A launch first opens its input and later registers as a reader of it. In between, the kernel that
+ * writes the input fails. The launch must then fail, too. */
 static void
 test_an_input_is_lost_during_the_launch(void **state)
 {
@@ -117,9 +117,9 @@ test_an_input_is_lost_during_the_launch(void **state)
     struct kernels k;
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
-    /* A launch handles its buffers in the order of their addresses. The buffer that the kernel
-     * writes has the lower address here. So its list of kernels is allocated before the launch
-     * registers as a reader of the input. */
+    /* A launch handles its buffers in the order of their addresses. The launch of this test writes
+     * the buffer with the lower address and reads the other one. So it allocates the written
+     * buffer's list of kernels before it registers as a reader of the input. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
@@ -132,8 +132,8 @@ test_an_input_is_lost_during_the_launch(void **state)
     kernels_close(&k);
 }
 
-/* A resize may free the replica that a kernel writes. A wait for the kernel's stream still reports
- * the kernel's result. */
+/* A resize may free the replica that a queued kernel writes. The kernel still counts as pending,
+ * until a later use of the buffer waits for it. */
 static void
 test_a_kernel_is_waited_for_without_its_copy(void **state)
 {
@@ -202,7 +202,8 @@ test_no_memory_to_tell_what_is_lost(void **state)
     }
 }
 
-/* Checks that lost bytes count as written and are current nowhere. */
+/* Checks the state of bytes that a failed kernel has lost. They must count as written and must be
+ * current at no place. */
 static void
 expect_lost_state(struct kernels *k, size_t offset, size_t count)
 {
@@ -302,8 +303,8 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* A kernel may run after an earlier kernel has failed, but before the failed launch has ended. The
- * later kernel fails if its input comes from the failed kernel. */
+/* A kernel may run after an earlier kernel has failed, but before Ferry has ended the failed
+ * launch. The later kernel must fail if it reads output of the failed kernel. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
@@ -323,7 +324,7 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     for (size_t i = 1; i < LENGTH(uses); i++)
         expect_input(&uses[i], poisoned[i] ? FERRY_ERROR_CANCELLED : FERRY_OK);
     assert_true(ferryi_pending_calls_are_pending(buffer->store));
-    /* A launch that begins after the failure and reads the same bytes fails, too. */
+    /* A launch that begins after the failure and reads lost bytes must fail, too. */
     struct ferryi_body_use late = begin_use(buffer, 300, 301, FERRY_READ, 1);
     expect_input(&late, FERRY_ERROR_CANCELLED);
     ferryi_pending_calls_end(&late);

@@ -14,7 +14,8 @@
 enum {
     PIN_AFTER = 10,
     PINS_IN = PIN_AFTER + 1
-}; /* the default of pin_after; number of the transfer that pins the replica, counted from 1 */
+}; /* PIN_AFTER: default of the option pin_after; PINS_IN: number of the transfer, counted from 1,
+      that pins a replica */
 
 /* Allocates zeroed memory that shares no page with other memory, because a strict driver refuses to
  * lock a page twice. */
@@ -69,8 +70,8 @@ test_a_copy_turns_pinned_after_its_crossings(void **state)
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, 2 * COUNT * sizeof(int));
 
-    /* No transfer reads the replica after the upload, so the next host write makes no device call.
-     */
+    /* After the upload, no transfer reads the host replica. So the next write at the host makes no
+     * device call. */
     write_counting(f, x, 0, 0, COUNT, 5);
     touch(f, x, 1, FERRY_READ, 0, COUNT);
     before = moved(f);
@@ -143,7 +144,8 @@ test_a_batch_is_one_crossing(void **state)
     }
     for (int s = 0; s < 2; s++) {
         assert_true(ferry_buffer_is_page_locked(sources[s]));
-        /* If no place holds all bytes of a copy's source, the copy is assembled at the host. */
+        /* Gives each source some newer bytes at the host, so that no place holds all of its bytes.
+         * Copies of such a source are assembled at the host. */
         write_counting(f, sources[s], 1, 0, COUNT, 7);
         for (size_t i = 0; i < 10; i++)
             write_counting(f, sources[s], 0, i * (COUNT / 10), 1, 7);
@@ -256,8 +258,8 @@ test_the_limit_and_pressure(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A block is unlocked before it returns to its pool. So the next owner of the block gets pageable
- * memory. */
+/* The page-locked memory of a replica is unlocked before its block returns to the pool. So the next
+ * owner of the block gets pageable memory. */
 static void
 test_memory_is_unlocked_before_it_goes_back(void **state)
 {
@@ -443,8 +445,8 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
     return status != FERRY_OK ? status : undone;
 }
 
-/* If a device call fails, no memory stays page-locked and no bytes are lost. A replica that cannot
- * be pinned is still copied. */
+/* Makes each device call fail once. No memory may stay page-locked, and no bytes may be lost. A
+ * replica that cannot be pinned must still be copied. */
 static void
 test_whatever_call_fails(void **state)
 {

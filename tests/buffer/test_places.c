@@ -4,9 +4,8 @@
 #define COUNT 1000
 #define BYTES (COUNT * sizeof(int32_t))
 
-/* ferry_buffer_mark_dirty() at the device fails with FERRY_ERROR_CONFLICT if there is no device
- * replica, or if the host has newer bytes. The failed call changes nothing. At the host the same
- * rules apply. */
+/* ferry_buffer_mark_dirty() must fail with FERRY_ERROR_CONFLICT if the place has no replica, or if
+ * a different place holds newer bytes of the range. The failed call must change nothing. */
 static void
 test_marks_over_newer_bytes_conflict(void **state)
 {
@@ -65,7 +64,7 @@ test_discard_reads_as_zero_and_moves_nothing(void **state)
     ferry_transfer_stats before = moved(f);
     OK(ferry_buffer_discard(b, 100, 100));
     expect_constant(f, b, 0, 100, 100, 0);
-    OK(ferry_buffer_discard(b, 100, 100)); /* discards the zeros that the host has read, too */
+    OK(ferry_buffer_discard(b, 100, 100)); /* also discards the zeros that the host has just read */
     expect_constant(f, b, 1, 100, 100, 0);
     expect_moved(f, &before, 0, 0);
     expect_counting(f, b, 0, 0, 100, 1);
@@ -96,8 +95,8 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* A hold at one place is not a hold at a different place, even if both places share
-         * memory. */
+        /* The replica was pinned at one place only. Releasing it at a different place must fail,
+         * even if both places share memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place));
@@ -146,7 +145,7 @@ test_reserve_takes_memory_and_moves_nothing(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A prefetch starts the transfer of the handle's whole range to a place and returns at once. */
+/* Two prefetches of one buffer to one place must copy its bytes only once. */
 static void
 test_prefetch_moves_once(void **state)
 {

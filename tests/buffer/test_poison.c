@@ -154,8 +154,8 @@ test_poisoned_contexts_are_lost(void **state)
             world_open(&world);
             fake.fakecuda_fail_next(symbols[k], codes[i], 1);
             ferry_status status = use_device(&world);
-            /* use_device() succeeds if it does not call the driver function that is made to fail.
-             */
+            /* If use_device() never calls the driver function `symbols[k]`, it succeeds. The test
+             * then skips the checks. */
             if (status != FERRY_OK) {
                 met++;
                 if (status != FERRY_ERROR_DEVICE_LOST)
@@ -170,7 +170,8 @@ test_poisoned_contexts_are_lost(void **state)
     assert_true(met >= LENGTH(codes) * 5);
 }
 
-/* Launches a kernel that writes to an invalid address. The next wait reports the error. */
+/* The host function of a kernel that accesses an illegal address. The next call that waits for the
+ * device returns the error. */
 static void
 fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -230,7 +231,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     int values[COUNT];
     (void)state;
     ferryi_cuda_release_kept();
-    assert_true(fake.fakecuda_set_mode("lazy")); /* queues the copies before the fault happens */
+    assert_true(fake.fakecuda_set_mode("lazy")); /* copies run only in the wait, which fails */
     world_open(&world);
     for (int i = 0; i < 3; i++) {
         OK(ferry_buffer_create(world.f.context, INT, i == 2 ? COUNT << 10 : COUNT, &options,
@@ -290,8 +291,8 @@ poison_quietly(fixture *f, int place)
 }
 
 /* Creates a buffer whose first half is current at place 1 and whose second half is current at place
- * 2. One element is copied here, so that the streams of both places are ordered. So the next driver
- * call of the test is the copy between the devices. */
+ * 2. Also copies one element from place 1 to place 2, which orders the streams of the two places.
+ * So the next transfer calls the driver only for its copy. */
 static ferry_buffer *
 make_halves(fixture *f, work *w)
 {

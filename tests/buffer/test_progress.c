@@ -32,8 +32,8 @@ struct world {
 struct operation {
     const char *name;
     ferry_status (*run)(struct world *world, const ferry_copy_options *options);
-    /* Writes the expected new values to new_target and new_memory, which contain the old values
-     * until then. */
+    /* Changes new_target and new_memory to the contents that are expected after the operation. When
+     * the function is called, they equal the old contents. */
     void (*expect)(struct world *world);
     size_t unit;   /* bytes per element of the target memory; 0: the memory is not a target */
     bool in_order; /* whether elements get their new values in the order of their indices */
@@ -43,8 +43,7 @@ struct operation {
 
 enum { RANGE = 40, STEP = 50, RANGES = COUNT / STEP };
 
-/* The kinds of copies that a batch may contain: from memory, between buffers, and to memory. Each
- * kind can be made as rows of a rectangle, too. */
+/* The kinds of copies that a batch may contain: from memory, between buffers, and to memory. */
 enum part { INTO = 1, ACROSS = 2, OUT = 4 };
 
 static ferry_status
@@ -179,8 +178,8 @@ expect_shifted(struct world *w)
     memcpy(w->new_target + SHIFT, w->old_target, (COUNT - SHIFT) * sizeof(int32_t));
 }
 
-/* The next two operations convert elements. The first one runs on the device if the device can
- * convert. The second one runs at the host. */
+/* run_from_shorts() converts elements on the device if the device can convert. run_from_doubles()
+ * converts them at the host. */
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
@@ -363,7 +362,7 @@ complain(const struct world *w, const char *what, size_t index)
 }
 
 /* Returns the number of bytes in elements that have their new value. Fails if an element has
- * neither its old nor its new value. Fails if the operation writes in order and a new element
+ * neither its old nor its new value. If the operation writes in order, also fails if a new element
  * follows an old one. */
 static size_t
 count_new(const struct world *w, const void *got, const void *old, const void *new, size_t unit)
@@ -433,7 +432,7 @@ watched_by(struct watch *watch)
     return (ferry_copy_options){.chunk_bytes = CHUNK, .keep_going = keep_going, .user = watch};
 }
 
-/* "the message says how many bytes arrived" */
+/* Checks that the error message says how many bytes arrived. */
 static void
 check_message(const struct world *w, size_t arrived, size_t total)
 {
@@ -472,8 +471,8 @@ bytes_of(const struct world *w)
                                        : 0);
 }
 
-/* In the calls of keep_going, bytes_done never decreases, and equals bytes_total in the last call.
- * Both count the bytes of all targets together. */
+/* Checks the arguments of keep_going(). bytes_done never decreases, and equals bytes_total in the
+ * last call. Both numbers count the bytes of all targets. */
 static void
 check_progress(fixture *f, const struct operation *operation, enum start start)
 {
@@ -498,8 +497,8 @@ test_progress_rises_to_the_total(void **state)
 
 /* -- cancelling -------------------------------------------------------------------------------- */
 
-/* Checks that each chunk of the target holds its old or its new value, and that the valid map is
- * correct for each chunk. */
+/* Checks the targets of a call that has succeeded or was cancelled. Each element must have its old
+ * or its new value. The number of new bytes must equal the reported progress. */
 static void
 check_cancelled(struct world *w, ferry_status status, const struct watch *watch)
 {
@@ -707,12 +706,13 @@ sync_and_cancel(fixture *f, int place, enum start start)
             assert_int_equal(watch.last, sizeof(w.old_target));
             assert_int_equal(watch.total, sizeof(w.old_target));
         } else {
-            /* The bytes that arrived before the cancel are the first bytes of the range. They are
-             * current at the place. */
+            /* The bytes that arrived before the sync was cancelled are the first bytes of the
+             * range. They are current at the target place. */
             assert_int_equal(status, FERRY_ERROR_CANCELLED);
             check_message(&w, watch.last, sizeof(w.old_target));
             assert_in_range(first_stale(&w, place) * 4, watch.last, sizeof(w.old_target) - 1);
-            /* The second sync does not copy bytes again that are already current at the place. */
+            /* A second call of ferry_buffer_sync_to() does not copy the bytes again that are
+             * already current at the place. */
             ferry_transfer_stats before = moved(f), after;
             OK(ferry_buffer_sync_to(w.target, 0, FERRY_REST, place, NULL));
             after = moved(f);
@@ -723,7 +723,8 @@ sync_and_cancel(fixture *f, int place, enum start start)
             expect_counting(f, w.target, other, 0, FERRY_REST, 1000);
         end_world(&w);
     } while (status != FERRY_OK);
-    /* The sync copied all bytes in several chunks, so it was cancelled at several points. */
+    /* A sync that copies all bytes takes several chunks. So it must have been cancelled at several
+     * points. */
     if (!f->coherent && (place == 0 ? start == AT_DEVICE : start == AT_HOST))
         assert_true(stop > 5);
 }

@@ -187,7 +187,8 @@ fail_to_write_back(fixture *f, size_t parts, uint64_t nth)
     return tripped;
 }
 
-/* An eviction that cannot allocate map memory for the bytes to write back changes nothing. */
+/* Evicting a dirty replica may have to allocate memory for the valid map. If this allocation fails,
+ * the eviction must change nothing. */
 static void
 test_no_memory_to_write_back(void **state)
 {
@@ -205,8 +206,8 @@ see(const ferry_buffer_info *info, void *user)
     return true;
 }
 
-/* If memory for a report about a context cannot be allocated, the call fails and reports
- * nothing. */
+/* Both ferry_context_for_each_buffer() and ferry_context_describe() allocate memory. If an
+ * allocation fails, the call must fail and report no buffer. */
 static void
 test_no_memory_to_walk_over_buffers(void **state)
 {
@@ -269,8 +270,8 @@ test_managed_memory_is_not_evicted(void **state)
 
 /* -- devices that refuse ----------------------------------------------------------------------- */
 
-/* A single sync point must represent the writes of two streams, so one stream has to wait for the
- * other. If neither can, closing the scopes logs the error and succeeds. */
+/* Two streams write one buffer, so Ferry makes one of the streams wait for the other one. The test
+ * makes this wait fail. Closing the two scopes must then log the error and succeed. */
 static void
 test_writes_that_cannot_be_ordered(void **state)
 {
@@ -344,8 +345,8 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* Closing a scope on a stream that has no number in the context's table calls the driver. If that
- * call fails, the error is logged. */
+/* A context numbers only a limited number of streams. Closing a scope on a stream without a number
+ * calls the driver. If this driver call fails, the error must be logged. */
 static void
 test_a_refused_close_is_logged(void **state)
 {
@@ -374,9 +375,9 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* Destroying a stream that has no number records an event after the work of its scopes. If no event
- * can be created, Ferry waits for that work instead. The host reads the right bytes in both cases.
- */
+/* Destroys a stream without a number while a scope on the stream is open. Ferry then records an
+ * event on the stream. If no event can be created, Ferry waits for the stream's work instead. The
+ * host must read the right bytes in both cases. */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -400,9 +401,9 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* A new stream may reuse the timeline of a destroyed stream that had no number. Ferry still treats
- * them as different streams. While a scope of the destroyed stream is open, a conflicting scope on
- * the new stream is BUSY. Work of the new stream is ordered after that scope. */
+/* A new stream may reuse the timeline of a destroyed stream that had no number. Ferry must still
+ * treat the two as different streams. While a scope of the destroyed stream is open, opening a
+ * conflicting scope on the new stream must fail with FERRY_ERROR_BUSY. */
 static void
 test_a_reused_timeline_belongs_to_a_new_stream(void **state)
 {
@@ -480,8 +481,9 @@ refuse_to_unlock(const char *slot, void *user)
     return strcmp(slot, "host_unregister") == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* If the driver fails to unlock registered memory, ferry_context_unregister_host() returns the
- * error. Ferry no longer uses the memory as registered. */
+/* If the driver fails to unregister host memory, ferry_context_unregister_host() must return the
+ * error. A second call for the same memory must fail, because Ferry no longer lists the memory as
+ * registered. */
 static void
 test_memory_that_stays_locked(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests resizes while other threads use the buffer. Each call of such a thread sees either the old
- * or the new length. */
+/* Tests resizes of a buffer while other threads use the buffer. Each call of these threads must see
+ * either the old or the new length. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -34,8 +34,8 @@ resize_until_stopped(void *user)
     return NULL;
 }
 
-/* Checks that no replica is shorter than its buffer. A write to the whole buffer would overrun a
- * shorter replica. */
+/* Checks that every replica is at least as long as its buffer. Otherwise a write to the whole
+ * buffer would overrun the replica. */
 static void
 expect_room(ferry_buffer *buffer)
 {

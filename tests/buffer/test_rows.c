@@ -112,7 +112,7 @@ test_only_the_rows_move(void **state)
         memory[i] = -i;
     ferry_buffer *b = make_ints(f, COUNT);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
-    /* Gives the host a replica, too, which the next write makes stale. */
+    /* Gives the host a replica, too. The next write at the device makes this replica stale. */
     touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
     write_counting(f, b, 1, 0, FERRY_REST, 0);
     ferry_scope scope;

@@ -35,7 +35,7 @@ test_overlapping_scopes_conflict_only_if_one_writes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* "device scopes on one stream never conflict" */
+/* Checks that device scopes on one stream never conflict. */
 static void
 test_device_scopes_on_one_stream_never_conflict(void **state)
 {
@@ -76,8 +76,8 @@ test_closing_twice_touches_nobody_else(void **state)
     copy = scope;
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&scope));
-    /* A new scope may reuse the closed scope's entry in the table of scopes. Closing the old scope
-     * again must not close the new one. */
+    /* A new scope may reuse the table entry of a closed scope. Closing the closed scope again must
+     * not close the new one. */
     open_at(f, b, 0, FERRY_UPDATE, 0, FERRY_REST, &other);
     OK(ferry_scope_close(&scope));
     OK(ferry_scope_close(&copy));
@@ -131,8 +131,8 @@ test_open_all_opens_all_or_none(void **state)
         ferry_buffer_destroy(&b[i]);
 }
 
-/* If one call opens overlapping ranges of a buffer, they are merged. The merge of a READ and a
- * write is an UPDATE. So a kernel may read and write the same buffer in place. */
+/* One call may open overlapping ranges of a buffer, which the library then merges. The merge of a
+ * READ and a write is an UPDATE. So a kernel may read and write one buffer in place. */
 static void
 test_open_all_merges_overlapping_arguments(void **state)
 {

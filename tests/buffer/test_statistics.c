@@ -8,7 +8,7 @@
 #include "tests/support/copies.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4, CHUNK = 4096, CHUNKS = (BYTES + CHUNK - 1) / CHUNK };
-/* Sizes of the ranges in batches and of the rows, in elements. A staging chunk has room for 25
+/* Sizes of the ranges of a batch, and of the rows of a copy, in elements. A staging chunk holds 25
  * whole ranges. */
 enum {
     RANGE = 40,
@@ -18,7 +18,7 @@ enum {
     PACKED_CHUNKS = (RANGES + 24) / 25
 };
 
-/* Amounts that one call adds to the counters. */
+/* Numbers by which one call increases the counters. */
 struct counts {
     uint64_t chunks, copied, copies, staged;
 };
@@ -128,8 +128,9 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_destroy(&b);
 }
 
-/* If the element of a fill is too large for the device's fill function, the first repetitions of
- * the element are staged from the host. The call still counts as one fill, not as an upload. */
+/* Fills a buffer with an element that is too large for the device's fill function. Ferry then
+ * stages a few copies of the element from the host. They must count as one chunk of the staging
+ * ring, but not as a staged copy. */
 static void
 test_the_beginning_of_a_fill_is_counted(void **state)
 {
@@ -174,8 +175,8 @@ test_what_was_cancelled_counts_what_arrived(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A byte that is staged between two devices counts in `peer` and `peer_staged`. It does not count
- * as an upload or a download. */
+/* Copies a buffer between two devices, with and without peer access. Bytes that are staged must
+ * count as `peer` and as `peer_staged`, but not as upload or download. */
 static void
 test_staged_copies_between_devices_are_counted(void **state)
 {

@@ -6,27 +6,28 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* 10 chunks of 1000 integers, and one of 345. */
+/* The test file has 10 chunks of 1000 integers and one chunk of 345 integers. */
 enum { CHUNK = 1000, COUNT = 10345, CHUNKS = 11 };
 
-/* Settings and observations of the callback. */
+/* Settings of a test, and what the callbacks of its pipeline have observed. */
 struct job {
     fixture *f;
     work w;
     size_t chunks, elements;
     uint64_t next_offset;
-    size_t fail_at; /* index of the chunk whose `work` callback fails; 0: no callback fails */
+    size_t fail_at; /* number of the chunk whose `work` callback fails, from 1; 0: none fails */
     ferry_status fail_with;
     const char *cut; /* file that the first call of `work` truncates to `cut_to` bytes */
     off_t cut_to;
     /* Whether the `work` callback returns only after the next chunk has been loaded. */
     bool waits_for_next;
-    uint64_t loaded_before; /* number of bytes loaded before the pipeline */
-    /* Peak of live and cached bytes at place 1 and at the host, in all calls of `work`. */
+    uint64_t loaded_before; /* number of bytes that were loaded before the pipeline began */
+    /* The largest numbers of allocated bytes on the device and on the host that a call of `work`
+     * has observed. */
     size_t device_most, host_most;
     size_t tells, reported, total, stop_at;
-    /* Whether to check that work reported as progress is done. The check counts the kernels that
-     * have run since `pending_calls_before` was read. */
+    /* Whether the progress callback checks that the reported work has been done. The check counts
+     * the kernels that have ended since the test set `pending_calls_before`. */
     bool expects_work;
     unsigned pending_calls_before;
 };
@@ -60,7 +61,8 @@ wait_for_next(struct job *job, const ferry_file_chunk *chunk)
     }
 }
 
-/* Adds one to every integer, on the device. */
+/* The `work` callback of the pipeline. Launches a kernel that adds one to every integer of the
+ * chunk. */
 static ferry_status
 add_one(const ferry_file_chunk *chunk, void *user)
 {
@@ -150,8 +152,8 @@ test_every_element_passes_once(void **state)
     work_close(&job.w);
 }
 
-/* Pipelines work without an output file, and with any number of chunks in flight. One chunk may
- * hold the whole file. */
+/* Tests pipelines with and without an output file, with several file lengths and with several
+ * numbers of chunks in flight. */
 static void
 test_shapes(void **state)
 {
@@ -199,8 +201,8 @@ test_parts_of_files(void **state)
     assert_int_equal(job.elements, 2500);
     expect_integers(output, 8, 2500, 101);
 
-    /* The option `keep_rest` keeps the bytes after the output range. Without it they are cut
-     * off. */
+    /* With the option `keep_rest`, the pipeline must keep the bytes of the output file after the
+     * written range. Without this option, it must truncate the file there. */
     write_counting_file(output, COUNT);
     job.next_offset = job.reported = 0;
     options.output_offset = 400;
@@ -291,8 +293,8 @@ see_bytes(const ferry_file_chunk *chunk, void *user)
     return FERRY_OK;
 }
 
-/* By default, elements are bytes, and chunks have 4 MiB. In a context with only one device, the
- * default stream is that device's. */
+/* Tests the defaults of a pipeline. Its elements are bytes, and its chunks have 4 MiB. In a context
+ * with only one device, it uses the default stream of that device. */
 static void
 test_defaults(void **state)
 {
@@ -323,8 +325,7 @@ test_the_next_chunk_is_loaded_meanwhile(void **state)
         ferry_file_pipeline_options options = job_on_counting(f, &job, path_of("in"), COUNT, NULL);
         options.chunk_count = depths[i];
         job.waits_for_next = true;
-        /* loaded_bytes() counts only loads that have ended. It counts no other copies of host
-         * memory. */
+        /* The test subtracts the bytes that were transferred before the pipeline began. */
         job.loaded_before = loaded_bytes(f);
         OK(ferry_file_pipeline(f->context, &options));
         assert_int_equal(job.chunks, CHUNKS);
@@ -419,8 +420,8 @@ test_callbacks_that_fail(void **state)
     work_close(&job.w);
 }
 
-/* The progress of a pipeline never decreases and ends at the total. The progress callback may
- * cancel the pipeline. */
+/* The progress callback of a pipeline cancels the pipeline in its second call. The pipeline must
+ * stop at once, and the reported progress must be smaller than the total. */
 static void
 test_progress_that_cancels(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests buffers that many threads use at once. One transfer serves all readers, no write is lost,
- * no call deadlocks, and only conflicting calls are BUSY. */
+/* Tests buffers that many threads use at once. No write may be lost, and no call may deadlock. A
+ * call may fail with FERRY_ERROR_BUSY only if it conflicts with a call of a different thread. */
 #include "tests/buffer/work.h"
 
 #include <pthread.h>
@@ -15,8 +15,8 @@ enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };
 
 /* -- threads that report ----------------------------------------------------------------------- */
 
-/* A group of threads that run a test together. Only the thread that runs cmocka may call its
- * checks, so the other threads store their first failure in `problem`. */
+/* A group of threads that run a test together. Only the main thread may call the assert functions
+ * of cmocka. The threads of the group store the description of their first failure in `problem`. */
 struct team {
     fixture f;
     work w;
@@ -180,8 +180,8 @@ test_readers_share_one_transfer(void **state)
 
 enum { ROUNDS = 60 };
 
-/* Adds to a part of the buffer that belongs to the calling thread. Threads with even indices work
- * on the host, the others on devices. */
+/* Adds a number to all elements of the part of the buffer that belongs to the calling thread.
+ * Threads with even indices add on the host, and threads with odd indices on a device. */
 static void
 add_to_my_part(struct member *m)
 {
@@ -266,8 +266,8 @@ update_at_host(struct member *m, struct account *a, size_t b, size_t piece)
     (void)GOOD(ferry_scope_close(&scope));
 }
 
-/* Makes a random call on the whole buffer. The call may fail with BUSY because other threads have
- * open scopes. */
+/* Makes a random call on the whole buffer. The call may fail with FERRY_ERROR_BUSY, because other
+ * threads have open scopes. */
 static void
 disturb(struct member *m, size_t b)
 {
@@ -616,8 +616,8 @@ test_pairs_in_either_order(void **state)
 
 enum { CROWD = 128, CROWD_PART = 2048 };
 
-/* Makes every second element current only at the host, so that the valid map has one segment per
- * element. */
+/* Writes every second element of a part of the buffer at the host, and the rest at a device. So the
+ * valid map of that part has one segment per element. */
 static void
 crowd(struct member *m)
 {
@@ -791,8 +791,8 @@ resize_or_read(struct member *m)
             (void)GOOD(ferry_scope_close(&scope));
         else if (status != FERRY_ERROR_BUSY && status != FERRY_ERROR_OUT_OF_RANGE)
             (void)note(m, status, FERRY_OK, "open_host", __LINE__);
-        /* The pause gives the resizing thread a time without an open scope, even in builds whose
-         * checks make scopes slow. */
+        /* Without this pause, the reading threads could keep scopes open all the time, so that
+         * every resize fails with FERRY_ERROR_BUSY. */
         ferryi_sleep_ns(1000);
     }
     if (m->index == 0)

@@ -196,8 +196,8 @@ test_copies_are_timed(void **state)
     fixture_close(&f);
 }
 
-/* Events can measure time on streams that have no number in the context's table. All streams after
- * the 62nd have no number. */
+/* Events can measure time on streams without a stream number, too. A context numbers only its first
+ * 62 streams. */
 static void
 test_every_stream_of_a_crowd_keeps_time(void **state)
 {

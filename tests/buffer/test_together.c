@@ -21,8 +21,8 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* Two merged scopes are last used on different streams. A later use of the buffer waits for both
- * streams, whichever scope is closed first. */
+/* One call opens two overlapping scopes and merges them. They are last used on different streams. A
+ * later use of the buffer must wait for both streams, whichever scope is closed first. */
 static void
 test_merged_scopes_keep_each_last_use(void **state)
 {
@@ -65,15 +65,15 @@ test_merged_scopes_keep_each_last_use(void **state)
 
 /* -- calls that fail half way ------------------------------------------------------------------ */
 
-/* Opens a write at the device on a buffer that is current at the host, and overwrites the bytes of
- * the device replica. */
+/* Opens a write scope on the device for a buffer that is current at the host. Then overwrites the
+ * bytes of the device replica. */
 static void
 begin_write(fixture *f, ferry_buffer *b, ferry_access access, ferry_scope *write)
 {
     int32_t scribble[COUNT];
     memset(scribble, 0xEE, sizeof(scribble));
     void *memory = open_at(f, b, 1, access, 0, COUNT, write);
-    /* A coherent device would overwrite the host's value, because both share memory. */
+    /* If the device shares the host's memory, this write would also overwrite the host's value. */
     if (!f->coherent)
         device_write(f, 1, memory, scribble, sizeof(scribble));
 }
@@ -87,8 +87,8 @@ expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
     expect_counting(f, b, 1, 0, COUNT, 0);
 }
 
-/* A call that fails changes nothing. So an open write on the same stream can still be abandoned
- * afterwards. */
+/* A call that fails with FERRY_ERROR_BUSY changes nothing. If it would have relied on an open write
+ * scope of the same stream, that scope can still be abandoned. */
 static void
 test_a_call_that_is_busy_relies_on_nothing(void **state)
 {
@@ -96,8 +96,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work w;
     work_open(f, &w);
     for (int round = 0; round < 8; round++) {
-        /* Range locks are taken in the order of addresses. In some rounds the BUSY buffer is the
-         * first one in this order, in others the last one. */
+        /* A call locks its ranges in the order of their addresses. In some rounds the busy buffer
+         * comes first in this order, in other rounds last. */
         ferry_buffer *buffers[2] = {make_counting(f, COUNT, 0), make_counting(f, COUNT, 0)};
         ferry_buffer *written = buffers[round & 1], *busy = buffers[!(round & 1)];
         ferry_scope write, at_host, both[2];
@@ -117,8 +117,8 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work_close(&w);
 }
 
-/* A call of ferry_scope_open_all() or a launch may rely on an open write on the same stream. If a
- * device call fails inside it, the open write can still be abandoned. */
+/* A call of ferry_scope_open_all() or a launch may rely on a write scope that is open on the same
+ * stream. If a device call inside it fails, the write scope can still be abandoned. */
 static void
 test_a_call_that_fails_relies_on_nothing(void **state)
 {
@@ -143,8 +143,8 @@ test_a_call_that_fails_relies_on_nothing(void **state)
                           : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
-            /* ferry_scope_open_all() or the launch succeeds although a device call failed, if that
-             * device call was optional. */
+            /* If the failed device call was optional, ferry_scope_open_all() or the launch still
+             * succeeds. */
             if (status == FERRY_OK && !(round & 2))
                 ferry_scope_close_all(both, 2);
             if (status == FERRY_OK) {
@@ -267,8 +267,8 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 
 /* -- while a write is open --------------------------------------------------------------------- */
 
-/* While a scope writes, the last replica of the old value at a different place cannot be dropped,
- * because abandoning the scope needs the old value. The attempt fails with FERRY_ERROR_BUSY. */
+/* While a write scope is open, the last replica with the old value cannot be dropped, because
+ * abandoning the scope needs this value. An attempt to drop it fails with FERRY_ERROR_BUSY. */
 static void
 test_the_old_value_stays_while_a_write_is_open(void **state)
 {
@@ -307,7 +307,8 @@ test_a_third_copy_may_go_while_a_write_is_open(void **state)
     open_at(f, b, 1, FERRY_UPDATE, 0, COUNT, &write);
     OK(ferry_buffer_evict(b, 0));
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 2));
-    /* A later scope on the stream relies on the write, so the old value is no longer needed. */
+    /* A second scope on the same stream relies on the write. The old value is then no longer
+     * needed. */
     open_at(f, b, 1, FERRY_READ, 0, 1, &later);
     OK(ferry_buffer_evict(b, 2));
     OK(ferry_scope_close(&later));
@@ -379,7 +380,8 @@ test_copies_of_zeros_go_without_a_trace(void **state)
     OK(ferry_buffer_evict(b, 0));
     assert_int_equal(take_snapshot(b).info.places_with_copy, 0);
     expect_moved(f, &before, 0, 0);
-    /* A copy of never written bytes copies zeros. In the target they count as written. */
+    /* Copying bytes that were never written copies zeros. In the target, these zeros count as
+     * written. */
     ferry_buffer *target = make_counting(f, COUNT, 1);
     OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL));
     expect_constant(f, target, 1, 0, COUNT, 0);
@@ -421,8 +423,8 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
     }
 }
 
-/* If an abandoned write has overwritten memory, the place of that memory is not current afterwards.
- * Other places that share the memory are not current either. */
+/* If an abandoned write has overwritten memory, no place that uses this memory is current
+ * afterwards. */
 static void
 test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 {

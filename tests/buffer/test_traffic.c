@@ -118,8 +118,9 @@ test_lists_count_for_each_buffer(void **state)
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* The target of the copy is current only at the host. The source is current partly at the host and
- * partly at a device. The copy is then made at the host. */
+/* A batch copies from a buffer that is current partly at the host and partly at a device. Its
+ * target is current only at the host, so the copies run at the host. The download must count for
+ * the target. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
 {
@@ -334,7 +335,8 @@ test_evictions_are_counted(void **state)
         set[i] = make_counting(f, LARGE, i);
     for (int round = 0; round < 5 * SET; round++) {
         int used = (7 * round + round / SET) % SET;
-        /* Leaves some replicas clean; others must be written back when they are evicted. */
+        /* Half of the rounds only read, so that some evicted replicas are clean and others are
+         * dirty. */
         touch(f, set[used], 1, round % 2 ? FERRY_READ : FERRY_UPDATE, 0, FERRY_REST);
         for (int i = 0; i < SET; i++) {
             ferry_buffer_info info = info_of(set[i]);

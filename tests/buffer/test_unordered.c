@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests ferry_scope_close_unordered() and ferry_scope_wait(). Both are for a consumer: code that
- * holds a scope and queues work on a driver stream that Ferry does not know. A lazy driver does its
- * work only when a call waits for that work.
+ * holds a scope and queues work on a driver stream that Ferry does not know.
  */
 #include "tests/buffer/work.h"
 #include "tests/support/copy_slots.h"
@@ -16,7 +15,8 @@ typedef struct consumer {
     fixture *f;
     int place;
     void *native;
-    /* Pinned memory. The consumer copies from its first half and to its second half. */
+    /* Pinned memory. The consumer writes its first half to the device, and reads from the device
+     * into its second half. */
     int *pinned;
 } consumer;
 
@@ -195,8 +195,9 @@ test_reads_go_on_beside_a_late_read(void **state)
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/* The block of a destroyed buffer is not reused while the consumer of an unordered scope may still
- * write to the block. */
+/* A consumer is code that uses a scope's memory on a separate driver stream. If the scope is
+ * closed unordered and its buffer destroyed, the block is not reused while the consumer may still
+ * access it. */
 static void
 test_reuse_of_the_memory_waits(void **state)
 {
@@ -306,7 +307,8 @@ test_one_wait_serves_all_ends(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* If no stream number is free, ferry_scope_close_unordered() waits for the device. */
+/* A context has a limited number of stream numbers. If none is free, ferry_scope_close_unordered()
+ * waits for the device. */
 static void
 test_without_a_number_the_end_waits(void **state)
 {
@@ -421,8 +423,7 @@ say_nothing(ferry_log_level level, const char *message, void *user)
     (void)level, (void)message, (void)user;
 }
 
-/* The timelines of a context are destroyed with the context. A scope that outlives the context can
- * still be closed unordered. */
+/* A scope that outlives its context can still be closed unordered. */
 static void
 test_after_the_end_of_the_context(void **state)
 {

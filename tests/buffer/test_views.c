@@ -74,9 +74,9 @@ test_views_at_the_end(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Reinterpreting a buffer as bytes multiplies its count by the element's size. Reinterpreting it as
- * a larger element requires that its size and alignment are multiples of the element's. Otherwise
- * the call fails with FERRY_ERROR_WRONG_TYPE. */
+/* Reinterpreting a buffer as bytes multiplies its count by the element's size. Reinterpreting a
+ * buffer as a larger element fails with FERRY_ERROR_WRONG_TYPE, unless the buffer's size and
+ * alignment are multiples of the element's size and alignment. */
 static void
 test_reinterpreting_needs_size_and_alignment(void **state)
 {
@@ -91,8 +91,8 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     OK(ferry_buffer_reinterpret(b, DOUBLE, 0, 50, &doubles));
     OK(ferry_buffer_reinterpret(b, DOUBLE, 8, 49, &out));
     ferry_buffer_destroy(&out);
-    /* The alignment is checked at the offset from the start of the base, not from the start of the
-     * view. */
+    /* The alignment is checked at the offset from the start of the base buffer, not at the offset
+     * from the start of the view. */
     OK(ferry_buffer_view(b, INT, 1, FERRY_REST, &ints));
     FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_reinterpret(ints, DOUBLE, 0, 50, &out));
     OK(ferry_buffer_reinterpret(ints, DOUBLE, 4, 49, &out));
@@ -157,7 +157,7 @@ test_scopes_of_views_conflict_with_the_base(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A read beyond the end of a view is refused, even if it would be a hit in the base. */
+/* A read beyond the end of a view is refused, even if the base buffer has current bytes there. */
 static void
 test_hits_end_where_the_view_does(void **state)
 {

@@ -57,15 +57,15 @@ copy_on(fixture *f, ferry_stream *stream, ferry_buffer *target, size_t to, ferry
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* Settings that running kernels read, and the number of kernels that have run. On CUDA this struct
- * lies in pinned memory, so that a GPU can read it. The PTX below depends on the offsets of the
- * members. */
+/* Settings that the kernels of the tests read, and the number of kernels that have run. On CUDA
+ * this struct lies in pinned memory, which a GPU can read. The PTX of the kernels depends on the
+ * offsets of the members. */
 struct control {
     _Atomic uint32_t closed, delay, done;
 };
 
-/* `control` is atomic, because work on a lost device may still read `control` after the device was
- * replaced. */
+/* The pointer `control` is atomic. Work on a lost device may read it while a test sets it for a new
+ * device. */
 static struct control own, *_Atomic control = &own;
 
 void
@@ -159,8 +159,8 @@ copy_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* Host functions that fakecuda runs in place of the kernels. The third parameter is the number of
- * elements. The fourth parameter, the control block, is not used. */
+/* Host functions that fakecuda runs instead of the PTX kernels. The third parameter is the number
+ * of elements, and the fourth is not used. */
 static void
 fill_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -183,10 +183,10 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 }
 
 /*
- * The kernels as PTX for a GPU. Each kernel runs in one block. Its first thread waits until the
- * test has opened the gate, for at most ten seconds, so that a failing test does not hang the
- * device. It then waits for the delay, and the other threads wait for it. %i is the index of an
- * element, and starts at the thread's index.
+ * The kernels of the tests as PTX. Each kernel runs as a single block. Its first thread waits until
+ * the test sets `closed` to 0. It waits at most ten seconds, so that a failing test does not block
+ * the device. The thread then spins for `delay` microseconds, and the other threads wait for it at
+ * a barrier. %i is the index of an element and starts at the thread's index.
  */
 #define PTX_BEGIN(name, second)                                                                    \
     ".visible .entry " name "(.param .u64 a, .param ." second                                      \
@@ -209,8 +209,8 @@ copy_code(void **parameters, const unsigned grid[3], const unsigned block[3])
     "setp.lt.u64 %p, %now, %pause;\n@%p bra delay;\n"                                              \
     "passed:\nbar.sync 0;\n"
 
-/* A loop over the elements: `step` is the PTX for element %i, and %at is the byte offset of that
- * element. */
+/* PTX of the loop over the elements. The parameter `step` is the PTX that processes element %i, and
+ * %at is the byte offset of this element. */
 #define PTX_LOOP(step)                                                                             \
     "loop:\nsetp.ge.u64 %p, %i, %n;\n@%p bra finished;\nshl.b64 %at, %i, 2;\n" step                \
     "add.u64 %i, %i, %step;\nbra loop;\n"                                                          \
@@ -259,7 +259,8 @@ is_kind(fixture *f, const char *kind)
     return strcmp(device_of(f, 1)->kind, kind) == 0;
 }
 
-/* Allocates the control block in pinned memory, because a GPU reads it. */
+/* Allocates the struct `control` in pinned memory if the device is a CUDA device, because a GPU
+ * reads it. */
 static void
 place_control(fixture *f, work *w)
 {
@@ -302,7 +303,7 @@ work_close(work *w)
     ferry_kernel_destroy(&w->copy);
     if (!w->device)
         return;
-    /* The pinned memory of a lost device is not freed here, because it is lost with the device. */
+    /* If the device is lost, its pinned memory is lost, too, and is not freed here. */
     ferry_status status = ferryi_device_synchronize(w->device);
     if (status == FERRY_OK)
         status = w->device->ops->memory_free(w->device, FERRY_MEMORY_PINNED, control);

@@ -4,8 +4,8 @@
 
 /*
  * Asynchronous work for the tests of ordering: fills, copies and kernels that run on every device.
- * Fills and copies are queued on a stream of the device while a scope is open. Ferry does not count
- * them.
+ * Fills and copies are queued on a stream of the device while a scope is open. Ferry's statistics
+ * do not count them.
  */
 
 #include "tests/buffer/support.h"
@@ -43,8 +43,9 @@ void work_close(work *w);
 void work_delay(unsigned microseconds);
 /* Returns the number of kernels that have run. */
 unsigned work_done(void);
-/* Opens or closes the gate. Kernels block while the gate is closed; it is open at first. A test may
- * close the gate only if kernels run on threads of the device, because it would hang otherwise. */
+/* Opens or closes a gate. While it is closed, all kernels block; it is open at first. A test may
+ * close the gate only if kernels run on threads of the device, because the test would hang
+ * otherwise. */
 void work_gate(bool open);
 ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
                          size_t count, int value);
@@ -53,14 +54,14 @@ ferry_status launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size
 ferry_status launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to,
                          ferry_buffer *in, size_t from, size_t count);
 
-/* is_lazy() returns whether the device of place 1 does work only when a call waits for that work.
+/* is_lazy() returns whether the device at place 1 works only when a call waits for the work.
  * runs_apart() returns whether that device works on separate threads. */
 bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 
 ferry_stream *make_stream(fixture *f, int place);
-/* Creates more streams at place 1 than there are stream numbers, so the last streams have no
- * number. */
+/* Creates more streams at place 1 than a context has stream numbers, so that the last streams have
+ * no number. */
 enum { STREAM_CROWD = 70 };
 void make_crowd(fixture *f, ferry_stream **streams);
 void destroy_crowd(ferry_stream **streams);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An empty library that tests load as the library of GPUDirect Storage. These tests only look up
- * its functions. */
+/* A library that tests load as the library of GPUDirect Storage. The tests only look up its
+ * functions and do not call them. */
 int cuFileRead(void);
 
 int

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Tests the parts of `ferry replay`: the reader of logs, scripts, the best-fit allocator that the
- * benchmarks compare with, and the run itself with an allocator that a test controls.
+ * Tests the parts of `ferry replay`: the reader of allocation logs, the scripts that are made of
+ * them, the best-fit allocator, and the replay itself with a fake allocator.
  */
 
 #include <setjmp.h>
@@ -59,7 +59,7 @@ test_events_have_the_fields_of_their_line(void **state)
     assert_int_equal(log.events[0].time_us, 0);
     assert_int_equal(log.events[0].line, 2);
     assert_int_equal(log.events[1].action, LOG_FREE);
-    assert_int_equal(log.events[1].time_us, 500002); /* the log continues after midnight */
+    assert_int_equal(log.events[1].time_us, 500002); /* the times of the log pass midnight */
     assert_int_equal(log.events[2].action, LOG_FAILURE);
     assert_int_equal(log.events[2].pointer, 0);
     assert_int_equal(log.events[2].time_us, 1000001);
@@ -74,12 +74,12 @@ test_every_variant_is_read(void **state)
         HEADER "1,10:20:30,allocate,0x100,5,0\n",            /* the time has no fraction */
         HEADER "1,10:20:30:000004,allocate,0x100,5,0\n",     /* a colon before the fraction */
         HEADER "1,1634567890.123456,allocate,0x100,5,0x0\n", /* the time is in seconds */
-        HEADER
-        "1,10:20:30.5,allocate,100,5,(nil)", /* no 0x in the address, no newline at the end */
+        HEADER "1,10:20:30.5,allocate,100,5,(nil)", /* without 0x in the address, and without a
+                                                       newline at the end */
         "\r\n" HEADER
         "\r\n1, 10:20:30.5 , allocate ,0X100,5,0\r\n\r\n",        /* CR LF, empty lines, spaces */
-        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* the same columns in a different
-                                                                     order */
+        "Size,Extra,Pointer,Action\n5,whatever,0x100,allocate\n", /* columns in a different order,
+                                                                     with an unknown column */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
@@ -184,7 +184,8 @@ test_long_fields_and_many_columns(void **state)
     assert_non_null(strstr(problem.text, "more than 64 columns"));
 }
 
-/* Checks that the reader does not crash on any bytes, and that each failure has a message. */
+/* Changes bytes of a valid log at random. The reader must not crash, and each failure must have a
+ * message. */
 static void
 test_changed_bytes_do_no_harm(void **state)
 {
@@ -236,14 +237,14 @@ static void
 test_what_a_log_does_not_tell_whole_is_counted(void **state)
 {
     (void)state;
-    struct script script =
-        script_of("free,a,10,0,1\n" /* allocated before the log began */
-                  "allocate,b,100,0,1\n"
-                  "allocate,(nil),0,0,1\n" /* allocates no bytes */
-                  "free,(nil),0,0,1\n"
-                  "allocate,b,50,7,2\n" /* the earlier free of b is not in the log */
-                  "allocate failure,(nil),9,9,3\n"
-                  "allocate,c,20,0,1\n");
+    struct script script = script_of("free,a,10,0,1\n" /* allocated before the log began */
+                                     "allocate,b,100,0,1\n"
+                                     "allocate,(nil),0,0,1\n" /* allocates no bytes */
+                                     "free,(nil),0,0,1\n"
+                                     "allocate,b,50,7,2\n" /* the address b is allocated a second
+                                                              time, so the log lacks a free of b */
+                                     "allocate failure,(nil),9,9,3\n"
+                                     "allocate,c,20,0,1\n");
     assert_int_equal(script.unknown_frees, 1);
     assert_int_equal(script.empty, 2);
     assert_int_equal(script.lost_frees, 1);
@@ -278,8 +279,8 @@ test_an_empty_log_makes_an_empty_script(void **state)
     script_free(&script);
 }
 
-/* Allocates and frees addresses again and again, with a limited number alive. In the script, each
- * free must have the slot number of its allocation. */
+/* Writes a log that repeatedly allocates and frees a limited number of addresses. In the script,
+ * each free must have the slot number of its allocation. */
 static void
 test_slots_follow_addresses(void **state)
 {
@@ -381,7 +382,7 @@ test_neighbours_merge(void **state)
     assert_null(take(&fit, 1025, 0));
     assert_non_null(strstr(fit.why(fit.user),
                            "take 1025 bytes: free 2048, total 4096, largest free 1024 bytes"));
-    fit.give(fit.user, blocks[1], 0); /* the block between the two free ones */
+    fit.give(fit.user, blocks[1], 0); /* frees the block between two free blocks */
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
     fit.give(fit.user, blocks[3], 0); /* the block behind the free ones */
     assert_int_equal(look(&fit).largest_free_bytes, 4 * KIB);
@@ -402,7 +403,8 @@ test_the_smallest_hole_that_fits_is_taken(void **state)
     assert_true(large && wall && small && wall2 && rest);
     fit.give(fit.user, large, 0);
     fit.give(fit.user, small, 0);
-    void *taken = take(&fit, 900, 0); /* allocated in the hole of 1 KiB, not in the hole of 3 KiB */
+    void *taken =
+        take(&fit, 900, 0); /* must be allocated in the hole of 1 KiB, not in that of 3 KiB */
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
     assert_int_equal(look(&fit).free_bytes, 3 * KIB);
     void *left[] = {taken, wall, wall2, rest};
@@ -420,7 +422,8 @@ test_streams_have_lists_of_their_own(void **state)
     void *first = take(&fit, 2 * KIB, 0), *second = take(&fit, 2 * KIB, 0);
     fit.give(fit.user, first, 0);
     fit.give(fit.user, second, 1);
-    /* The blocks are adjacent, but they are not merged because they belong to two streams. */
+    /* The two free blocks are adjacent, but they must not be merged, because they belong to
+     * different streams. */
     assert_int_equal(look(&fit).largest_free_bytes, 2 * KIB);
     uint64_t waits = look(&fit).waits;
     void *own = take(&fit, 2 * KIB, 1);
@@ -429,7 +432,7 @@ test_streams_have_lists_of_their_own(void **state)
     assert_int_equal(look(&fit).waits, waits + 1);
     fit.give(fit.user, own, 1);
     fit.give(fit.user, other, 0);
-    /* Blocks of different streams are merged only if nothing else is large enough. */
+    /* Blocks of different streams are merged only if no free block is large enough. */
     assert_non_null(own = take(&fit, 4 * KIB, 0));
     assert_int_equal(look(&fit).waits, waits + 2);
     fit.give(fit.user, own, 0);
@@ -470,7 +473,7 @@ test_no_byte_is_lost_or_given_twice(void **state)
 
 /* -- the run ----------------------------------------------------------------------------------- */
 
-/* An allocator with `limit` bytes, which counts what it has allocated. */
+/* A fake allocator with `limit` bytes, which counts its allocations. */
 struct fake {
     uint64_t limit, live, count, takes;
     bool wrong;
@@ -585,8 +588,9 @@ test_the_smallest_limit_is_found(void **state)
 {
     struct allocator_options options = {.streams = 1};
     (void)state;
-    /* Two blocks of 64 KiB have a small live block between them. After the first block is freed, a
-     * block of 72 KiB does not fit into its gap. It must be placed after the second block. */
+    /* A small live block separates two blocks of 64 KiB. After the first of them is freed, a block
+     * of 72 KiB does not fit into the gap. It must be placed at the end, so the smallest limit is
+     * the sum of all blocks. */
     struct script script = script_of("allocate,a,65536,0,1\nallocate,b,256,0,1\nallocate,c,65536,0,"
                                      "1\nfree,a,65536,0,1\nallocate,d,73728,0,1\n");
     uint64_t limit = replay_smallest_limit(&script, best_fit_open, &options, 1024 * KIB);

@@ -72,8 +72,8 @@ update_host(ferry_float_buffer buffer)
     CHECK(ferry_scope_close(&scope));
 }
 
-/* Opens and closes an UPDATE scope on the device. No work is queued inside the scope, because the
- * trace would not show that work. */
+/* Opens and closes an UPDATE scope on the device. The program queues no work in the scope, because
+ * such work would not appear in the trace. */
 static void
 update_device(ferry_float_buffer buffer)
 {
@@ -114,8 +114,8 @@ ping_pong(ferry_context *context)
     ferry_float_destroy(&pong);
 }
 
-/* The host writes and the device reads in turn, ten times. The trace report must not call this a
- * round trip. */
+/* Writes the buffer on the host and reads it on the device in turn, ten times. The trace report
+ * must not call this a round trip. */
 static void
 go_one_way(ferry_context *context)
 {
@@ -127,8 +127,8 @@ go_one_way(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* Fetches bytes to the device in several buffers. The buffers differ in which operation then reads
- * the fetched bytes. */
+/* Copies several buffers to the device in UPDATE scopes. For each buffer, a different operation
+ * then uses or overwrites these bytes. The trace report must name the copies that were needless. */
 static void
 fetch_needlessly(ferry_context *context)
 {
@@ -152,7 +152,7 @@ fetch_needlessly(ferry_context *context)
     update_device(left);
     CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
     overwrite_device(left, COUNT);
-    /* The scope that causes this fetch reads the fetched bytes. */
+    /* The READ scope both causes the copy to the device and uses the copied bytes. */
     read_device(hit);
     overwrite_device(hit, COUNT);
     void *address;
@@ -197,7 +197,7 @@ launch(ferry_context *context)
     ferry_float_destroy(&buffer);
 }
 
-/* Reads two buffers on a device that has memory for only one of them, so the second read evicts the
+/* Reads two buffers on a device that has memory for only one of them. The second read evicts the
  * first buffer. */
 static void
 evict(ferry_context *context)
@@ -212,7 +212,8 @@ evict(ferry_context *context)
     ferry_float_destroy(&second);
 }
 
-/* Copies two regions in one transfer. The target buffer has a name that must be escaped in JSON. */
+/* Copies two regions in one transfer. The target buffer has a name with characters that JSON must
+ * escape. */
 static void
 copy_pieces(ferry_context *context)
 {
@@ -261,8 +262,8 @@ run_known(const char *path)
     return 0;
 }
 
-/* Reads names from the standard input, one a line, and creates a buffer with each name. "~" in a
- * name means a new line. */
+/* Reads lines from the standard input, and creates a buffer with each line as its name. A "~" in a
+ * line stands for a newline. */
 static int
 run_names(const char *path)
 {
@@ -280,7 +281,7 @@ run_names(const char *path)
     return 0;
 }
 
-/* Creates two contexts that both take the name of the trace file from the environment. */
+/* Creates two contexts with the same trace file name, which the environment may supply. */
 static int
 run_contexts(const char *path)
 {
@@ -292,7 +293,7 @@ run_contexts(const char *path)
     return 0;
 }
 
-/* Writes enough trace entries for several chunks of the file. */
+/* Writes enough trace entries to fill several chunks of the trace file. */
 static void
 fill_chunks(ferry_context *context)
 {
@@ -331,8 +332,8 @@ run_fork(const char *path)
             ferry_float_destroy(&buffer);
             ferry_context_destroy(&context);
             ferry_context *own;
-            /* The child uses the host device, because that device starts no threads. A sanitizer
-             * does not allow threads in a forked child. */
+            /* The child uses the host device, which starts no threads. The thread sanitizer does
+             * not support threads in a forked child. */
             CHECK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &own));
             ping_pong(own);
             ferry_context_destroy(&own);
@@ -348,7 +349,7 @@ run_fork(const char *path)
     return 0;
 }
 
-/* Tries to create a context, and prints the status and the message. */
+/* Tries to create a context with this trace file. Prints the status and the error message. */
 static int
 run_refused(const char *path)
 {
@@ -361,7 +362,7 @@ run_refused(const char *path)
     return 0;
 }
 
-/* Writes the trace to a full file system. All calls must still succeed. */
+/* Writes the trace to a file system that is full. All library calls must still succeed. */
 static int
 run_full(const char *path)
 {
@@ -371,8 +372,8 @@ run_full(const char *path)
     return 0;
 }
 
-/* Writes the trace to a pipe whose reader has closed it. All calls must still succeed, and no
- * SIGPIPE may stay pending. */
+/* Writes the trace to a pipe after the reader has closed the pipe. All library calls must still
+ * succeed, and no SIGPIPE may be pending in the end. */
 static int
 run_pipe(const char *path)
 {
@@ -380,7 +381,7 @@ run_pipe(const char *path)
     sigset_t pending, blocked;
     printf("made\n");
     fflush(stdout);
-    if (getchar() == EOF) /* the reader closes the pipe before getchar() returns */
+    if (getchar() == EOF) /* the reader closes the trace pipe before it writes to standard input */
         exit(1);
     fill_chunks(context);
     ferry_context_destroy(&context);
@@ -404,7 +405,8 @@ open_second(void *user)
     return user;
 }
 
-/* Starts a thread that opens and closes a trace, and waits for the thread. */
+/* Log callback. If the message is an error, starts a thread that opens and closes a different
+ * trace, and waits for the thread. */
 static void
 wait_in_log(ferry_log_level level, const char *message, void *user)
 {
@@ -416,9 +418,9 @@ wait_in_log(ferry_log_level level, const char *message, void *user)
         pthread_join(thread, NULL);
 }
 
-/* Writes the trace to a pipe whose reader has closed it, but only when the program ends. The log
- * callback waits for a thread that opens a different trace. So the callback must be called while no
- * lock of the traces is held. */
+/* Lets the trace be written at exit, to a pipe that its reader has closed. The log callback waits
+ * for a thread that opens a different trace. So the library must hold no lock of its traces during
+ * the callback. */
 static int
 run_pipe_exit(const char *path)
 {
@@ -437,7 +439,8 @@ run_pipe_exit(const char *path)
     exit(0);
 }
 
-/* A keep_going callback may open scopes that are hits, even in a traced context. */
+/* A keep_going callback that opens and closes a scope on current data. This must be allowed even in
+ * a traced context. */
 static bool
 open_in_callback(size_t done, size_t total, void *user)
 {

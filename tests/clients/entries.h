@@ -2,13 +2,13 @@
 #ifndef ENTRIES_H
 #define ENTRIES_H
 
-/* The kernels of examples/sundials. */
+/* Lists the kernels of examples/sundials. */
 
 #include "brusselator_kernels.h"
 #include "heat_kernels.h"
 #include "nvector_kernels.h"
 
-/* Calls X(entry point) for each entry point. */
+/* The macro ENTRIES(X) calls X(name) for the name of each kernel. */
 #define REDUCTION(X, name) X(name) X(name##_finish)
 /* clang-format off */
 #define ENTRIES(X) \

@@ -51,8 +51,8 @@ calls_of(const struct fakecuda *fake, const char *first, const char *second)
     return fake->fakecuda_calls_of(first) + fake->fakecuda_calls_of(second);
 }
 
-/* Adds the numbers of all calls made so far, multiplied by `sign`, to the counts. Calls with -1 at
- * the beginning and 1 at the end yield the difference. */
+/* Adds the numbers of all driver calls of this process to the counts, multiplied by `sign`. A call
+ * with -1 before a program and a call with 1 after it yield the calls of that program. */
 static void
 count_calls(const struct fakecuda *fake, struct result *out, uint64_t sign)
 {

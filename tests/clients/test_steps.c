@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks that integrators take the same steps over Ferry's vectors and over serial vectors that add
- * in the same order. All counts must be equal, and so must every bit of the solution. The unchanged
- * serial vector of SUNDIALS adds in a different order, so it takes different steps. During an
+ * Checks that SUNDIALS integrators take the same steps with Ferry's vectors and with serial vectors
+ * that add in the same order. All counts and all bits of the solutions must be equal. The original
+ * serial vector of SUNDIALS adds in a different order, so it may take different steps. During an
  * integration, only the results of reductions may be transferred.
  */
 
@@ -86,8 +86,8 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
                : -1;
 }
 
-/* Calls the host function `run` of a stencil kernel for a whole array. The kernel reads `from`,
- * writes `to`, and has one or two scalar arguments. */
+/* Calls the host function `run` of a stencil kernel for a whole array. The kernel reads the array
+ * `from` and writes the array `to`. It has one scalar argument, or two if `extra` is not NULL. */
 static void
 run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to,
             size_t rows, size_t columns)
@@ -173,7 +173,7 @@ diffusion_by_pointers(sunrealtype t, N_Vector w, N_Vector change, void *user)
 struct run {
     struct solver_counts counts;
     double solution[HEAT_COUNT];
-    uint64_t up, down, scalars; /* bytes that crossed during the integration */
+    uint64_t up, down, scalars; /* bytes that were transferred during the integration */
 };
 
 static void
@@ -205,8 +205,8 @@ solve_brusselator(struct fixture *f, N_Vector w, problem_rhs *reaction, problem_
                   struct run *out)
 {
     brusselator_start(BRUSSELATOR_N, N_VGetArrayPointer(w));
-    /* The integration ends early, because near the steady state few bits of the solution still
-     * change. */
+    /* The integration ends at time 2.0. Near the steady state, few bits of the solution would
+     * change, so a comparison would show little. */
     assert_int_equal(brusselator_solve(w, reaction, diffusion, f, 2.0, &out->counts), 0);
     MUST(f->vectors.failure);
     memset(out->solution, 0, sizeof(out->solution));
@@ -332,8 +332,9 @@ test_only_scalars_cross(void **state)
     print_message("# %.1f bytes down per step\n", (double)run.down / (double)run.counts.steps);
 }
 
-/* Ferry cannot know whether a host pointer is read or written. So each call of the right-hand side
- * downloads two vectors and later uploads them again. */
+/* The right-hand side accesses the vectors through host pointers. Ferry cannot know whether the
+ * host reads or writes through a pointer. So each call downloads at most two vectors, and uploads
+ * them again later. */
 static void
 test_pointers_of_the_host_cross(void **state)
 {

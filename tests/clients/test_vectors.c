@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks every operation of Ferry's vectors. Its result must have the same bits as the result of a
- * serial vector of SUNDIALS, for several lengths. The serial vector adds in the order of the
- * generated host functions. The fake CUDA driver runs the same host functions.
+ * Checks every operation of Ferry's SUNDIALS vectors, for several lengths. The result must have the
+ * same bits as that of a serial vector which adds in the same order. The fake CUDA driver runs the
+ * kernels as host functions.
  */
 
 #include <math.h>
@@ -134,8 +134,8 @@ assert_equal_results(const double *ours, const double *theirs, int count, const 
             fail_msg("%s: result %d is %.17g, not %.17g", what, i, ours[i], theirs[i]);
 }
 
-/* Executes the statements once for Ferry's vectors and once for serial vectors. In the statements,
- * `v` is the array of vectors. */
+/* Runs statements twice: with `v` as the array of Ferry's vectors, and with `v` as the array of
+ * serial vectors. Checks that the vectors are equal after that. */
 #define BOTH(f, pair, ...)                                                                         \
     do {                                                                                           \
         N_Vector *v = (pair)->ours;                                                                \
@@ -212,12 +212,12 @@ check_reductions(struct fixture *f, sunindextype length)
     RESULT(&pair, N_VInvTest(v[4], v[4]));
     assert_equal_vectors(f, &pair, "N_VInvTest in place");
     RESULT(&pair, N_VInvTestLocal(v[4], v[5]));
-    /* N_VMinQuotient() finds no quotient only if all elements of the divisor are 0. */
+    /* If all elements of the divisor are 0, N_VMinQuotient() must return the largest double. */
     BOTH(f, &pair, N_VConst(0.0, v[6]));
     RESULT(&pair, N_VMinQuotient(v[0], v[6]));
     assert_true(N_VMinQuotient(pair.ours[0], pair.ours[6]) == 1.7976931348623157e308);
-    /* Vector 7 gets every kind of constraint of N_VConstrMask(), the numbers -2 to 2. Vector 0
-     * satisfies some of these constraints and violates some. */
+    /* Vector 7 holds constraints for N_VConstrMask(), which are the numbers -2 to 2. Vector 0
+     * satisfies some of them and violates others. */
     for (sunindextype i = 0; i < length; i++)
         N_VGetArrayPointer(pair.ours[7])[i] = N_VGetArrayPointer(pair.theirs[7])[i] =
             (double)(i % 5) - 2.0;
@@ -254,7 +254,8 @@ check_fused(struct fixture *f, sunindextype length, int count)
     pair_close(&pair);
 }
 
-/* The operands of the fused operations are two arrays of vectors, which begin at v[0] and v[4]. */
+/* The operands of N_VScaleAddMultiVectorArray() are two arrays of vectors, which begin at v[0] and
+ * v[4]. */
 static int
 scale_add_rows(int count, int sums, double *factors, N_Vector *v)
 {

@@ -7,8 +7,8 @@
 
 static int partial_sums = 16;
 
-/* Computes a sum in the order that docs/kernels.md describes. Partial sums to which nothing is
- * added stay 0. */
+/* Computes a sum in the order that docs/kernels.md describes for generated kernels. Unused partial
+ * sums stay 0. */
 #define SUM(n, term)                                                                               \
     double partial_[16] = {0};                                                                     \
     for (sunindextype i = 0; i < (n); i++)                                                         \

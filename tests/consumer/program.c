@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that uses two libraries. The libraries exchange buffers of uint16_t. Elements of type
- * vec3 are copied to the device and back. */
+/* A program that uses two libraries, mylib and yourlib, which both use Ferry. The libraries
+ * exchange buffers of uint16_t. Elements of the struct type vec3 are copied to the device and back.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,8 +37,8 @@ expect(int condition, int line)
 #define MUST(call)        must(call, __LINE__)
 #define EXPECT(condition) expect(condition, __LINE__)
 
-/* A buffer made by one library can be used by the other, because their elements have equal
- * content. */
+/* Checks that each library can use a buffer that the other library created, because both describe
+ * the same element type. */
 static void
 exchange_numbers(ferry_context *context)
 {
@@ -95,8 +96,8 @@ move_vectors(ferry_context *context)
     mylib_vec3_destroy(&buffer);
 }
 
-/* Converts with mylib's conversion functions: from and to the caller's memory, between buffers, and
- * between arrays. */
+/* Converts elements with the conversion functions of mylib: from and to the caller's memory,
+ * between buffers, and between arrays. */
 static void
 convert_vectors(ferry_context *context)
 {
@@ -145,7 +146,8 @@ scale_body(const ferry_call *call, void *user)
                : FERRY_ERROR_WRONG_TYPE;
 }
 
-/* Launches a kernel over a range of a buffer. The kernel's arguments are a struct and a number. */
+/* Launches a kernel over a range of a buffer. The kernel also has a struct and a number as
+ * arguments. */
 static void
 scale_vectors(ferry_context *context)
 {
@@ -180,8 +182,8 @@ scale_vectors(ferry_context *context)
     ferry_kernel_destroy(&kernel);
 }
 
-/* Launches a generated kernel over a view. The host function and the CUDA code are generated from
- * the same source. */
+/* Launches a generated kernel over a view. The kernel's host function and its CUDA code are
+ * generated from one source. */
 static void
 scale_from_one_source(ferry_context *context)
 {

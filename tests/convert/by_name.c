@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversions of arrays for Python tests, because Python cannot call the inline functions of the
- * headers. */
+/* Lets Python tests convert arrays. Python cannot call the inline functions of Ferry's headers. */
 #include <string.h>
 
 #include <ferry/bfloat16.h>

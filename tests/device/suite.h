@@ -41,7 +41,7 @@ suite_can(uint64_t capability)
     return (suite.devices[0]->capabilities & capability) != 0;
 }
 
-/* Calls a slot and asserts that it succeeds. */
+/* Calls the function `slot` of the device and asserts that it succeeds. */
 #define OK(device, slot, ...) assert_ok(FERRYI_CALL(device, slot, __VA_ARGS__), #slot)
 /* Calls function `slot` of the device, and asserts that the call fails with status `expected` and a
  * message. */
@@ -78,13 +78,14 @@ void assert_device(ferryi_device *device, const void *source, size_t bytes, unsi
 void assert_device_byte(ferryi_device *device, const void *source, size_t bytes,
                         unsigned char value);
 
-/* pass_gate() is a host function that blocks its stream until `open` is set. take_a_while() sleeps
- * for a short time. */
+/* pass_gate() is a host function that blocks its stream until `open` is set. Then it sets `passed`.
+ */
 struct gate {
     atomic_bool open, passed;
 };
 void pass_gate(void *gate);
-/* `done`: NULL, or an atomic_bool that the function sets at its end. */
+/* A host function that sleeps for 5 ms. The parameter `done` is NULL or points to an atomic_bool,
+ * which the function sets at its end. */
 void take_a_while(void *done);
 
 extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];

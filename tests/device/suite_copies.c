@@ -67,8 +67,8 @@ test_work_on_one_stream_runs_in_order(void **state)
     void *stream = new_stream(device);
     char *memory = take(device, FERRY_MEMORY_DEVICE, 2 * MEBIBYTE);
     OK(device, host_call, stream, take_a_while, NULL);
-    /* Each copy reads what the call before it wrote, so work that runs out of order leaves wrong
-     * bytes. */
+    /* Each copy reads what the previous copy has written. If the copies do not run in order, the
+     * result is wrong. */
     OK(device, fill, memory, 1, 1, MEBIBYTE, stream);
     for (int i = 0; i < 20; i++) {
         char *source = i % 2 ? memory + MEBIBYTE : memory,
@@ -185,7 +185,7 @@ test_rows_are_copied_by_pitch(void **state)
     OK(device, copy_2d, &down, stream);
     OK(device, stream_synchronize, stream);
     check_rows(out, PITCH, 50);
-    /* Checks that the copies left the padding between the rows of the first target unchanged. */
+    /* The copies must not have changed the padding between the rows of their target. */
     OK(device, copy_download, out, first, ROWS * PITCH, stream);
     OK(device, stream_synchronize, stream);
     check_rows(out, PITCH, 50);
@@ -238,8 +238,8 @@ test_pageable_memory_is_taken_where_that_is_said(void **state)
 
 enum { PIECES = 1000, PIECE = 96, STEP = 128 };
 
-/* Submits a batch of copies. If the device refuses the batch as a whole, this function submits the
- * copies one by one, as the contract requires. */
+/* Submits a batch of copies. If the device does not support this batch, submits the copies one by
+ * one, as src/device/device.h requires of callers. */
 static ferry_status
 send_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t count, void *stream)
 {
@@ -363,8 +363,9 @@ check_peer(ferryi_device *target_device, ferryi_device *source_device, unsigned 
     give(source_device, FERRY_MEMORY_DEVICE, source);
 }
 
-/* Checks that copies of rows and ranges from a second device leave the bytes between them
- * unchanged. If the device does not support copy_peer, such copies must fail with UNSUPPORTED. */
+/* Copies rows and ranges from a second device. The bytes between the rows and ranges must not
+ * change. If the device does not support copy_peer, these copies must fail with
+ * FERRY_ERROR_UNSUPPORTED. */
 static void
 check_peer_pieces(ferryi_device *target_device, ferryi_device *source_device, unsigned seed)
 {

@@ -79,7 +79,7 @@ test_too_much_memory_is_out_of_memory(void **state)
     (void)state;
     check_too_much(FERRY_MEMORY_DEVICE);
     check_too_much(FERRY_MEMORY_PINNED);
-    /* The device still works after the failure. */
+    /* The device must still work after an allocation has failed. */
     give(suite_device(), FERRY_MEMORY_DEVICE, take(suite_device(), FERRY_MEMORY_DEVICE, MEBIBYTE));
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Objects for the tests of order: two streams, one event, one mebibyte of device memory, and two
- * pinned buffers of one mebibyte each. */
+/* Objects for tests of the order of work: two streams, an event, one mebibyte of device memory, and
+ * two pinned buffers of one mebibyte each. */
 struct scene {
     ferryi_device *device;
     void *first, *second; /* streams */
@@ -175,8 +175,8 @@ test_queued_work_of_a_destroyed_stream_still_runs(void **state)
     OK(scene.device, event_record, scene.event, stream);
     OK(scene.device, stream_destroy, stream);
     void *next = new_stream(scene.device);
-    /* The event still marks the work of the destroyed stream. This holds even if the new stream has
-     * the same handle. */
+    /* The event was recorded on a stream that is destroyed now. A wait for the event must include
+     * the work of that stream, even if a new stream has the same handle. */
     OK(scene.device, event_synchronize, scene.event);
     assert_device(scene.device, scene.memory, MEBIBYTE, 3);
     OK(scene.device, stream_destroy, next);

@@ -239,7 +239,8 @@ test_memory_is_limited(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "1048577"));
     assert_null(more);
-    /* The limit of one device does not restrict the other device or the host. */
+    /* The memory limit of one device must not apply to the other device or to pinned memory of the
+     * host. */
     give(devices[1], FERRY_MEMORY_DEVICE, take(devices[1], FERRY_MEMORY_DEVICE, 4 * MEBIBYTE));
     give(device, FERRY_MEMORY_PINNED, take(device, FERRY_MEMORY_PINNED, 8 * MEBIBYTE));
     more = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
@@ -312,8 +313,8 @@ test_memory_in_use_is_not_unregistered(void **state)
     close_all();
 }
 
-/* Returns how many nanoseconds some uploads and downloads of 256 KiB take on two streams, at most
- * four of each kind. */
+/* Returns how long four uploads, four downloads, or both together take, in nanoseconds. Each copy
+ * has 256 KiB, and uploads and downloads use different streams. */
 static uint64_t
 time_copies(const struct ferryi_device_config *config, bool up, bool down)
 {
@@ -394,7 +395,7 @@ static void
 test_other_kinds_are_no_peers(void **state)
 {
     (void)state;
-    /* No device list can open both kinds. */
+    /* A device list cannot name both kinds, so this test opens the lazy device separately. */
     struct ferryi_device_config config = {0};
     ferryi_device *lazy[FERRYI_DEVICES_MAX], *device = open_spec("emulated");
     int lazy_count;

@@ -174,8 +174,8 @@ test_null_falls_back_to_the_host_and_says_so(void **state)
     close_all();
 }
 
-/* Opening a device of the kind that this test registers succeeds `healthy` times, and then fails.
- */
+/* The test registers a kind of device. Opening the first `healthy` devices of this kind succeeds,
+ * and opening the others fails. */
 static int opened, present = 8, healthy = 2;
 
 static int

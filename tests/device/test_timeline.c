@@ -9,9 +9,10 @@
 #include "src/stream/timeline.h"
 
 /*
- * Tests timelines that are retired, so that their numbers can be reused, while other threads take
- * sync points on them. The test replaces functions of the device. Each replacement makes the calls
- * of the other thread in the middle of a driver call.
+ * Tests timelines. A timeline represents a stream, and a sync point marks a use of memory on it.
+ * When the stream is destroyed, the timeline is retired, and its number can be reused. The tests
+ * replace functions of the device. The replacements take sync points in the middle of a driver
+ * call, as a second thread could do.
  */
 
 struct scene {
@@ -19,11 +20,12 @@ struct scene {
     int count;
     ferryi_device *device;
     const struct ferryi_device_ops *real;
-    struct ferryi_device_ops ops; /* functions of the device, with a replaced event_record */
+    struct ferryi_device_ops ops; /* functions of the device, but with record_and_point() */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
     ferryi_timeline *noted; /* timeline on which the next event_record takes sync points */
-    /* Sync points that were taken before and after the driver's event_record. */
+    /* The sync points that record_and_point() takes before and after it calls the device's
+     * event_record. */
     ferryi_sync_point before, after;
 };
 
@@ -117,8 +119,8 @@ test_a_use_stamped_while_its_stream_goes_can_be_asked_for(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* A timeline may reuse the number of a retired timeline that was ordered with other timelines.
- * Checks that the new timeline is not ordered with any of those timelines. */
+/* A new timeline reuses the number of a retired timeline. A different timeline that was ordered
+ * after the retired one must not count as ordered after the new one. */
 static void
 test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
 {
@@ -144,8 +146,8 @@ test_a_number_handed_out_again_is_ordered_with_no_other(void **state)
     }
 }
 
-/* Checks that sync points of a retired timeline count as done when a new timeline reuses its
- * number. This holds even if no call has queried the sync points. */
+/* A new timeline reuses the number of a retired timeline. Sync points of the retired timeline must
+ * count as done, even if no call has queried them. */
 static void
 test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 {
@@ -160,8 +162,8 @@ test_a_number_handed_out_unasked_covers_its_former_life(void **state)
 
 /* -- what one wait covers ---------------------------------------------------------------------- */
 
-/* Checks that a wait for an event of a timeline covers everything that the timeline had waited for
- * before the event was recorded. */
+/* A timeline waits for a second timeline, which has waited for a third one. The wait must also
+ * order the work of the third timeline. */
 static void
 test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
 {
@@ -181,8 +183,8 @@ test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, second));
 }
 
-/* Checks that a wait for an event does not cover what its timeline waited for after the event was
- * recorded. */
+/* A timeline waits for a sync point after one of its events was recorded. A wait for that event
+ * must not cover this sync point. */
 static void
 test_a_wait_does_not_cover_what_came_after_its_event(void **state)
 {
@@ -209,8 +211,9 @@ point_and_synchronize(ferryi_device *device, void *stream)
     return scene.real->stream_synchronize(device, stream);
 }
 
-/* Checks that a synchronization covers the sync points that were taken before it. It must not cover
- * sync points taken while it runs, because their work may have been queued later. */
+/* ferryi_timeline_synchronize() must mark the sync points that were taken before the call as done.
+ * It must not mark sync points that were taken during the call, because their work may have been
+ * queued later. */
 static void
 test_a_synchronization_covers_what_came_before_it(void **state)
 {

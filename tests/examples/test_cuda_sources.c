@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks that the CUDA sources inside the examples compile. No other test finds errors in these
- * sources on a machine without a GPU. Exits with status 77 (skipped) if NVRTC is not installed.
+ * Checks that the CUDA sources inside the examples compile. On a machine without a GPU, no other
+ * test finds errors in these sources. The program exits with status 77 (skipped) if NVRTC is not
+ * installed.
  */
 
 #include <stdio.h>
@@ -54,7 +55,8 @@ main(void)
         if (status != FERRY_OK)
             return EXIT_FAILURE;
     }
-    /* Checks that a broken source does not compile, so that this program would notice errors. */
+    /* Checks that a broken source does not compile, which shows that this program can detect
+     * errors. */
     return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) ==
                    FERRY_ERROR_COMPILE
                ? EXIT_SUCCESS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests names of elements in other languages, which Ferry formats and parses, and elements that are
- * created at run time. */
+/* Tests the names of element types in other languages, which Ferry formats and parses. Also tests
+ * element types that are created at run time. */
 #include "tests/buffer/support.h"
 
 #include <pthread.h>
@@ -49,8 +49,8 @@ expect_text(const ferry_element *element, ferry_text language, const char *expec
     }
     assert_string_equal(text, expected);
     assert_int_equal(length, strlen(expected));
-    /* Like snprintf(), ferry_element_text() returns the full length even if the text is
-     * truncated. */
+    /* Like snprintf(), ferry_element_text() must return the full length even if it truncates the
+     * text. */
     assert_int_equal(ferry_element_text(element, language, NULL, 0), length);
     assert_int_equal(ferry_element_text(element, language, cut, sizeof(cut)), length);
     assert_int_equal(strlen(cut), length < 3 ? length : 3);
@@ -243,7 +243,8 @@ static const ferry_field by_two_fields[] = {
 static const ferry_field bfloat_fields[] = {
     {.name = "x", .kind = FERRY_KIND_BFLOAT, .bits = 16, .offset = 0, .count = 1}};
 
-/* Checks that the format of a struct names each field and writes padding as padding. */
+/* Checks that the format of a struct type names each field and contains padding bytes explicitly.
+ * Parsing the format must result in the same type. */
 static void
 test_structs_go_round(void **state)
 {
@@ -281,8 +282,8 @@ test_structs_go_round(void **state)
     expect_text(&colon, FERRY_TEXT_BUFFER, "T{f}");
 }
 
-/* Checks that the spellings of a struct by NumPy, ctypes and other programs are all parsed to the
- * same struct. */
+/* Checks that NumPy, ctypes and other programs may spell a struct type differently. All spellings
+ * must be parsed to the same type. */
 static void
 test_one_struct_has_many_spellings(void **state)
 {
@@ -309,7 +310,7 @@ test_one_struct_has_many_spellings(void **state)
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:x:f(2)f}", &out));
     assert_string_equal(out->fields[1].name, "f1");
     assert_string_equal(out->fields[2].name, "f2");
-    /* Padding before a struct makes the format larger than the struct. */
+    /* Padding before a struct must add to the size of the parsed type. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "4xT{f:x:}", &out));
     assert_int_equal(out->bytes, 8);
     assert_int_equal(out->field_count, 1);
@@ -318,12 +319,12 @@ test_one_struct_has_many_spellings(void **state)
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "4xT{f:x:}:inner:", &out));
     assert_int_equal(out->fields[0].offset, 4);
     assert_string_equal(out->fields[0].name, "inner.x");
-    /* A string field is parsed as bytes. */
+    /* A field that is a string must be parsed as an array of bytes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{i:id:12s:name:}", &out));
     assert_int_equal(out->bytes, 16);
     assert_int_equal(out->fields[1].count, 12);
     assert_int_equal(out->fields[1].kind, FERRY_KIND_UINT);
-    /* Padding at the end of a struct is implied only if the format uses native sizes. */
+    /* A struct has padding at its end only if the whole format uses native sizes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:b:y:}", &out));
     assert_int_equal(out->bytes, 16);
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:=b:y:}", &out));
@@ -358,7 +359,8 @@ test_limits_of_structs(void **state)
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
     assert_int_equal(out->field_count, 4096);
     assert_true(strlen(out->name) < 100 &&
-                strstr(out->name, "...")); /* the name is truncated for messages */
+                strstr(out->name,
+                       "...")); /* the name of the type is truncated, so that messages stay short */
     strcat(text, "b");
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
     text[0] = 0;
@@ -373,7 +375,7 @@ test_limits_of_structs(void **state)
     refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
 }
 
-/* Checks that names of fields may have at most 255 bytes. */
+/* Checks that the name of a field may have at most 255 bytes. */
 static void
 test_limits_of_names(void **state)
 {
@@ -390,7 +392,7 @@ test_limits_of_names(void **state)
             refuse(UNSUPPORTED, FERRY_TEXT_BUFFER, text);
             assert_non_null(strstr(ferry_last_error(), "255 bytes"));
         }
-        /* The same limit applies to the name of a field in a nested struct. */
+        /* The limit also applies to the full name of a field in a nested struct. */
         snprintf(text, sizeof(text), "T{T{f:%.*s:}:%.*s:}", length - 101, name, 100, name);
         if (length <= 255) {
             OK(ferry_element_parse(FERRY_TEXT_BUFFER, text, &out));
@@ -404,8 +406,8 @@ test_limits_of_names(void **state)
 
 /* -- elements made at run time ----------------------------------------------------------------- */
 
-/* Interning two descriptions returns the same copy if their content, name, C type, CUDA declaration
- * and field names are equal. */
+/* Interns two equal descriptions of an element type, which must return the same copy. Descriptions
+ * are equal if their content, name, C type, CUDA declaration and field names are equal. */
 static void
 test_descriptions_are_kept_once(void **state)
 {
@@ -421,7 +423,7 @@ test_descriptions_are_kept_once(void **state)
     OK(ferry_element_intern(&element, &second));
     assert_ptr_equal(first, second);
     assert_true(second->identity == ferry_element_identity(&element));
-    /* The interned copy must not refer to the memory of the description. */
+    /* The library must have copied the names, so changes of the description must have no effect. */
     strcpy(name, "gone");
     strcpy(field_name, "-");
     assert_string_equal(first->name, "dynamic");
@@ -468,8 +470,9 @@ test_descriptions_are_checked(void **state)
     assert_ptr_equal(out, SENTINEL);
 }
 
-/* Checks that a failed allocation leaves no element registered and no output written. Each attempt
- * uses a different name, because a known name needs no allocation. */
+/* Makes each allocation fail in turn while an element type is created. The failed call must
+ * register no type and write no output. Each attempt uses a new name, because a known name needs no
+ * allocation. */
 static void
 test_descriptions_without_memory(void **state)
 {
@@ -528,7 +531,7 @@ test_threads_get_one_copy(void **state)
     }
 }
 
-/* Checks that buffers of parsed elements work like all other buffers. */
+/* Checks that buffers whose element type was parsed at run time work like all other buffers. */
 static void
 test_buffers_of_parsed_elements(void **state)
 {

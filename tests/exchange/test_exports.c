@@ -53,9 +53,9 @@ expect_device(fixture *f, int place, int32_t type, int32_t id)
     assert_int_equal(id, expected_id);
 }
 
-/* Exports a one-dimensional array as both kinds of DLPack tensors, at every place and with every
- * access. After the deleter was called, the buffer must contain the values that the consumer
- * wrote. */
+/* Exports a lease as both kinds of DLPack tensors, at every place and with every access. The
+ * consumer writes to the tensor and calls its deleter. Then the buffer must contain the written
+ * values. */
 static void
 test_leases_go_out_whole(void **state)
 {
@@ -69,7 +69,8 @@ test_leases_go_out_whole(void **state)
                 ferry_lease *lease = lend(f, b, place, (ferry_access)access, 2, 10, &pointer);
                 struct DLManagedTensorVersioned *tensor = NULL;
                 struct DLManagedTensor *old = SENTINEL;
-                if (legacy && access == FERRY_READ) { /* legacy tensors cannot be read-only */
+                if (legacy &&
+                    access == FERRY_READ) { /* a legacy tensor cannot be marked as read-only */
                     FAILS(UNSUPPORTED, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
                     assert_ptr_equal(old, SENTINEL);
                     ferry_lease_destroy(&lease);
@@ -90,8 +91,8 @@ test_leases_go_out_whole(void **state)
                 expect_device(f, place, dl->device.type, dl->device.id);
                 if (!legacy)
                     assert_int_equal(tensor->flags, access == FERRY_READ ? 1 : 0);
-                /* The tensor still owns the lease, so destroying this reference leaves the lease
-                 * open. */
+                /* The tensor is an owner of the lease, so the lease must stay open when the program
+                 * destroys its own reference. */
                 ferry_lease_destroy(&lease);
                 ferry_scope scope;
                 void *out;
@@ -116,8 +117,8 @@ test_leases_go_out_whole(void **state)
     }
 }
 
-/* Checks the DLPack codes of all built-in types (bool is 6, bfloat 4, complex 5), and that structs
- * are exported as bytes. */
+/* Checks the DLPack type codes of all built-in element types (bool is 6, bfloat 4, complex 5).
+ * Structs must be exported as bytes. */
 static void
 test_types_of_exports(void **state)
 {
@@ -144,11 +145,11 @@ test_types_of_exports(void **state)
         assert_int_equal(tensor->dl_tensor.dtype.bits, types[i].bits);
         assert_int_equal(tensor->dl_tensor.shape[0], COUNT);
         ferry_lease_destroy(&lease);
-        /* An export can be imported again. The new buffer uses the same memory. */
+        /* The exported tensor must be importable as a buffer that uses the same memory. */
         OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &again));
         assert_true(ferry_element_equal(ferry_buffer_element(again), types[i].element()));
         ferry_buffer_destroy(&again);
-        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* works only after the lease has ended */
+        OK(ferry_buffer_discard(b, 0, FERRY_REST)); /* succeeds only if the lease has ended */
         ferry_buffer_destroy(&b);
     }
 }
@@ -158,8 +159,8 @@ static const ferry_field vec3_fields[] = {
     {.name = "v", .kind = FERRY_KIND_FLOAT, .bits = 32, .offset = 4, .count = 2},
 };
 
-/* Checks that elements that are structs are exported as bytes, with one more dimension at the
- * end. */
+/* Checks that structs are exported as bytes, with an additional dimension for the bytes of a
+ * struct. */
 static void
 test_structs_go_out_as_bytes(void **state)
 {
@@ -211,7 +212,8 @@ test_layouts_of_exports(void **state)
         int rank;
         int64_t shape[4];
         bool has_strides;
-        int64_t strides[4], out[4]; /* the given strides and the exported ones */
+        int64_t strides[4],
+            out[4]; /* strides that the caller passes, and strides of the exported tensor */
     } cases[] = {
         {FERRY_OK, 0, {0}, false, {0}, {0}},
         {FERRY_OK, 1, {24}, false, {0}, {1}},
@@ -261,7 +263,7 @@ test_layouts_of_exports(void **state)
             assert_int_equal(dl->strides[k], cases[i].out[k]);
             is_empty = is_empty || dl->shape[k] == 0;
         }
-        assert_int_equal(dl->data == NULL, is_empty); /* tensors without elements have no address */
+        assert_int_equal(dl->data == NULL, is_empty); /* a tensor without elements has no address */
         tensor->deleter(tensor);
     }
     struct DLManagedTensorVersioned *tensor = SENTINEL;
@@ -304,8 +306,8 @@ test_arguments_of_exports(void **state)
     DESTROY_BUFFERS(&words, &b);
 }
 
-/* Checks that an export whose allocation fails does not become an owner of the lease. The lease
- * still ends when its only owner destroys it. */
+/* Makes each allocation of an export fail in turn. A failed export must not become an owner of the
+ * lease, so the lease must end when its only owner destroys it. */
 static void
 test_exports_without_memory(void **state)
 {
@@ -348,8 +350,8 @@ delete_it(void *tensor)
     return NULL;
 }
 
-/* Checks that the consumer can call the deleter on any thread, even after the buffer and the
- * context were destroyed. */
+/* Destroys the buffer, the lease and the context of an exported tensor in every order. The consumer
+ * must still be able to call the deleter, on any thread. */
 static void
 test_exports_outlive_everything(void **state)
 {
@@ -391,14 +393,14 @@ test_exports_outlive_everything(void **state)
     }
 }
 
-/* The on_release callback of a wrap in a second context calls the deleter of an export. The deleter
- * destroys the last reference to the first context. */
+/* Imports an export of one context into a second context. The destruction of the imported buffer
+ * calls the deleter of the export, which ends the first context. */
 static void
 test_a_deleter_ends_a_context_inside_another(void **state)
 {
     fixture *f = *state;
-    /* Tests the host and an emulated device, but not CUDA: ending two contexts at once on one fake
-     * GPU is not supported. */
+    /* The fake CUDA driver cannot end two contexts of one GPU at the same time. So this test uses
+     * only the host and an emulated device. */
     for (int place = 0;
          place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2);
          place++) {
@@ -418,7 +420,7 @@ test_a_deleter_ends_a_context_inside_another(void **state)
         ferry_lease_destroy(&lease);
         ferry_buffer_destroy(&b);
         ferry_context_destroy(&context);
-        if (type == 12) { /* an emulated device of another context */
+        if (type == 12) { /* memory of an emulated device cannot be imported into another context */
             FAILS(UNSUPPORTED, ferry_buffer_import_dlpack(f->context, tensor, NULL, &twin));
             tensor->deleter(tensor);
             continue;
@@ -431,7 +433,7 @@ test_a_deleter_ends_a_context_inside_another(void **state)
     }
 }
 
-/* Checks that a closed lease keeps its memory while a tensor uses it. */
+/* Checks that the memory of a closed lease stays allocated while a tensor uses it. */
 static void
 test_a_closed_lease_keeps_its_memory(void **state)
 {
@@ -449,8 +451,8 @@ test_a_closed_lease_keeps_its_memory(void **state)
     tensor->deleter(tensor);
 }
 
-/* Checks that the tensors exported from one lease share its memory. An import of such a tensor,
- * into the same context or a different one, keeps the memory. */
+/* Exports one lease as two tensors, which must share its memory. An import of one of them, into the
+ * same or a second context, must keep the memory allocated. */
 static void
 test_an_import_of_an_export(void **state)
 {
@@ -527,7 +529,7 @@ test_arrow_arrays(void **state)
             else
                 expect_device(f, place, array.device_type, (int32_t)array.device_id);
             ferry_lease_destroy(&lease);
-            /* Moves the array, as consumers do. */
+            /* Moves the array to a different struct, as consumers do. */
             struct ArrowDeviceArray moved = array;
             array.array.release = NULL;
             place_read(f, place, got, moved.array.buffers[1], sizeof(got));
@@ -544,8 +546,8 @@ test_arrow_arrays(void **state)
     }
 }
 
-/* Checks that an export at a device place blocks until the bytes are current there. Right after the
- * call, a stream that Ferry does not know reads the bytes. */
+/* Checks that an Arrow export on a device waits until the bytes are current there. A stream that
+ * Ferry does not know must be able to read the bytes immediately after the call. */
 static void
 test_arrow_arrays_are_ready_for_any_stream(void **state)
 {
@@ -590,7 +592,7 @@ test_arrow_arrays_are_ready_for_any_stream(void **state)
 
 enum export_kind { DLPACK, LEGACY, ARROW, EXPORT_KINDS };
 
-/* The result of an export of one of the kinds. */
+/* Result of an export of one of the three kinds. Only the members of this kind are valid. */
 struct exported {
     struct DLManagedTensorVersioned *tensor;
     struct DLManagedTensor *legacy;
@@ -647,14 +649,14 @@ close_beside(void *lease)
     OK(ferry_lease_close(*(ferry_lease **)lease));
 }
 
-/* A second thread closes or destroys the lease while the export allocates its memory. The export
- * began first, so it keeps the lease. */
+/* Lets a second thread close or destroy a lease while an export of the lease allocates memory. The
+ * export began first, so it must succeed and keep the lease's memory. */
 static void
 test_a_lease_goes_while_it_is_exported(void **state)
 {
     fixture *f = *state;
-    /* Sizes in bytes of the allocations that the test intercepts. An export as either kind of
-     * DLPack tensor allocates a tensor of one dimension with its shape and strides. An Arrow export
+    /* Sizes in bytes of the allocations during which the second thread runs. An export as a DLPack
+     * tensor allocates a tensor of one dimension with its shape and strides. An Arrow export
      * allocates an array with its two buffers. */
     static const size_t allocations[EXPORT_KINDS] = {88 + 16, 88 + 16, 24};
     for (enum export_kind kind = DLPACK; kind < EXPORT_KINDS; kind++) {
@@ -696,8 +698,8 @@ close_it(void *argument)
     return NULL;
 }
 
-/* Checks that exports succeed until the lease is closed, and fail as soon as the buffer can be
- * written again. */
+/* Exports a lease repeatedly while a second thread closes it. An export may succeed only until the
+ * buffer can be written, because the lease is closed then. */
 static void
 test_exports_beside_a_close(void **state)
 {

@@ -52,8 +52,8 @@ import(fixture *f, enum kind kind, void *made, const ferry_import_options *optio
     }
 }
 
-/* Checks that an import of the tensor fails, writes no output and leaves the tensor to its owner.
- * Then frees the tensor. */
+/* Checks that an import of `made` fails with this status, writes no output, and does not call the
+ * deleter. Then frees `made`. */
 static void
 refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
         const ferry_import_options *options)
@@ -67,8 +67,8 @@ refuses(fixture *f, ferry_status expected, enum kind kind, void *made,
     exchange_free(made);
 }
 
-/* Checks that an import uses the memory without a copy, and that the tensor's deleter is called
- * once, after the last use of the memory. */
+/* Checks that an import uses the producer's memory without a copy. The deleter of the tensor must
+ * be called once, after the last handle of the buffer is destroyed. */
 static void
 test_memory_of_the_host_is_used_in_place(void **state)
 {
@@ -100,7 +100,8 @@ test_memory_of_the_host_is_used_in_place(void **state)
     }
 }
 
-/* Checks that a tensor without a deleter can be imported and released. */
+/* Checks that a tensor whose deleter is NULL can be imported, and that the imported buffer can be
+ * destroyed. */
 static void
 test_a_tensor_without_a_deleter(void **state)
 {
@@ -143,8 +144,8 @@ test_the_last_handle_may_go_on_any_thread(void **state)
     }
 }
 
-/* Numbers of log messages of a context: errors, and reports that the context has ended on a
- * separate thread. */
+/* Counts of a context's log messages: errors, and reports that a separate thread has ended the
+ * context. */
 struct notes {
     atomic_int errors, ends;
 };
@@ -157,8 +158,8 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* A context imports its own export, so in the end the import is the context's only owner. The test
- * destroys the import in each possible way. */
+/* Imports the export of a context into the same context. After the other handles are destroyed, the
+ * import is the context's only owner. The test destroys the import in each possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {
@@ -210,8 +211,7 @@ destroy_other(void *other)
     ferry_buffer_destroy(other);
 }
 
-/* Checks that the deleter of an import may call the library, for example to destroy a different
- * import. */
+/* Checks that the deleter of an import may call the library. It destroys a different buffer. */
 static void
 test_a_deleter_may_use_the_library(void **state)
 {
@@ -227,8 +227,8 @@ test_a_deleter_may_use_the_library(void **state)
     }
 }
 
-/* Checks that the end of the context counts as the last use of the memory, so it calls the
- * deleter. */
+/* Checks that the end of a context calls the deleters of its imports, although their buffers still
+ * have handles. */
 static void
 test_the_context_ends_first(void **state)
 {
@@ -250,8 +250,8 @@ test_the_context_ends_first(void **state)
     (void)f;
 }
 
-/* Checks that a tensor still belongs to the caller if its import fails. The test makes each
- * allocation of the import fail. */
+/* Makes each allocation of an import fail in turn. After a failure, the tensor must still belong to
+ * the caller. */
 static void
 test_without_memory_nothing_is_taken(void **state)
 {
@@ -321,7 +321,8 @@ static const struct layout {
     {FERRY_ERROR_OVERFLOW, 1, {INT64_MAX}, false, {0}, 0},
 };
 
-/* Checks that the dimensions of a tensor may have any order, if its elements are packed. */
+/* Checks that the dimensions of an imported tensor may have any order, provided that its elements
+ * are packed. */
 static void
 test_layouts(void **state)
 {
@@ -385,7 +386,9 @@ test_offsets_in_bytes(void **state)
     struct ArrowDeviceArray *array = make(ARROW, COUNT);
     array->array.offset = 3;
     OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, NULL, &b));
-    assert_null(array->array.release); /* the import has taken the array from its owner */
+    assert_null(
+        array->array
+            .release); /* the import has taken the array from its owner, so `release` is NULL */
     expect_counting(f, b, 1, 0, FERRY_REST, 3);
     ferry_buffer_destroy(&b);
 }
@@ -435,8 +438,8 @@ test_every_element_type(void **state)
     }
 }
 
-/* Checks that a tensor with the flag READ_ONLY becomes a read-only buffer. Writes to the buffer
- * fail, even if other flags of the tensor allow writes. */
+/* Checks that a tensor with the flag READ_ONLY is imported as a read-only buffer. Writes to the
+ * buffer must fail, whatever other flags the tensor has. */
 static void
 test_read_only_imports(void **state)
 {
@@ -474,8 +477,8 @@ test_read_only_imports(void **state)
 
 /* -- producers that are wrong ------------------------------------------------------------------ */
 
-/* If the major version of a tensor is not 1, the import must not read any other field of the
- * tensor. */
+/* Checks that only major version 1 of a tensor is accepted. For other versions, the import must not
+ * read any other field of the tensor. */
 static void
 test_versions(void **state)
 {
@@ -484,7 +487,8 @@ test_versions(void **state)
     for (uint32_t major = 0; major < 5; major++) {
         struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
         tensor->version.major = major;
-        tensor->version.minor = 99; /* a minor version can only add codes */
+        tensor->version.minor =
+            99; /* must be accepted, because a minor version may only add codes */
         if (major == 1) {
             OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &b));
             ferry_buffer_destroy(&b);
@@ -524,7 +528,7 @@ test_hostile_tensors(void **state)
         dl->data = cases[i].has_data ? (char *)numbers + cases[i].data_shift : NULL;
         refuses(f, cases[i].status, VERSIONED, tensor, NULL);
     }
-    /* Makes a tensor with the maximum number of dimensions. */
+    /* Makes a tensor with 64 dimensions, the maximum number. */
     struct DLManagedTensorVersioned *tensor = make(VERSIONED, COUNT);
     ferry_buffer *b;
     tensor->dl_tensor.rank = 64;
@@ -561,7 +565,7 @@ test_memory_that_the_context_does_not_have(void **state)
         }
     }
     struct ArrowDeviceArray *far = make(ARROW, COUNT);
-    far->device_id = (int64_t)1 << 32; /* the low 32 bits are a valid device */
+    far->device_id = (int64_t)1 << 32; /* not valid, although its low 32 bits are */
     refuses(f, UNSUPPORTED, ARROW, far, NULL);
 }
 
@@ -736,8 +740,8 @@ set_device(fixture *f, int place, exchange_tensor *around, enum kind kind, void 
     dl->data = memory;
 }
 
-/* Checks that `options->ready_on` orders every use of imported device memory after the work on that
- * stream. The work is queued, and no call waits for it. */
+/* Imports device memory that queued work on the stream `options->ready_on` still writes. Every use
+ * of the buffer must be ordered after that work. No call may wait for it on the host. */
 static void
 test_memory_of_devices_is_ordered_after_its_stream(void **state)
 {
@@ -771,8 +775,8 @@ test_memory_of_devices_is_ordered_after_its_stream(void **state)
     }
 }
 
-/* The imported memory. Its deleter frees it, so every use of the memory must be complete when the
- * deleter runs. */
+/* Imported memory, which the tensor's deleter frees. Every use of the memory must be complete when
+ * the deleter runs. */
 struct memory_of {
     fixture *f;
     int place;
@@ -809,8 +813,8 @@ test_deleters_run_after_queued_work(void **state)
     }
 }
 
-/* A stream, not the host, waits for every use of the imported memory, so the deleter is called at
- * once. The allocator of this test then reuses the memory on that stream. */
+/* Data of a deleter that reuses the imported memory on a stream. The stream waits for every use of
+ * the memory, so the deleter can be called without a wait on the host. */
 struct reuse {
     fixture *f;
     ferry_stream *stream;
@@ -856,7 +860,8 @@ test_a_stream_waits_for_the_last_use(void **state)
         &(ferry_import_options){.ready_on = f->stream, .release_on = reuse.stream}, &b));
     write_counting(f, b, 1, 0, FERRY_REST, 7);
     touch(f, target, 1, FERRY_OVERWRITE, 0, FERRY_REST);
-    OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT, NULL)); /* queued on streams of the library */
+    OK(ferry_buffer_copy(target, INT, 0, b, 0, COUNT,
+                         NULL)); /* queued on streams that the library created */
     ferry_buffer_destroy(&b);
     assert_true(reuse.called);
     expect_counting(f, target, 0, 0, FERRY_REST, 7);
@@ -867,8 +872,8 @@ test_a_stream_waits_for_the_last_use(void **state)
     device_free(f, 1, reuse.memory);
 }
 
-/* Checks that the stream `options->ready_on` waits for the array's `sync_event`. The event follows
- * work on a stream that Ferry does not know. */
+/* Imports an Arrow array whose `sync_event` follows work on a stream that Ferry does not know.
+ * Every use of the buffer must wait for this event. */
 static void
 test_events_of_arrow_arrays(void **state)
 {
@@ -905,8 +910,8 @@ test_events_of_arrow_arrays(void **state)
     }
 }
 
-/* Checks that an import of host memory blocks until the device's work on this memory has
- * completed. */
+/* Imports host memory that queued work of a device still writes. The import must wait until this
+ * work has completed. */
 static void
 test_memory_of_the_host_that_a_device_writes(void **state)
 {
@@ -973,8 +978,9 @@ test_destroyed_contexts_import_nothing(void **state)
     ferry_buffer *b;
     int32_t type, id;
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &context));
-    OK(ferry_buffer_create(context, INT, 1, NULL,
-                           &b)); /* keeps the struct of the context allocated */
+    OK(ferry_buffer_create(
+        context, INT, 1, NULL,
+        &b)); /* the buffer keeps the struct of the destroyed context allocated */
     kept = context;
     ferry_context_destroy(&context);
     fixture gone = {.context = kept};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes of the structs that ferry.f90 declares a second time. test_buffers.f90 compares them with
- * the sizes in Fortran. */
+/* Returns the sizes of structs that ferry.f90 also declares. test_buffers.f90 compares them with
+ * the sizes that it declares. */
 #include <ferry/ferry.h>
 
 size_t test_size_of(int number);

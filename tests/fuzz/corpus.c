@@ -21,8 +21,8 @@ play_file(const char *folder, const char *name)
     size_t count = fread(bytes, 1, sizeof(bytes), file);
     fclose(file);
     for (size_t cut = 0; cut <= CUTS; cut++) {
-        /* The input is a heap block of exactly its size, so that a sanitizer detects reads past its
-         * end. */
+        /* Copies each input to a separate heap block, so that a sanitizer detects reads past the
+         * end of the block. */
         size_t length = count - count * cut / CUTS;
         unsigned char *copy = malloc(length + 1);
         if (!copy)

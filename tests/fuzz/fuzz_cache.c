@@ -24,7 +24,7 @@ clean_up(void)
     folder_remove(root);
 }
 
-/* Stores an entry in the cache, so that the path of the entry's file is known. */
+/* Stores an entry in an empty cache, to find out the path of the entry's file. */
 static void
 start(void)
 {
@@ -73,7 +73,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         abort();
     if (right && (size != length - HASH_BYTES || memcmp(found, file + HASH_BYTES, size) != 0))
         abort();
-    /* The cache has deleted an invalid file. */
+    /* The cache must delete the file if and only if it is invalid. */
     if ((access(path, F_OK) == 0) != right)
         abort();
     free(found);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The input is a text for the parser of element names. Each accepted text must make a valid
- * element, and the parser must also accept this element's name in the same language. */
+/* Fuzz target. The input is a text for the parser of element names. An accepted text must result in
+ * a valid element. The parser must also accept the name that Ferry writes for this element. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Maximum number of elements that one process creates, because elements stay allocated until the
- * process ends. */
+/* Maximum number of element types that one process creates. There is a limit, because element types
+ * stay allocated until the process ends. */
 #define KEPT_MAX 200000
 
 static void
@@ -30,7 +30,7 @@ expect_round_trip(ferry_text language, const ferry_element *element)
     free(text);
 }
 
-/* The first byte chooses the language. */
+/* The first byte of the input selects the language of the text. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {

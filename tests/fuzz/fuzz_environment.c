@@ -13,8 +13,8 @@
 
 enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
-/* Sets or unsets one variable. A path is prefixed with a folder that does not exist, so that no
- * file of the machine is opened or overwritten. */
+/* Sets or unsets one environment variable. Puts the name of a missing folder before a path, so that
+ * no file of the machine is opened or overwritten. */
 static void
 set_line(int which, const char *text)
 {
@@ -24,8 +24,8 @@ set_line(int which, const char *text)
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s",
              which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
-    /* The memory sanitizer does not see the writes of a real NVRTC library. So its builds always
-     * name a library that does not exist. */
+    /* The memory sanitizer does not see the writes of a real NVRTC library. So in builds with it,
+     * FERRY_NVRTC_LIBRARY always names a missing library. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))
         setenv(names[which], value, 1);
     else
@@ -40,8 +40,8 @@ use_context(ferry_context *context)
     if (ferry_buffer_create(context, ferry_int_element(), 10, NULL, &buffer) != FERRY_OK)
         abort();
     ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10, NULL);
-    /* Creating the first pool fails with FERRY_ERROR_IO if the log of allocations cannot be
-     * written. */
+    /* The call creates the first pool of the context. This fails with FERRY_ERROR_IO if the
+     * allocation log cannot be written. */
     if (status != FERRY_OK && status != FERRY_ERROR_IO)
         abort();
     ferry_buffer_destroy(&buffer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The first byte of the input selects the devices and the number of threads of a random history.
- * The other bytes are the steps of these threads. */
+/* Fuzz target. The input is a random history: a sequence of library calls in one or two threads.
+ * The first byte selects the devices and the number of threads. The other bytes are the steps of
+ * these threads. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/histories/history.h"
 

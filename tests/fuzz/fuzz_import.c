@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports DLPack tensors and Arrow arrays in which every number comes from the fuzz input. Arrays
- * of shapes and strides have exactly the length that the producer declares. An accepted tensor must
- * be packed, which is checked element by element. A refused tensor must still belong to its
- * producer. The import must not touch the data.
+ * Fuzz target. Imports DLPack tensors and Arrow arrays in which every number comes from the fuzz
+ * input. Arrays of shapes and strides have exactly the length that the producer declares. An
+ * accepted tensor must be packed, which the target checks element by element. A refused tensor must
+ * still belong to its producer. An import must not touch the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,7 @@ take(struct input *in, size_t bytes)
     return value;
 }
 
-/* Reads a number from the input. The number is mostly small, but sometimes consists of 64 arbitrary
- * bits. */
+/* Reads a number from the input. Most numbers are small, but some consist of 64 arbitrary bits. */
 static int64_t
 take_number(struct input *in)
 {
@@ -82,8 +81,8 @@ delete_legacy(struct DLManagedTensor *self)
     deleted++;
 }
 
-/* Counts the elements of the array. Returns false if the array has too many elements to check each
- * one. */
+/* Counts the elements of a tensor. Returns false if there are too many elements to check each of
+ * them. */
 static bool
 count_small(const struct ferryi_dl_tensor *t, size_t *out)
 {
@@ -124,7 +123,8 @@ is_packed(const struct ferryi_dl_tensor *t, size_t count)
     return true;
 }
 
-/* Allocates an array of exactly the needed size, so that a sanitizer detects reads past its end. */
+/* Allocates an array of exactly the needed size, so that a sanitizer detects reads past the end of
+ * the array. */
 static int64_t *
 take_array(struct input *in, int32_t rank)
 {
@@ -164,8 +164,8 @@ check_taken(const struct ferryi_dl_tensor *t, ferry_buffer *buffer)
         abort();
 }
 
-/* Checks that a refused import has an error message, and that a tensor refused as "not packed"
- * really is not packed. */
+/* Checks that a refused import has an error message. If the message says "not packed", the tensor
+ * must really not be packed. */
 static void
 check_refused(const struct ferryi_dl_tensor *t, ferry_status status)
 {

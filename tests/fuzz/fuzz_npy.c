@@ -17,7 +17,7 @@ read_values(const struct npy_grid *grid)
     const unsigned char *bytes = grid->values;
     for (size_t i = 0; i < grid->rows * grid->columns * npy_type_bytes(grid->type); i++)
         sum += bytes[i];
-    /* Uses the sum of the values, so that the compiler cannot remove the reads of these values. */
+    /* Uses the sum, so that the compiler cannot remove the reads of the values. */
     if (sum == UINT32_MAX)
         puts("");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzz target. The input is a trace of transfers. The target parses the trace and writes the report
- * of `ferry trace` about it. */
+/* Fuzz target. The input is a trace of transfers. The target parses the trace, and writes the
+ * report that `ferry trace` would print. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks that generated kernels compute correct results on a device. With the argument "check" the
- * program instead compiles every CUDA source with NVRTC. It exits with status 77 if NVRTC is not
- * installed.
+ * Checks that generated kernels compute correct results on a device. With the argument "check", the
+ * program compiles every generated CUDA source with NVRTC and launches nothing. It then exits with
+ * status 77 if NVRTC is not installed.
  */
 
 #include <math.h>
@@ -18,8 +18,8 @@
 
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
-/* Calls the macro X(name) for each entry point of the kernels. `name` is the entry point without
- * its prefix. */
+/* Calls the macro X(name) for each kernel. `name` is the kernel's entry point without the prefix
+ * mylib_. */
 /* clang-format off */
 #define ENTRIES(X)                                                                                 \
     X(linear_sum)                                                                                  \
@@ -55,8 +55,8 @@ expect(int condition, const char *what, int line)
 #define EXPECT(condition) expect(condition, #condition, __LINE__)
 #define MUST(call)        expect((call) == FERRY_OK, #call, __LINE__)
 
-/* Registers a host function for each kernel entry point, so that the fake driver can run the
- * kernels. */
+/* Registers a host function for each kernel with the fake driver, so that the fake driver can run
+ * the kernel. */
 static void
 register_entries(void)
 {
@@ -113,8 +113,8 @@ test_maps(ferry_context *context, const mylib_several *kernels)
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
     }
-    /* A kernel may use one array as input and as output. Arrays of different lengths are refused.
-     */
+    /* One array may be both input and output of a kernel. If arrays have different lengths, the
+     * launch must fail. */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
     MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
@@ -223,8 +223,8 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
         plate[i] = (float)(i * 7919 % 997) / 10.0f;
     MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
-    /* Three launches compute the rows. Each launch also reads the two rows above and the two rows
-     * below its own rows. */
+    /* Three launches compute all rows. Each launch also reads the two rows above its rows and the
+     * two rows below them. */
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
     MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));

@@ -96,7 +96,7 @@ stress(ferry_context *context, struct bench_report *report, bool quick)
     if (!ok)
         return bench_failed("allocating");
     double begun = bench_now_ns();
-    /* Every 64th batch has the largest size. */
+    /* Every 64th round uses all the memory, and the other rounds use a 64th of it. */
     for (; done < rounds && ok; done++)
         ok = go_round(&s, done % 64 == 63 ? s.bytes : s.bytes / 64, &copies);
     bench_report_add(report, &(struct bench_record){.case_name = "batches",

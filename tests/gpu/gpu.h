@@ -2,7 +2,8 @@
 #ifndef FERRY_TEST_GPU_H
 #define FERRY_TEST_GPU_H
 
-/* Support for the GPU programs when they run over fakecuda instead of a real driver. */
+/* Functions for GPU programs that may also run over fakecuda, the library that imitates the CUDA
+ * driver. */
 
 #include "tests/support/fakecuda.h"
 

@@ -148,8 +148,8 @@ open_driver(void)
            cu->cuMemHostAlloc((void **)&pinned, MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0;
 }
 
-/* Asks the questions of a group in a new process, which has not used the driver before. The process
- * is killed after ten seconds. Returns false if the driver could not be opened. */
+/* Runs a group of probes in a new process, which has not used the driver before. A timer kills this
+ * process after ten seconds. Returns false if the process could not open the driver. */
 static bool
 run_group(const struct group *group)
 {

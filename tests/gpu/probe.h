@@ -23,7 +23,7 @@ extern ferryi_cu_stream stream, other;
 extern ferryi_cu_event event;
 extern ferryi_cu_pointer memory; /* a MiB of device memory */
 extern char *pinned;             /* a MiB of pinned memory */
-/* NULL if the driver lacks the function. */
+/* These pointers are NULL if the driver lacks the functions. */
 extern int (*begin_capture)(ferryi_cu_stream, int), (*end_capture)(ferryi_cu_stream, void **);
 
 void answer(const char *question, long long value);
@@ -33,8 +33,8 @@ void settle(const char *question);
 
 /* Records the result of a driver call. */
 #define ASK(question, call, ...) answer((question), (long long)cu->call(__VA_ARGS__))
-/* Records the result of a call that some drivers lack. `group` is the group of entry points that
- * contains the call. */
+/* Makes a driver call that some drivers lack, and records its result or ABSENT. The parameter
+ * `group` is the group of entry points that contains the call. */
 #define ASK_IN(group, question, call, ...)                                                         \
     answer((question), (cu->groups & (group)) ? (long long)cu->call(__VA_ARGS__) : ABSENT)
 

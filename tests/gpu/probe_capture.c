@@ -5,8 +5,8 @@
 
 #include "tests/gpu/probe.h"
 
-/* Makes a driver call while a different stream is being captured. Records the result of the call,
- * and whether the capture is still valid afterwards. */
+/* Makes a driver call while the stream `other` is being captured. Records the result of the call,
+ * and whether the capture is still valid. */
 static void
 in_capture(int mode, const char *question, ferryi_cu_result (*call)(void))
 {

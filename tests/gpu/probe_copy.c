@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes copies: batches, rows, and fills. */
+/* Probes how the CUDA driver behaves in copies and fills. */
 #include <sys/mman.h>
 
 #include "tests/gpu/probe.h"

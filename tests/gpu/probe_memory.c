@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes allocation and registration. */
+/* Probes how the CUDA driver allocates memory and registers host memory. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

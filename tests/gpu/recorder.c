@@ -74,8 +74,8 @@ open_library(void)
         perror(file);
 }
 
-/* Looks up a function of the driver to which calls are forwarded. Returns false if that driver
- * lacks the function. */
+/* Looks up a function of the CUDA driver that does the work. Returns false if this driver lacks the
+ * function. */
 static bool
 resolve(struct entry *entry)
 {
@@ -109,8 +109,8 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
     }
 }
 
-/* Completes the line of a recorded call after the call has returned. Replaces each mark in
- * the line by the output that the call wrote. */
+/* Writes the line of a recorded call after the call has returned. Replaces each mark of an output
+ * in the line by the value that the call has written. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
             ferryi_cu_result result, uint64_t ns)

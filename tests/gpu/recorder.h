@@ -11,8 +11,8 @@
 #include "src/device/cuda_abi.h"
 
 #define RECORDER_PARAMETERS 11
-/* Mark that stands for an output in the line of a recorded call. The next character is the letter
- * 'a' + the index of the output parameter. */
+/* In the text of a call, this character marks the position of an output, which is known only after
+ * the call. The next character is 'a' plus the index of the parameter. */
 #define RECORDER_MARK '\1'
 
 enum recorder_kind {
@@ -31,7 +31,7 @@ enum recorder_kind {
 
 struct recorder_parameter {
     char name[32], type[48];
-    enum recorder_kind kind; /* for an output, the kind of its target */
+    enum recorder_kind kind; /* for an output: the kind of the value that it points to */
     int bytes;               /* size of an integer or of an array's element */
     /* 0: not an output; 1: the call writes the output; 2: the call reads and writes the output. */
     int is_output;

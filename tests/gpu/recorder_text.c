@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats a recorded driver call as text: its parameters by type and name, and the numbers that
- * stand for handles and blocks. */
+/* Formats the parameters of a recorded driver call as text. Handles and memory blocks are written
+ * as numbers. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "tests/gpu/recorder.h"
 
-/* Makes room in the line for `more` bytes plus one formatted value of the maximum length. */
+/* Makes room in the text for `more` bytes and for one formatted value of less than 512 bytes. */
 static void
 reserve(struct recorder_text *text, size_t more)
 {
@@ -84,7 +84,7 @@ classify(struct recorder_parameter *p)
         {"const struct ferryi_cu_copy_3d_peer*", RECORDER_COPY_3D,
          sizeof(struct ferryi_cu_copy_3d_peer)},
     };
-    p->kind = RECORDER_UNSIGNED; /* all other types are enumerations */
+    p->kind = RECORDER_UNSIGNED; /* all types that are not in the table are enums */
     p->bytes = 4;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].type, p->type) == 0)
@@ -214,8 +214,8 @@ write_handle(struct recorder_text *line, const char *type, uint64_t value)
         recorder_print(line, "\"%s:0\"", kind);
 }
 
-/* Writes an address as text. `bytes` is the length of host memory; 0 means that the address is not
- * host memory. */
+/* Writes an address as text. The parameter `bytes` is the length of host memory, or 0 if the
+ * address is not host memory. */
 static void
 write_address(struct recorder_text *line, uint64_t value, uint64_t bytes)
 {

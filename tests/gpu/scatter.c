@@ -18,7 +18,7 @@ struct scattered {
     ferryi_device *device;
     void *stream, *function;
     struct ferryi_scatter_entry *table;    /* pinned */
-    unsigned char *source, *target, *back; /* device memory, device memory, pinned */
+    unsigned char *source, *target, *back; /* `back` is pinned, the others are device memory */
 };
 
 /* offset_of(i) and length_of(i) describe extent i: it has length_of(i) bytes and begins

@@ -19,8 +19,8 @@ enum { TURNS = 3 };
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define MIB           ((size_t)1 << 20)
 
-/* Measures the throughput of uploads and downloads in GB/s. The result is the fastest round of
- * each: { up, down }. Returns false if a copy failed. */
+/* Measures the throughput of uploads and downloads. Stores the speed of the fastest upload in
+ * out[0] and that of the fastest download in out[1], in GB/s. Returns false if a copy failed. */
 static bool
 time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out[2])
 {

@@ -88,7 +88,7 @@ check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kerne
     check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 0, count);
     check_run(conversion, FERRY_CONVERT_TRUNCATE, kernel->toward_zero, 0, count);
     check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 1,
-              count < 301 ? count - 1 : 301); /* begins in the middle of a vector */
+              count < 301 ? count - 1 : 301); /* begins at element 1, inside a vector of elements */
     for (size_t begin = 0; kernel->first_unfit && begin < count; begin += 1 + count / 5)
         check_search(conversion, kernel->first_unfit, begin, count - begin);
 }

@@ -140,8 +140,9 @@ test_the_default_stream_is_the_legacy_one(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* Checks that library calls which need the driver are refused on a stream that is being captured.
- * The capture must stay valid. Programs that build graphs use pin and mark_dirty instead. */
+/* Ferry must refuse calls that need the driver on a stream that is being captured, and the capture
+ * must stay valid. A launch of the captured graph writes to a pinned buffer. After
+ * ferry_int_mark_dirty(), the host must read the written values. */
 static void
 test_graphs(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks the call sites that checked runs report: the function that created a buffer or caused a
- * transfer. A call site must be a function of the program. Typed functions of the library are
- * inline, so they must not appear at any optimization level.
+ * Checks the call sites that Ferry reports in debug runs: the function that created a buffer or
+ * caused a transfer. A call site must be a function of the program. It must not be one of Ferry's
+ * inline typed functions, at any optimization level.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls on loans, which are scopes, leases, exports and imports. Steps of random histories and
- * printed histories both use these functions. */
+/* Functions for loans: scopes, leases, exports and imports that a test keeps open. Random test
+ * histories and their printed programs both use these functions. */
 #include "tests/histories/loan.h"
 
 #include <stdlib.h>

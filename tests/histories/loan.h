@@ -43,19 +43,19 @@ struct loan {
 /* Opens a lease and creates a share of it. */
 ferry_status loan_open(struct loan *loan, ferry_buffer *buffer, const ferry_lease_options *options);
 ferry_status loan_export(struct loan *loan, enum loan_kind kind);
-/* Imports one of the loan's exports as a buffer. This buffer is the loan's `twin`, and uses the
- * memory of the lease. */
+/* Imports one of the exports of a lease as a buffer, and stores this buffer in `twin`. The buffer
+ * uses the memory of the lease. */
 ferry_status loan_import(struct loan *loan, ferry_context *context,
                          const ferry_import_options *options);
 unsigned loan_parts(const struct loan *loan);
 void loan_drop_part(struct loan *loan, unsigned part);
-/* Destroys the parts of the loan that the bits of `parts` select, such as the lease and its
- * exports. If `elsewhere` is true, a second thread destroys them. The call waits for that thread if
- * the last part or the imported buffer is destroyed. */
+/* Destroys those parts of a loan, such as the lease and its exports, whose bits are set in `parts`.
+ * If `elsewhere` is true, a second thread destroys them. The call waits for that thread if it
+ * destroys the last part or the imported buffer. */
 void loan_drop(struct loan *loan, unsigned parts, bool elsewhere);
 void loan_wait(struct loan *loan);
 
-/* Runs the function on a second thread and waits for its end. */
+/* Calls `run` on a second thread and waits until `run` has returned. */
 void run_elsewhere(void (*run)(void *), void *argument);
 /* Destroys one of the handles of a context on a second thread. The context ends when its last
  * handle is destroyed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays a random history for each of many seeds. The first history that fails is shortened and
- * printed as C code. */
+/* Plays a random history, which is a random sequence of library calls, for each of many seeds. The
+ * first history that fails is shortened and printed as C code. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle of random histories: knows the expected value of every element and the legal results
- * of each call. This file also writes each history as C code. */
+/* The oracle of random test histories, which are random sequences of library calls. It knows the
+ * expected value of every element and the legal results of each call. This file also writes each
+ * history as C code. */
 #include "tests/histories/history.h"
 
 #include "tests/support/fault.h"
@@ -194,7 +195,8 @@ begin_call(struct player *p, const struct target *target)
         p->arm_later--;
         return;
     }
-    /* The injected failure is for this call only. */
+    /* The injected failure applies only to this call, so the test resets `arm` and first completes
+     * the pending calls. */
     uint64_t nth = p->arm;
     p->arm = 0;
     drain(p);
@@ -224,8 +226,8 @@ disarm(struct player *p)
     return tripped;
 }
 
-/* Returns whether a resize may have cut elements of the second range. If so, the call may have
- * written zeros to the target, so the target's elements become doubtful. */
+/* Returns whether a concurrent resize may have cut elements of the range that the call reads. The
+ * call may then have copied zeros, so the values of the target are uncertain. */
 bool
 second_is_doubtful(struct player *p)
 {
@@ -236,8 +238,8 @@ second_is_doubtful(struct player *p)
     return memchr(&second->subject->doubtful[second->begin], true, second->count) != NULL;
 }
 
-/* Checks the values after a failed call. Each element must have its old value. If the call commits
- * by chunks, the new value is also legal. The value found becomes the expected value. */
+/* Checks the values after a failed call. Each element must have its old value, or, if the call
+ * works in chunks, its new value. The value that is found becomes the expected value. */
 static void
 settle(struct player *p, const struct target *target, unsigned how)
 {
@@ -250,8 +252,8 @@ settle(struct player *p, const struct target *target, unsigned how)
     for (size_t i = 0; i < all.count; i++) {
         size_t at = all.begin + i;
         bool inside = at >= target->begin && at < target->begin + target->count;
-        /* A failed call may have written the elements of its range, even if their values have not
-         * changed. */
+        /* The failed call may have written the elements of its range with the values that they had.
+         */
         s->written[at] = s->written[at] || (inside && !(how & READS));
         if (is_right(p, s, at, p->values[i]))
             continue;
@@ -279,8 +281,8 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     race_look(p, s);
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
-        /* A doubtful element, which a resize may have cut, stays doubtful if the call did not
-         * change its value. */
+        /* A value that is uncertain, because a resize may have cut the element, stays uncertain if
+         * the call did not change it. */
         s->doubtful[at] =
             s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
@@ -315,8 +317,8 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* CANCELLED is legal if a launch of a different player has failed, because its range stays
-     * unreadable until it is overwritten. */
+    /* CANCELLED is legal if a launch of another thread has failed. The range of such a launch is
+     * unreadable until that thread overwrites it. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
     if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {

@@ -5,8 +5,8 @@
 #include "tests/buffer/work.h"
 #include "tests/support/copy_slots.h"
 
-/* Reads device memory after the work that is queued on the stream. The device copies the bytes into
- * page-locked memory, which the host then reads. */
+/* Reads device memory after all work that is queued on the stream. The device copies the bytes into
+ * page-locked memory, where the caller can read them. */
 static inline ferry_status
 peek(fixture *f, ferry_stream *stream, void *pinned, const void *memory, size_t count)
 {

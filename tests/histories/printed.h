@@ -3,13 +3,13 @@
 #define FERRY_TEST_PRINTED_H
 
 /*
- * Support for printed histories, which are C programs. A printed program calls the public API, the
- * queued work of tests/buffer/work.h, and the functions here. want() compares values. counting()
- * returns memory with first + i at index i. TRY() marks calls that have several legal results.
+ * Support for random test histories that are printed as C programs. A printed program calls the
+ * public API, the functions of tests/buffer/work.h that queue work, and the functions here. want()
+ * compares values. counting() returns memory with first + i at index i. TRY() marks calls that have
+ * several legal results.
  *
- * TRY() accepts FERRY_ERROR_BUSY, INVALID_STATE and OUT_OF_MEMORY if the original history got the
- * same status from that call. If the original history failed, the message of the printed program's
- * failing line describes that failure.
+ * If such a call fails, TRY() prints its status and message and returns the status. If the original
+ * history failed, the message of the printed program's failing line describes that failure.
  */
 
 #include <pthread.h>
@@ -107,8 +107,8 @@ put(void *memory, size_t count, const struct run *runs)
             values[i] = runs->first + runs->step * (int)k;
 }
 
-/* Overwrites a range after an interrupted call, which may leave different contents in each run. The
- * new contents are those that the original history found. */
+/* Overwrites a range after an interrupted call, which may leave different contents in each run.
+ * Writes the contents that the original run found, so that later checks apply. */
 static inline void
 be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
@@ -161,8 +161,8 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* Blocks until every thread of the history has called this function, so that all threads begin and
- * end together. */
+/* Blocks until every thread of the test has called this function. All threads begin and end
+ * together. */
 static inline void
 meet(void)
 {

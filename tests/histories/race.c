@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tracks the length of the shared buffers of a random history. Each thread of the history may
- * resize them while other threads use their regions. */
+/* Tracks the lengths of the buffers that all threads of a random test history share. Each thread
+ * may resize them while other threads use their own regions. */
 #include "tests/histories/history.h"
 
 static size_t
@@ -40,8 +40,8 @@ race_begin(struct player *p, struct subject *subject, size_t count)
     pthread_mutex_unlock(&race->mutex);
 }
 
-/* Checks the buffer's number of elements after a resize. The number must be within the known
- * bounds. It must also be `count` if no other resize has run since the call began. */
+/* Checks the length of the buffer after a resize. The length must be within the known bounds. If no
+ * other resize has run since the call began, it must be `count`. */
 void
 race_end(struct player *p, struct subject *subject, size_t count, bool resized)
 {

@@ -179,8 +179,8 @@ struct walked {
     size_t buffers, blocks;
 };
 
-/* Callback that is called for each buffer of a context. The library must allow the calls that this
- * callback makes. */
+/* Callback for each buffer of a context. It calls functions of the library that the walk over the
+ * buffers must allow. */
 static bool
 visit_buffer(const ferry_buffer_info *info, void *user)
 {
@@ -222,8 +222,8 @@ scene_walk(const struct scene *s)
 
 /* -- contexts ---------------------------------------------------------------------------------- */
 
-/* Creates a second context, and checks that calls with objects of both contexts are refused. A
- * buffer of the second context outlives that context. */
+/* Creates a second context, and checks that a call with objects of two contexts fails. A buffer of
+ * the second context may outlive that context. */
 void
 scene_context(const struct scene *s)
 {
@@ -303,8 +303,8 @@ scene_pool(const struct scene *s)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
-/* Raises or lowers the limit of a pool for a short time. Only histories in which allocations may
- * fail play this scene. */
+/* Changes the limit of a pool. Only test histories with limited device memory do this, because
+ * allocations may then fail. */
 void
 scene_pool_limit(const struct scene *s)
 {
@@ -313,8 +313,8 @@ scene_pool_limit(const struct scene *s)
     int place = ferry_stream_place(s->stream);
     if (!WENT(s, ferry_context_get_place_info(s->world->f.context, place, &info)))
         return;
-    /* The limit of a coherent place such as the host is larger, because the host may hold the only
-     * replicas of all buffers. */
+    /* A coherent place, such as the host, may hold the only replicas of all buffers. So its limit
+     * is larger. */
     size_t memory = info.coherent ? s->world->setup.memory * 64 : s->world->setup.memory;
     size_t limits[] = {memory, memory / 2, memory * 4, memory};
     ferry_pool_options options = {.limit_bytes = limits[s->flags % 4],
@@ -347,7 +347,7 @@ own_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Creates a pool with an allocator that the program supplies. */
+/* Creates and uses a pool whose memory comes from an allocator of the test. */
 void
 scene_own_pool(const struct scene *s)
 {
@@ -408,8 +408,8 @@ scene_managed(const struct scene *s)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Wraps the native stream of a ferry_stream as a second ferry_stream. Checks that work on both is
- * ordered as on one stream. */
+/* Wraps the native stream of a ferry_stream as a second ferry_stream. Checks that work on the two
+ * is ordered as on one stream. */
 void
 scene_wrapped_stream(const struct scene *s)
 {
@@ -504,7 +504,8 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
 
-/* Wraps read-only pages. If the library writes to these pages, the process ends with a signal. */
+/* Wraps read-only pages as a buffer. If the library writes to these pages, a signal ends the
+ * process. */
 void
 scene_read_only(const struct scene *s)
 {
@@ -533,8 +534,8 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Wraps bytes at an odd address, or ints at the start of a megabyte. Checks that the replica on the
- * device is not much larger than the wrapped memory. */
+/* Wraps bytes at an odd address, or ints at the start of a megabyte. The alignment of the memory
+ * must not make the replica on the device much larger than the wrapped memory. */
 void
 scene_odd_wrap(const struct scene *s)
 {
@@ -566,8 +567,7 @@ scene_odd_wrap(const struct scene *s)
     free(room);
 }
 
-/* Prefetches a buffer to the place of a stream, so that a later scope on the stream finds current
- * bytes. */
+/* Prefetches a range of the buffer to the place of a stream. */
 void
 scene_copy_prefetched(const struct scene *s)
 {
@@ -578,8 +578,8 @@ scene_copy_prefetched(const struct scene *s)
     (void)WENT(s, status);
 }
 
-/* Queries the path of the cache of compiled kernels, and compiles a CUDA source without a device.
- */
+/* Queries the folder of the cache of compiled kernels. In one variant, compiles a CUDA source
+ * without a device. */
 void
 scene_cache(const struct scene *s)
 {

@@ -15,11 +15,10 @@
 struct scene {
     struct world *world;
     ferry_stream *stream;
-    ferry_buffer
-        *buffer; /* a buffer of ints, which other threads of the history may use at the same time */
+    ferry_buffer *buffer; /* a buffer of ints, which other threads may use at the same time */
     size_t offset, count; /* a range that no other thread uses; if threads resize the buffer, the
-                             range may lie beyond its end */
-    unsigned flags;       /* six bits that select the variant of the scene */
+                             range may exceed the buffer */
+    unsigned flags;       /* six bits, whose meaning each scene defines */
     bool racing;          /* whether other threads may resize the buffer at the same time */
 };
 
@@ -36,18 +35,18 @@ scene scene_owners;
 scene scene_progress_calls, scene_trace_calls, scene_release_calls, scene_release_ends,
     scene_shortage_calls, scene_stream_file;
 
-/* Trace callback that the context of every random history uses. */
+/* Trace callback of the context that a random test history uses. */
 ferry_trace_callback scene_trace;
 
 _Noreturn void scene_wrong(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #define SCENE_WRONG(...) scene_wrong(__FILE__, __LINE__, __VA_ARGS__)
-/* Returns true if the call succeeded. Returns false if the call ran out of memory in a history with
- * limited memory. Any other status ends the process. */
+/* Returns true if the call succeeded. Returns false if the call ran out of memory and the test
+ * limits the memory. Any other status ends the process. */
 bool scene_went(const struct scene *s, ferry_status status, const char *call, const char *file,
                 int line);
 #define WENT(s, call) scene_went((s), (call), #call, __FILE__, __LINE__)
-/* Checks that the status is FERRY_OK or one of the statuses that follow it. */
+/* Checks that `status` is FERRY_OK or one of the statuses that follow as arguments. */
 #define AMONG(status, ...)                                                                         \
     scene_among((status), (const ferry_status[]){__VA_ARGS__, FERRY_OK}, __FILE__, __LINE__)
 void scene_among(ferry_status status, const ferry_status *list, const char *file, int line);
@@ -55,8 +54,9 @@ void scene_among(ferry_status status, const ferry_status *list, const char *file
 /* Returns the resident bytes of this process. */
 size_t resident_bytes(void);
 
-/* Creates and launches a kernel that writes `first`, `first` + 1 and so on. The host function of
- * the kernel also takes one argument of each kind of argument, and checks their values. */
+/* Creates and launches a kernel that writes the values `first`, `first` + 1 and so on. The kernel
+ * also has an argument of each other kind. Its host function checks the values of these arguments.
+ */
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 

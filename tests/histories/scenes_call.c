@@ -12,8 +12,8 @@ struct inside {
     unsigned calls;
 };
 
-/* Checks that a library call in a callback succeeded or was refused, and that the call did not
- * block. */
+/* Checks the status of a library call that was made inside a callback. The call may succeed or be
+ * refused. It may also fail because the buffer is busy or memory is short. */
 static void
 done_or_refused(ferry_status status)
 {
@@ -133,8 +133,8 @@ scene_progress_calls(const struct scene *s)
 
 /* -- traces ------------------------------------------------------------------------------------ */
 
-/* Data of the scene that this thread plays, or NULL. The trace callback reads this variable instead
- * of its `user` pointer, which all threads share. */
+/* Data for the trace callback of this thread, or NULL. The callback reads this variable instead of
+ * its parameter `user`, because all threads share that pointer. */
 static _Thread_local struct inside *traced;
 
 void
@@ -176,8 +176,8 @@ call_from_release(void *memory, void *user)
     in->calls++;
     for (unsigned i = 0; i < 3; i++) {
         unsigned which = in->scene->flags + i;
-        /* The program has no handle of the released buffer any more, so the callback uses a
-         * different buffer. */
+        /* The program has already destroyed its handle of the wrapped buffer, so the callback uses
+         * a different buffer. */
         in->same = in->other;
         call_inside(in, which % 8 == 5 ? 6 : which);
     }
@@ -201,8 +201,9 @@ scene_release_calls(const struct scene *s)
             sched_yield();
         if (in.calls > 1)
             SCENE_WRONG("released %u times", in.calls);
-        /* The release callback may run only after the synchronize call has returned, because it
-         * waits for the last use of the memory. */
+        /* The library calls the release callback after the last use of the memory. That may be
+         * later than the return of ferry_stream_synchronize(), so the test waits for the callback.
+         */
         for (unsigned i = 0; i < 20000 && in.calls == 0; i++)
             usleep(100);
         if (in.calls != 1)
@@ -251,8 +252,8 @@ struct hoard {
     unsigned calls;
 };
 
-/* Callback that a pool calls when it is short of memory. Frees one block that the program has kept
- * for this case. */
+/* Callback that a pool calls when it is short of memory. Frees one of the blocks that the test has
+ * allocated for this purpose. */
 static bool
 give_back(ferry_pool *pool, size_t needed, void *user)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenes that check which objects keep a context alive. They destroy these objects in different
- * orders and on different threads. */
+/* Scenes that check which objects keep a context alive. The scenes destroy these objects in
+ * different orders and on different threads. */
 #include "tests/histories/scenes.h"
 
 #include <sched.h>
 #include <unistd.h>
 
-/* Bits for a context, its second handle, a buffer and a view. The lower bits stand for the parts of
- * a loan (PARTS). */
+/* Bits for a context, its second handle, a buffer and a view of the buffer. The PARTS lower bits
+ * are those of the parts of a lease (loan.h). */
 enum {
     CONTEXT = 1 << PARTS,
     SECOND = 2 << PARTS,
@@ -21,8 +21,9 @@ struct owned {
     ferry_context *context, *second;
     ferry_buffer *buffer, *view;
     struct loan loan;
-    unsigned items, last, order; /* items: bits of the objects; last: the owner of the context that
-                                    is destroyed last; order: selects the order of the others */
+    unsigned items, last,
+        order; /* items: bits of the objects to destroy; last: bit of the owner that is destroyed
+                  last; order: selects the order of the other objects */
     /* ended: number of log messages about contexts that a separate thread has ended; errors: number
      * of error messages */
     atomic_int ended, errors;
@@ -62,8 +63,8 @@ give_back(struct owned *o, unsigned item)
     }
 }
 
-/* Destroys the objects that this thread has to destroy. A second thread destroys the other objects.
- */
+/* Destroys those objects whose bits are in both `mine` and `o->items`. A second thread destroys the
+ * other objects. */
 static void
 give_back_some(struct owned *o, unsigned mine)
 {
@@ -95,7 +96,8 @@ give_back_in_release(void *memory, void *owned)
     give_back_last(owned);
 }
 
-/* Opens a lease of the buffer and exports it. In some variants, imports the export as a buffer. */
+/* Opens a lease of the buffer and exports the lease. In some variants, also imports the export as a
+ * buffer. */
 static bool
 lend(struct owned *o)
 {
@@ -118,8 +120,8 @@ lend(struct owned *o)
     return true;
 }
 
-/* Destroys the last owner of the context, so that the context ends. If this thread must not wait, a
- * separate thread ends the context. */
+/* Destroys the last owner of the context, so that the context ends. If the destroying thread must
+ * not wait for this, the library ends the context on a separate thread. */
 static void
 end_last(struct owned *o)
 {
@@ -142,8 +144,8 @@ end_last(struct owned *o)
                     (int)o->ended, apart, (int)o->errors);
 }
 
-/* Lets two threads destroy all objects that keep a context alive, except one. That object is
- * destroyed last. */
+/* Lets two threads destroy all objects that keep a context alive, except one. Destroys that object
+ * last and checks that the context then ends. */
 void
 scene_owners(const struct scene *s)
 {
@@ -153,8 +155,8 @@ scene_owners(const struct scene *s)
     pthread_t thread;
     snprintf(devices, sizeof(devices), "%.*s", (int)strcspn(s->world->setup.device, " "),
              s->world->setup.device);
-    /* fakecuda cannot end two contexts of one GPU at the same time. So a history with several
-     * threads uses the emulated device here. */
+    /* The fake CUDA driver cannot end two contexts of one GPU at the same time. So a test with
+     * several threads uses the emulated device here. */
     ferry_context_options options = {.devices = s->world->setup.players == 1 ? devices : "emulated",
                                      .log = note,
                                      .log_user = &o};

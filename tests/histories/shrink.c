@@ -35,8 +35,8 @@ history_fails(const unsigned char *bytes, size_t count, const struct history_set
            WEXITSTATUS(status) != 0;
 }
 
-/* Plays the shortened history and returns whether it still fails. A history of several threads is
- * played several times, because its failure may be intermittent. */
+/* Plays the shortened random history and returns whether a check still fails. Plays a history of
+ * several threads up to six times, because its failure may be intermittent. */
 static bool
 still_fails(const unsigned char *bytes, size_t count, const struct history_setup *setup, int *tries)
 {
@@ -100,9 +100,9 @@ print_player(FILE *out, unsigned number, FILE *script)
     fprintf(out, "    END\n}\n");
 }
 
-/* Prints a history of several threads as bytes, with its calls as comments. The results of the
- * calls differ between runs. So the printed program plays the bytes again and checks the results
- * with the oracle (oracle.c). */
+/* Prints a random test of several threads as an array of bytes, with its calls as comments. The
+ * results of these calls differ between runs, so the printed program contains no expected results.
+ * It plays the bytes and checks the results with the functions of oracle.c. */
 static void
 print_bytes(FILE *out, const unsigned char *bytes, size_t count, const struct history_setup *setup)
 {

@@ -5,8 +5,9 @@
 #include "tests/histories/history.h"
 
 /*
- * Plays each random history in a child process, so that a failed check, a crash or an endless loop
- * ends only the child. Also shortens histories that fail.
+ * Plays random histories, which are random sequences of library calls. Each history runs in a child
+ * process, so that a failed check, a crash or an endless loop ends only the child. Also shortens
+ * histories that fail.
  */
 
 /* Plays a random history in a child process and returns whether the history fails. The child writes

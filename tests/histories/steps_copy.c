@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history that copy, fill and convert, synchronously or asynchronously. Some of
- * these calls are cancelled. */
+/* Steps of random test histories that copy, fill and convert elements, synchronously or
+ * asynchronously. Some of these calls are cancelled. */
 #include "tests/histories/history.h"
 #include "tests/support/copies.h"
 
@@ -41,8 +41,8 @@ end_chunks(struct player *p, const struct target *t, const struct chunked *c, fe
     for (size_t i = 0; i < count; i++) {
         int32_t *expected = &t->subject->expected[t->begin + i];
         t->subject->written[t->begin + i] = true;
-        /* This zero is legal, because the call may have read it from an element that a resize cut.
-         */
+        /* A zero is legal here, because the call may have read it from an element that a concurrent
+         * resize cut. */
         if (doubtful && p->values[i] == 0)
             t->subject->doubtful[t->begin + i] = true;
         if (!is_right(p, t->subject, t->begin + i, p->values[i]) &&
@@ -195,8 +195,8 @@ step_convert_to(struct player *p)
         end_call(p, &t, status, READS);
 }
 
-/* Converts a range of ints into a buffer of doubles, and converts the doubles back into a second
- * range. */
+/* Converts a range of ints to doubles in a separate buffer, and converts these doubles back to ints
+ * in a second range. */
 static void
 step_convert(struct player *p)
 {
@@ -261,8 +261,8 @@ drain(struct player *p)
         finish(p, i);
 }
 
-/* Returns the index of a free entry of p->pending for an asynchronous call. If the entry still has
- * a call, waits for this call first. */
+/* Returns the index of an entry of p->pending for a new asynchronous call. If the entry is in use,
+ * first waits for the asynchronous call that uses it. */
 static size_t
 take_slot(struct player *p, const struct target *t, bool reads)
 {
@@ -277,8 +277,7 @@ take_slot(struct player *p, const struct target *t, bool reads)
     return which;
 }
 
-/* Returns the stream on which a step makes its asynchronous call. NULL means that the library
- * chooses the place. */
+/* Returns the stream for an asynchronous call. NULL lets the library choose the place. */
 static ferry_stream *
 async_stream(struct player *p, char *text, size_t bytes)
 {
@@ -290,8 +289,8 @@ async_stream(struct player *p, char *text, size_t bytes)
     return p->streams[choose_stream(p)];
 }
 
-/* Checks an asynchronous call after it was made. Waits for the end of the call if it is cancelled
- * or may fail. After a failure, the values found in the buffer become the expected values. */
+/* Checks an asynchronous call. If the call is cancelled or may fail, first waits until the call has
+ * ended. After a failure, the values that are found in the buffer become the expected values. */
 static void
 end_async(struct player *p, const struct target *t, size_t which, ferry_status status, bool cancel)
 {
@@ -401,8 +400,8 @@ step_fill_async(struct player *p)
 
 /* -- many at once ------------------------------------------------------------------------------ */
 
-/* Adds three kinds of copies to one batch: from memory, to memory and between buffers. Each copy
- * reads the results of the previous copies. */
+/* Adds three copies to a batch: from memory to a buffer, between two buffers, and from a buffer to
+ * memory. The last copy reads the results of the first two. */
 static ferry_status
 add_to_batch(struct player *p, copy_list *batch, const struct target *to, const struct target *from,
              size_t half, int32_t first, int32_t *got)
@@ -442,8 +441,8 @@ step_batch(struct player *p)
     MUST(p, copy_list_create(&batch));
     begin_call(p, &to);
     p->second.count = to.count - half;
-    /* p->values is filled only after begin_call(). If begin_call() injects a failure, it calls
-     * drain(), which overwrites p->values. */
+    /* p->values must be filled after begin_call(). That function may call drain(), which overwrites
+     * p->values. */
     set_counting(p->values, half, first);
     ferry_status status = add_to_batch(p, batch, &to, &from, half, first, got);
     set_counting(&next[to.begin], half, first);
@@ -461,8 +460,8 @@ step_batch(struct player *p)
     copy_list_destroy(&batch);
 }
 
-/* Queues a batch of copies that a helper thread runs. The test destroys the batch at once. It keeps
- * the memory that is copied until the event has occurred. */
+/* Queues a batch of copies that runs asynchronously. Destroys the list of copies immediately. Keeps
+ * the memory that is copied until the event of the batch has occurred. */
 static void
 step_batch_async(struct player *p)
 {
@@ -509,8 +508,8 @@ step_batch_async(struct player *p)
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
-/* Returns how many rows fit into both ranges. Of the last row, only `width` elements must fit, not
- * a whole pitch. */
+/* Returns how many rows fit into the ranges `to` and `from`. The last row needs only `width`
+ * elements, not a whole pitch. */
 static size_t
 fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch, size_t width)
 {
@@ -522,7 +521,7 @@ fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch,
     return height;
 }
 
-/* Copies rows from a buffer to memory. Checks that the bytes between the rows of that memory stay
+/* Copies rows from a buffer to memory. Checks that the bytes between the rows in memory stay
  * unchanged. */
 static void
 step_rows_to(struct player *p)
@@ -609,7 +608,7 @@ step_rows_async(struct player *p)
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }
 
-/* Copies a rectangle. Each of its rows fills one to four quarters of the pitch. */
+/* Copies a rectangle whose rows fill one to four quarters of the pitch. */
 static void
 step_rows(struct player *p)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history that create kernels. Some steps queue many launches, and some make
- * launches fail. */
+/* Steps of random test histories that create and launch kernels. Some steps queue many launches,
+ * and some make launches fail. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/scenes.h"
 
-/* Returns whether launches at the place run host functions because the device has no kernels. */
+/* Returns whether kernels run as host functions at this place, because the device cannot run code.
+ */
 static bool
 runs_host_functions(struct player *p, int place)
 {
     return strcmp(device_of(&p->world->f, place)->kind, "cuda") != 0;
 }
 
-/* Launches a kernel that no other step uses, and destroys it while its work is still queued. */
+/* Launches a kernel that no other step uses, and destroys the kernel while its work is queued. */
 static void
 step_own_kernel(struct player *p)
 {
@@ -34,7 +35,7 @@ step_own_kernel(struct player *p)
 /* -- many -------------------------------------------------------------------------------------- */
 
 /* Returns how many launches a step queues. Most steps queue few. One step in 64 queues enough
- * launches to measure the memory of each, and a few steps queue very many. */
+ * launches to measure the memory of each launch. A few steps queue even more. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -42,9 +43,8 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* Checks the range after several queued launches. If a resize cut an element between two launches,
- * the element has only the effect of the later launches. If the resize came before the first
- * launch, every launch must have failed. */
+/* Checks a range after several queued launches, each of which adds 1. If a resize cut an element
+ * between two launches, the element has only the effect of the later launches. */
 static void
 settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
              ferry_status status)
@@ -62,8 +62,8 @@ settle_queue(struct player *p, const struct target *t, int32_t value, size_t don
     }
 }
 
-/* Queues launches of a kernel that reads and writes the same range. Checks that memory grows by at
- * most a fixed number of bytes for each launch. */
+/* Queues many launches of a kernel that reads and writes one range. Checks that the resident memory
+ * grows by at most a fixed number of bytes for each launch. */
 static void
 step_queue(struct player *p)
 {
@@ -117,8 +117,8 @@ launch_failing(struct player *p, const struct target *t)
                                1);
 }
 
-/* Calls the library while a launch that will fail is still queued. The call may succeed, be
- * refused, or return the failure of that launch. */
+/* Calls the library while a launch that will fail is queued. The call may succeed, be refused, or
+ * return the failure of the launch. */
 static void
 come_upon(struct player *p, const struct target *t)
 {
@@ -179,8 +179,8 @@ make_good(struct player *p, const struct target *t)
     ferry_status status =
                      ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
                  again = status;
-    /* If a different thread has shortened the buffer, the copy was refused. The elements of the
-     * range that are left must still be overwritten before they are read. */
+    /* The copy fails if another thread has shortened the buffer. The rest of the range must still
+     * be overwritten, because it is unreadable until then. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
@@ -189,7 +189,8 @@ make_good(struct player *p, const struct target *t)
     end_call(p, t, status, BY_CHUNKS);
 }
 
-/* Queues a launch that will fail, and may use its range before the launch has failed. */
+/* Queues a launch that will fail. Then calls the library on the range of the launch, possibly
+ * before the launch has failed. */
 static void
 step_failing_late(struct player *p)
 {
@@ -199,7 +200,7 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* The log may contain errors after this step: calls of other threads may return the failure,
+    /* After this step the log may contain errors. Calls of other threads may return the failure,
      * and failed asynchronous calls are logged. */
     p->tripped = true;
     begin_call(p, &t);
@@ -210,8 +211,8 @@ step_failing_late(struct player *p)
     make_good(p, &t);
 }
 
-/* Shrinks and grows a buffer while a launch that will fail is queued. The failed launch must
- * neither write nor invalidate the elements that were cut and added again. */
+/* Shrinks and grows a buffer while a launch that will fail is queued on it. The failure must have
+ * no effect on elements that the resizes cut and added again. */
 static void
 step_failing_resize(struct player *p)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history with loans: scopes and leases that stay open during later steps,
- * exports of leases, and threads that end loans. */
+/* Steps of a random test with loans: scopes and leases that stay open during later steps. Some
+ * steps export a lease, or end a loan on a second thread. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
 
-/* Indexes into the eight bytes of a step. The bytes at these indexes select options of a loan. */
+/* Indexes of two of the eight random bytes of a test step. These two bytes select options of a
+ * scope or lease. */
 enum { HOW = 2, MORE = 6 };
 
 static int
@@ -32,8 +33,9 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
     return lent;
 }
 
-/* Returns whether a call may conflict with an open loan that overlaps its ranges. If two ranges of
- * a call overlap, the library may merge them, and the whole merged range counts as written. */
+/* Returns whether a call may conflict with a scope or lease that an earlier step has left open. If
+ * two ranges of the call overlap, the library may merge them. The whole merged range then counts as
+ * written. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {
@@ -63,8 +65,8 @@ compare(struct player *p, const struct held *h, const int32_t *memory, const cha
 }
 
 /* Reads memory through the address of a closed lease. The address stays readable while the lease
- * exists, but its contents are arbitrary. A checked run would stop a program that does this, so the
- * function then reads nothing. */
+ * exists, but the content is arbitrary. In checked runs the function reads nothing, because there
+ * the access would fault. */
 static void
 touch_closed(const struct player *p, const struct held *h)
 {
@@ -97,8 +99,8 @@ look(struct player *p, struct held *h)
     }
 }
 
-/* Writes the first `count` elements of a loan. If the memory of the loan was imported as a buffer,
- * a kernel writes that buffer, at any place. */
+/* Writes the first `count` elements of the memory of a lease. If this memory was imported as a
+ * second buffer, a kernel writes that buffer. */
 static void
 scribble(struct player *p, struct held *h, size_t count)
 {
@@ -123,8 +125,8 @@ scribble(struct player *p, struct held *h, size_t count)
     set_constant(h->expected, count, value);
 }
 
-/* Makes the values that were written to the memory of a loan the expected values of the buffer.
- * Some of these writes may still be queued. */
+/* If the lease may write, fills its memory and takes the new values as the expected values of the
+ * buffer. Some of these writes may still be queued on a stream. */
 static void
 publish(struct player *p, struct held *h)
 {
@@ -208,8 +210,8 @@ orphan_held(struct player *p, const struct subject *subject)
 
 /* -- beginnings -------------------------------------------------------------------------------- */
 
-/* Stores a loan that stays open during later steps. If the loan was opened through a view, its
- * range is stored as a range of the base buffer. */
+/* Records a scope or lease that stays open during later steps of the test. If it was opened through
+ * a view, its range is recorded as a range of the base buffer. */
 static void
 begin_loan(struct player *p, struct held *h, const struct target *t, ferry_access access, int place)
 {
@@ -224,8 +226,8 @@ begin_loan(struct player *p, struct held *h, const struct target *t, ferry_acces
     h->loan.order = p->bytes[MORE];
 }
 
-/* Opens a scope that reads and that stays open during later steps. As long as it is open, no thread
- * of the history can write the range. */
+/* Opens a READ scope that stays open during later steps of the test. While it is open, no thread
+ * can write the range. */
 static void
 step_hold(struct player *p)
 {
@@ -298,8 +300,8 @@ open_lease(struct player *p, struct held *h)
         "%zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
         options.place);
-    /* OVERWRITE may clear the range before the device fails to wait, so a failed call may have
-     * cleared the range. */
+    /* An open with FERRY_OVERWRITE may clear the range and then fail to wait for the device. So a
+     * failed open may have cleared the range. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
@@ -317,8 +319,8 @@ expect_busy(struct player *p, const char *label, ferry_status status, const char
                    ferry_last_error());
 }
 
-/* Makes calls that conflict with an open loan. Each call must be refused with a message that names
- * this loan. */
+/* Makes a call that conflicts with an open scope or lease. The call must fail with a message that
+ * names this scope or lease. */
 static void
 conflict(struct player *p, struct held *h)
 {
@@ -332,7 +334,8 @@ conflict(struct player *p, struct held *h)
     say(p,
         "FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(%s, INT, %s, %zu, 1, &other_scope, &out));",
         t.name, access_names[second], t.offset);
-    /* If several open loans overlap the range, the message may name any of them. */
+    /* If several open scopes and leases overlap the range, the error message may name any of them.
+     */
     unsigned others = 0;
     for (size_t i = 0; i < LOANS; i++)
         others += meets(&p->held[i], t.subject, t.offset, 1);
@@ -340,8 +343,8 @@ conflict(struct player *p, struct held *h)
     expect_busy(p, others > 1 ? "" : h->label, status, "opening");
 }
 
-/* Checks that a buffer with a lease, even a closed one, cannot be resized or unwrapped. Both calls
- * would free the memory of the lease. */
+/* Checks that a buffer cannot be resized, unwrapped or abandoned while a lease of it exists, even a
+ * closed one. The address of the lease must stay valid. */
 static void
 take_memory(struct player *p, struct held *h)
 {
@@ -362,9 +365,9 @@ take_memory(struct player *p, struct held *h)
 
 /* -- exports and imports ----------------------------------------------------------------------- */
 
-/* begin() must be called before a library call on a lease, and succeeds() after it. They make the
- * call fail only if the buffer still has a handle, because the values are then checked through the
- * handle. */
+/* begin() must be called before a library call on a lease, and succeeds() after the call. They
+ * inject a failure only if the buffer still has a handle, because the test needs a handle to check
+ * the values. */
 static void
 begin(struct player *p, const struct held *h)
 {
@@ -408,7 +411,7 @@ export_it(struct player *p, struct held *h)
 }
 
 /* Returns whether the memory of the lease can be imported. The device that owns the memory must
- * recognize the memory, and must have a DLPack type. */
+ * have a DLPack device type and must recognize the memory. */
 static bool
 may_be_imported(const struct player *p, const struct held *h)
 {
@@ -455,8 +458,8 @@ import_it(struct player *p, struct held *h)
         went_wrong(p, "what is only read is written: %s", ferry_status_name(status));
 }
 
-/* Abandons the imported buffer of a loan if its lease is a READ lease. The memory of the lease need
- * not have the values of an abandoned buffer. */
+/* Abandons the buffer that was imported from a lease. Does this only for a READ lease, because
+ * abandoning a buffer does not write newer bytes back to its memory. */
 static void
 abandon_twin(struct player *p, struct held *h)
 {
@@ -477,8 +480,8 @@ lease_of(struct player *p, struct held *h, char *name, size_t bytes)
     return h->loan.lease ? h->loan.lease : h->loan.share;
 }
 
-/* Closes the lease, even if other parts of the loan still exist. Destroys the imported buffer
- * first, because its values are then in the memory of the lease. */
+/* Closes a lease, even if exports of it still exist. First destroys the buffer that was imported
+ * from the lease, so that this buffer's values are in the memory of the lease. */
 static void
 close_it(struct player *p, struct held *h, bool abandons)
 {
@@ -511,8 +514,8 @@ close_it(struct player *p, struct held *h, bool abandons)
         went_wrong(p, "a closed lease is open");
 }
 
-/* Destroys some parts of a loan, such as exports of its lease. The lease is closed when its last
- * part is destroyed. */
+/* Destroys some of the objects that keep a lease open, such as its exports. The lease is closed
+ * when the last of these objects is destroyed. */
 static void
 drop_some(struct player *p, struct held *h, unsigned parts, bool elsewhere)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history that create and destroy buffers, wraps, views, streams, events and
- * scratch memory. Some steps make the next library call fail. */
+/* Steps of a random test that create and destroy buffers, wraps, views, streams, events and scratch
+ * memory. One step injects a failure into a later library call. */
 #include "tests/histories/history.h"
 
 #include <sched.h>
@@ -118,8 +118,8 @@ end_views(struct player *p, struct subject *subject)
     }
 }
 
-/* Checks that the deleter of a tensor was called. Then waits for the stream, because the deleter
- * may run before the stream has finished its last use of the memory. */
+/* Checks that the deleter of a DLPack tensor was called once. Then waits for the stream, because
+ * the deleter may be called before the stream's last use of the memory has ended. */
 static void
 end_import(struct player *p, struct subject *subject)
 {
@@ -134,12 +134,12 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
 {
     int number = number_of(p, subject);
     end_views(p, subject);
-    /* Forgets the copies of closed scopes. A copy may be closed again only as long as the buffer of
-     * its scope exists. */
+    /* Removes the stored copies of closed scopes. A program may close such a copy only while the
+     * buffer of the scope exists. */
     memset(p->stale, 0, sizeof(p->stale));
     say(p, "memset(stale, 0, sizeof(stale));");
-    /* Waits for the asynchronous calls here, because an unwrap waits for them only if it releases
-     * the buffer's last handle. */
+    /* Waits for the asynchronous calls on the buffer. ferry_buffer_unwrap() waits for them only if
+     * it destroys the last handle of the buffer. */
     if (subject->wrapped)
         drain(p);
     if (subject->wrapped && how != BY_DESTROY) {
@@ -167,8 +167,8 @@ end_subject(struct player *p, struct subject *subject, enum subject_end how)
                        (int)subject->memory[subject->wrap_shift + i], (int)subject->expected[i]);
 }
 
-/* Replaces a buffer of the history by a new one. Shared buffers are not replaced, because other
- * threads may use their handles at this moment. */
+/* Replaces a buffer of the random test by a new one. A buffer that several threads share is not
+ * replaced, because other threads may be using its handle. */
 static void
 step_renew(struct player *p)
 {
@@ -181,7 +181,8 @@ step_renew(struct player *p)
     make_subject(p, t.subject, flags_of(p));
 }
 
-/* Retains the context. A second thread releases the context some steps later. */
+/* Retains the context. If an earlier call has retained it, releases the context on a second thread
+ * instead. */
 static void
 retain_context(struct player *p)
 {
@@ -224,8 +225,8 @@ may_resize(const struct player *p, struct subject *s)
     return may;
 }
 
-/* Returns a new length for a buffer. Shared buffers usually keep most of their elements, so that
- * the region of each thread keeps some elements. */
+/* Returns a new length for a buffer. A buffer that several threads share usually keeps at least
+ * half of its initial length. */
 static size_t
 choose_length(const struct player *p, const struct subject *s, const struct target *t)
 {
@@ -262,8 +263,8 @@ step_resize(struct player *p)
     s->count = count;
 }
 
-/* Creates a view and uses it. A buffer with a view cannot be resized, so most views are destroyed
- * at once. */
+/* Checks that the buffer is as long as its view requires, and pins the view for a moment. Usually
+ * destroys the view at once, because a buffer with a view cannot be resized. */
 static void
 go_through_view(struct player *p, const struct target *t, struct view *view)
 {
@@ -387,8 +388,8 @@ burst_of_questions(struct player *p, const struct target *t)
     }
 }
 
-/* Opens ranges that reach to the end of a buffer, which other threads resize. The memory must not
- * be NULL, unless the range is empty because the buffer ends where the range begins. */
+/* Opens READ scopes that reach to the end of a buffer while other threads resize the buffer. The
+ * pointer of a scope may be NULL only if the buffer ends where the range begins. */
 static void
 burst_of_rests(struct player *p, const struct target *t)
 {
@@ -415,8 +416,8 @@ step_burst(struct player *p)
         return;
     size_t begin, end, half = t.subject->count / 2;
     own_region(p, t.subject, &begin, &end);
-    /* The range is in the second half of the buffer, where resizes cut elements and add them again.
-     */
+    /* The range lies in the second half of the buffer, because the resizes of other threads remove
+     * and add elements there. */
     t.begin = half + p->bytes[4] * 11u % (LENGTH_MAX - half - 8);
     t.count = 1 + p->bytes[5] % 8;
     switch (flags_of(p) / 2 % 6) {
@@ -440,7 +441,7 @@ step_burst(struct player *p)
     }
 }
 
-/* Reads a buffer of ints as bytes, through a view with a different element. */
+/* Reads a buffer of ints as bytes, through a view whose element type is byte. */
 static void
 step_reinterpret(struct player *p)
 {
@@ -558,8 +559,8 @@ step_event(struct player *p)
     }
 }
 
-/* Allocates, writes and frees scratch memory from the pool of the buffers. Buffers then reuse freed
- * blocks that have arbitrary contents. */
+/* Allocates scratch memory from the pool that buffers use, fills it and frees it. Buffers that
+ * reuse this memory then find arbitrary bytes in it. */
 static void
 step_scratch(struct player *p)
 {
@@ -609,8 +610,8 @@ step_file(struct player *p)
     if (to.count == 0 || overlap(&to, &from))
         return;
     snprintf(path, sizeof(path), "/tmp/ferry-history-%d-%u", (int)getpid(), p->number);
-    /* The printed program uses a fixed name for its file, so that each run prints the same program.
-     */
+    /* The path in the printed program contains no process ID, so that each run of the test prints
+     * the same program. */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
     say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
@@ -634,8 +635,8 @@ step_file(struct player *p)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Makes one device call or one malloc() fail during a later library call that reads or changes a
- * buffer. The next `arm_later` of these library calls are not affected. */
+/* Arranges that one device call or one malloc() fails during a later library call on a buffer. The
+ * next `arm_later` library calls on buffers are exempt. */
 static void
 step_fail(struct player *p)
 {

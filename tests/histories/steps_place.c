@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history that use raw pointers, and steps that query which memory is current at
- * which place. They change the contents of a buffer only by marks and discards. */
+/* Steps of a random test that use raw pointers, or that query which places are current. They change
+ * the content of a buffer only with ferry_buffer_mark_dirty() and ferry_buffer_discard(). */
 #include "tests/histories/history.h"
 
 static void
@@ -120,8 +120,8 @@ step_prefetch(struct player *p)
 {
     struct target t = choose(p);
     int place = choose_place(p);
-    /* No failure is injected into this call. The call has no event, so its failure might appear
-     * later in a different call. */
+    /* The test injects no failure into this prefetch. The prefetch has no event, so a later,
+     * unrelated call might report its failure. */
     p->arm = 0;
     begin_call(p, &t);
     say(p, "TRY(ferry_buffer_prefetch(%s, 0, FERRY_REST, %d, NULL));", t.name, place);
@@ -142,7 +142,7 @@ step_wait(struct player *p)
     MUST(p, ferry_buffer_wait_available(t.handle, FERRY_UPDATE, 1000000000));
 }
 
-/* Reads the last element of a pinned replica, because the replica must be as long as the buffer.
+/* Reads the last element of a pinned replica, to check that the replica is as long as the buffer.
  * Then unpins the replica, because a pinned replica prevents resizes. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
@@ -154,7 +154,8 @@ go_through_pin(struct player *p, const struct target *t, int place, void *memory
     pins_of(p, t->subject)[place]--;
 }
 
-/* Pins a replica that stays pinned during later steps, or unpins it. */
+/* Pins a replica, which then stays pinned during later steps of the test. If it is pinned already,
+ * unpins it. */
 static void
 step_pin(struct player *p)
 {
@@ -179,7 +180,8 @@ step_pin(struct player *p)
         go_through_pin(p, &t, place, memory);
 }
 
-/* Calls all queries that are allowed at any time. */
+/* Calls functions that query a buffer or its context, and checks their results. These calls are
+ * allowed at any time. */
 static void
 step_ask(struct player *p)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps that each play a scene (scenes.h). */
+/* Steps of random test histories. Each step plays a scene: a short sequence of library calls that
+ * checks its own results (scenes.h). */
 #include "tests/histories/scenes.h"
 
 static void

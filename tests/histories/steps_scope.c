@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history that combine several scopes: copies of closed scopes, merged scopes,
- * and writes that are abandoned while other calls run. */
+/* Steps of a random test that combine several scopes: copies of closed scopes, merged scopes, and
+ * writes that are abandoned while other calls run. */
 #include "tests/histories/history.h"
 
-/* Closes copies of closed scopes, and checks that this has no effect. It is allowed as long as the
- * buffer exists. */
+/* Closes or abandons a copy of a scope that was closed earlier. The call must succeed and have no
+ * effect while the scope's buffer exists. */
 static void
 step_stale(struct player *p)
 {
@@ -18,8 +18,8 @@ step_stale(struct player *p)
 
 /* -- abandoned writes -------------------------------------------------------------------------- */
 
-/* A write scope that is open and will be abandoned. While it is open, the buffer's valid values are
- * at a different place. */
+/* An open write scope that the test will abandon. A different place holds the valid values of the
+ * buffer. */
 struct kept {
     struct target t;
     ferry_buffer *view; /* a view of exactly the range that is written */
@@ -78,8 +78,9 @@ open_kept(struct player *p, struct kept *k)
     return true;
 }
 
-/* Makes a call that must fail with FERRY_ERROR_BUSY. The call would read a range that is being
- * written, and update a range that a host scope is writing. */
+/* Makes a call that must fail with FERRY_ERROR_BUSY. The call reads a range that an open scope of
+ * the same stream writes, which is legal. It also updates a range that an open host scope writes,
+ * which is the conflict. */
 static void
 fail_beside(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -117,12 +118,13 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
         went_wrong(p, "beside a write at the host it is %s", ferry_status_name(status));
     say(p, "OK(ferry_scope_close(&scope));");
     MUST(p, ferry_scope_close(&scope));
-    /* The write scope counts as a write of its whole range, even though it changed no value. */
+    /* The host scope counts as a write of its whole range, although the test wrote no value through
+     * it. */
     memset(&other->subject->written[other->begin], true, other->count);
 }
 
-/* Makes a call that programs may make while a write scope is open. The valid values at a different
- * place must survive the call, even if the call fails. */
+/* Makes a call that a program may make while a write scope is open. The old values, which are valid
+ * at a different place, must survive even if the call fails. */
 static void
 meddle(struct player *p, const struct kept *k, const struct target *other)
 {
@@ -259,9 +261,9 @@ open_merged(struct player *p, struct merged *m)
     return end_call(p, t, status, READS | OVERWRITES);
 }
 
-/* Writes the first range on the stream that opened the scopes, and the second range on stream
- * `last`. Stream `last` waits for the stream that opened the scopes. The scope is closed on stream
- * `last`. */
+/* Writes the first of two merged ranges on the stream that opened the scopes, and the second range
+ * on stream `last`. An event orders stream `last` after the stream that opened the scopes. The
+ * scope of the second range is closed on stream `last`. */
 static void
 write_merged(struct player *p, struct merged *m, unsigned last)
 {
@@ -274,7 +276,8 @@ write_merged(struct player *p, struct merged *m, unsigned last)
         m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
-    /* Scopes that the library merges count as one write of the whole merged range. */
+    /* The library merges scopes of overlapping ranges, and counts them as one write of the whole
+     * merged range. */
     memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
@@ -318,8 +321,8 @@ step_merged(struct player *p)
     write_merged(p, &m, last);
 }
 
-/* Checks that a call that opens several scopes opens none of them if it fails. One of its ranges
- * ends beyond the end of the buffer. */
+/* Checks that ferry_scope_open_all() opens no scope if it fails. The call must fail, because one of
+ * its ranges ends beyond the end of the buffer. */
 static void
 step_open_none(struct player *p)
 {

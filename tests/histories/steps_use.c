@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random history that use buffers: scopes on the host and on devices, and launches. */
+/* Steps of a random test that open scopes on the host and on devices, and that launch kernels. */
 #include "tests/histories/history.h"
 
 #include "tests/histories/peek.h"
@@ -57,8 +57,8 @@ expect_values(struct player *p, const struct target *t, const int32_t *memory)
     expect_range(p, t, memory);
 }
 
-/* Writes `first`, `first` + 1 and so on through an open scope, from index `skip` of its range.
- * These values become the expected values when the scope is closed. */
+/* Writes the values `first`, `first` + 1 and so on through an open scope, from index `skip` of the
+ * scope's range. Closing the scope makes these values the expected ones. */
 static void
 count_up(struct player *p, const struct target *t, int32_t *memory, size_t skip, size_t count,
          int32_t first)
@@ -109,8 +109,8 @@ step_update_host(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Checks that a range has its old values after a write was abandoned. If the buffer was current
- * only where the write took place, the abandoned values are also legal. */
+/* Checks that a range has its old values after a write was abandoned. If no other place was
+ * current, the values of the abandoned write are also legal. */
 static void
 step_abandon(struct player *p)
 {
@@ -126,8 +126,8 @@ step_abandon(struct player *p)
     settle_abandoned(p, &t);
 }
 
-/* Opens a range that reaches to the end of the buffer. Other threads of the history may resize a
- * shared buffer, so only the thread with the last region may do this. */
+/* Opens a range that reaches to the end of the buffer. If several threads share the buffer, only
+ * the thread that owns the last elements may open such a range. */
 static void
 step_rest(struct player *p)
 {
@@ -154,8 +154,8 @@ step_rest(struct player *p)
         went_wrong(p, "opened from element %zu to the end, of %zu elements, at no address", t.begin,
                    count);
     race_look(p, t.subject);
-    /* The values are compared only if no resize ran. A resize may have grown the buffer after its
-     * length was read and before the range was claimed. */
+    /* The values are compared only if no resize ran. Otherwise a resize may have made the buffer
+     * longer after the open call had read its length and before the call locked the range. */
     for (size_t i = t.begin; memory && i < count && race_was_quiet(p, t.subject); i++)
         if (!is_right(p, t.subject, i, ((int32_t *)memory)[i - t.begin]))
             went_wrong(p, "element %zu up to the end is %d instead of %d", i,
@@ -239,7 +239,8 @@ step_read_device(struct player *p)
     close_scope(p, &t, &scope, READS);
 }
 
-/* Opens an UPDATE scope on a device and writes the second half of its range. */
+/* Writes a range on a device. Writes either its second half through an UPDATE scope, or the whole
+ * range through an OVERWRITE scope. */
 static void
 step_write_device(struct player *p)
 {
@@ -260,8 +261,8 @@ step_write_device(struct player *p)
     close_scope(p, &t, &scope, 0);
 }
 
-/* Opens a scope on one stream and uses it last on the player's stream number `b`. Returns false if
- * no scope was opened, for example because the streams have different places. */
+/* Opens a scope that the caller will use on a second stream, number `b`. Returns false if the scope
+ * was not opened, for example because the two streams have different places. */
 static bool
 open_for_another(struct player *p, const struct target *t, ferry_access access, unsigned b,
                  ferry_scope *scope, void **out)
@@ -296,8 +297,8 @@ step_close_on(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Closes a scope with ferry_scope_close_unordered(). The program waits until the bytes are ready,
- * uses a stream that the scope does not know, and orders the work without the library. */
+/* Closes a scope with ferry_scope_close_unordered(). The test first waits until the bytes are
+ * ready, and then writes them on a stream that the scope does not know. */
 static void
 step_close_unordered(struct player *p)
 {
@@ -318,8 +319,8 @@ step_close_unordered(struct player *p)
     has_written(&t, 0, t.count, value);
 }
 
-/* Opens two scopes of one buffer on one stream, one after the other. The second scope reads what
- * the first scope has written. */
+/* Opens a write scope and, while it is open, a READ scope of the same buffer on the same stream.
+ * The READ scope sees what the test has written through the write scope. */
 static void
 step_nested(struct player *p)
 {
@@ -348,12 +349,13 @@ step_nested(struct player *p)
     MUST(p, ferry_scope_close(inner_first ? &inner : &outer));
     MUST(p, ferry_scope_close(inner_first ? &outer : &inner));
     has_written(&t, 0, 2 * half, value);
-    /* A write scope counts as a write of its whole range. */
+    /* An open write scope counts as a write of its whole range, even if the program wrote only a
+     * part. */
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Opens two scopes on one stream. Queues a device copy from one range to the other, without a wait.
- */
+/* Opens a READ scope and an OVERWRITE scope on one stream. Queues a device copy from the first
+ * range to the second one, without waiting in between. */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -444,8 +446,8 @@ step_launch_fill(struct player *p)
              OVERWRITES);
 }
 
-/* Checks the range after a launch that adds 3 to each element. If a resize has cut an element, the
- * element must be 0 or 3. */
+/* Checks a range after a kernel that adds 3 to each element. A resize may have cut off an element
+ * and added it again, so the values 0 and 3 are legal, too. */
 static void
 settle_add(struct player *p, const struct target *t)
 {
@@ -512,8 +514,8 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     }
 }
 
-/* Checks that a read of bytes that a failed launch has lost returns the failure of this launch. The
- * message must contain the reason of the failure, unless the message could not be allocated. */
+/* Checks that a read fails if a failed launch has lost the bytes. The message must contain the
+ * reason why the launch failed, unless there was no memory to store this reason. */
 static void
 expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
 {
@@ -531,9 +533,9 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 }
 
 /*
- * Checks that the output range of a failed host function is unreadable. Reads must report the
- * reason, until an overwrite makes the range valid again. Bytes that were overwritten before the
- * function ran must be kept.
+ * Launches a kernel whose host function fails, and checks that its output range becomes unreadable.
+ * Reads must report why the function failed, until an overwrite makes the range valid again. Bytes
+ * that were overwritten before the function ran must be kept.
  */
 static void
 step_failing_launch(struct player *p)

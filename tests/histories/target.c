@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes the eight bytes of a step into a buffer, a range, a place and a stream. */
+/* Decodes the eight random bytes of a test step into a buffer, a range, a place and a stream. */
 #include "tests/histories/history.h"
 
 /* Indexes of the bytes of a step. */
@@ -31,8 +31,8 @@ own_region(const struct player *p, const struct subject *subject, size_t *out_be
     size_t number = subject->shared ? p->number : 0;
     *out_begin = subject->count * number / players;
     *out_end = subject->count * (number + 1) / players;
-    /* The thread with the last region also owns the elements that resizes add at the end of the
-     * buffer. */
+    /* Each thread of the test writes its own region of a shared buffer. The thread with the last
+     * region also owns the elements that resizes add at the end of the buffer. */
     if (is_racing(p, subject) && number + 1 == players)
         *out_end = LENGTH_MAX;
 }
@@ -49,8 +49,8 @@ pins_of(const struct player *p, struct subject *subject)
     return subject->pins[subject->shared ? p->number : 0];
 }
 
-/* Shortens the range so that it lies inside the buffer. One range in eight is not shortened, so it
- * may exceed a buffer that a different thread has shortened. */
+/* Shortens the range so that it lies inside the buffer. One range in eight keeps its length, so
+ * that it may exceed a buffer that another thread has made shorter. */
 static void
 stay_inside(const struct player *p, struct subject *subject, size_t begin, size_t *end)
 {
@@ -72,8 +72,8 @@ narrow(const struct view *view, size_t *begin, size_t *end)
         *end = view->offset + view->count;
 }
 
-/* Chooses the length of a range. Half of the ranges are short, and many others cover the whole
- * region of the thread. */
+/* Chooses the length of a range from a random byte. Half of the lengths are less than 128. One
+ * length in sixteen is the largest possible length, `room`. */
 static size_t
 choose_count(unsigned byte, size_t room)
 {

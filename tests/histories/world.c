@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plays a random history: creates the context and the threads, plays the steps, and destroys
- * everything. */
+/* Plays a random history, which is a random sequence of library calls: creates the context and the
+ * threads, makes the calls, and destroys everything. */
 #include "src/pool/pool.h"
 #include "tests/histories/scenes.h"
 
@@ -77,8 +77,8 @@ history_step_name(unsigned char code)
 
 /* -- playing ----------------------------------------------------------------------------------- */
 
-/* Restarts the time limit after each step of a history. So the limit ends only a history that
- * hangs, and not a slow one. */
+/* Restarts the timer that ends a hanging test. This happens after each step, so that the timer does
+ * not end a test that is only slow. */
 static void
 limit_time(const struct world *world)
 {
@@ -93,12 +93,13 @@ play_step(struct player *p, const unsigned char *bytes)
     p->bytes = bytes;
     p->name = step->name;
     step->run(p);
-    /* An injected failure that did not occur in this step must not occur in the next step. */
+    /* Cancels an injected failure that did not occur in this step, so that it does not occur in the
+     * next step. */
     (void)disarm(p);
     limit_time(p->world);
 }
 
-/* Checks and destroys all objects that a thread of the history still has at its end. */
+/* Checks and destroys all objects that a thread of the random test still owns at its end. */
 static void
 end_player(struct player *p)
 {
@@ -162,7 +163,8 @@ make_failing_kernel(struct world *world)
         OK(ferry_kernel_create(world->f.context, &source, &world->failing));
 }
 
-/* Makes the driver or the wrapped device work lazily if the second word of `device` is "lazy". */
+/* Makes the tested device lazy if the second word of `device` is "lazy". A lazy device delays its
+ * work until a call waits for it. */
 static void
 choose_mode(const char *device)
 {
@@ -181,8 +183,8 @@ choose_mode(const char *device)
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }
 
-/* Allocates page-locked memory. Uses the fixture if the first device has such memory, and otherwise
- * the first device that has it. */
+/* Chooses page-locked memory for the test. Uses the memory of the test fixture if the first device
+ * can page-lock memory. Otherwise allocates memory from the first device that can. */
 static void
 take_pinned(struct world *world)
 {
@@ -242,8 +244,8 @@ count_evictions(const struct world *world)
 {
     for (int place = 1; place <= world->f.places; place++) {
         ferry_pool *pool;
-        struct ferryi_pool_counters counters; /* internal counters of the pool; a step may have
-                                                 reset the public statistics */
+        struct ferryi_pool_counters counters; /* internal counters of the pool, because a test step
+                                                 may have reset the public statistics */
         if (ferry_context_pool(world->f.context, place, FERRY_MEMORY_DEVICE, &pool) != FERRY_OK)
             continue;
         ferryi_pool_get_counters(pool, &counters);
@@ -266,8 +268,8 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* The log may contain errors, because failures of calls without an event are logged. Objects
-     * that are destroyed after a failure may log errors too. */
+    /* Ignores logged errors if a failure was injected or memory is limited. A call without an event
+     * logs its failure, and so may the destruction of an object. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)
             world->f.errors = 0;

@@ -83,8 +83,7 @@ read_all(int file, char *text, size_t room)
     return length;
 }
 
-/* Returns whether one line of the output contains all expected texts. If no texts are expected,
- * returns whether the output is empty. */
+/* Returns whether one line of the output contains all texts of `misuse->expected`. */
 static bool
 says(const char *text, const struct misuse *misuse)
 {

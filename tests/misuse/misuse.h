@@ -37,8 +37,7 @@ enum mistake_needs {
 struct misuse {
     const char *name;
     void (*make)(struct scene *scene);
-    const char *expected[3]; /* up to three texts that one line of the output must contain; NULL
-                                ends the list */
+    const char *expected[3]; /* texts that one line of the output must contain; ends with NULL */
     int needs;
     bool faults; /* whether the misuse ends the process */
 };
@@ -53,7 +52,8 @@ void open_height(struct scene *scene, ferry_scope *scope);
 
 /* Prints the message of a failed call. */
 void tell(ferry_status status);
-/* Ends the process if a call fails that is not itself the misuse. */
+/* Ends the process if `status` is an error. Used for calls that are not the misuse and must
+ * succeed. */
 void must(ferry_status status);
 
 #endif

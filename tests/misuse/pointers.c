@@ -72,7 +72,7 @@ write_after_the_lease_closed(struct scene *scene)
 {
     int *p = leased_pointer(scene, FERRY_UPDATE);
     ferry_scope scope;
-    open_height(scene, &scope); /* the scope was opened by another function */
+    open_height(scene, &scope);
     p[1500] = 1;
 }
 

@@ -48,22 +48,21 @@ void ranks_check_failure(ferry_status got, ferry_status expected, const char *wh
  * arguments all cases run. Returns the exit status of the program. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
 
-/* Returns a buffer with the ints `first`, `first` + 1 and so on. The buffer is current only on the
- * device or only on the host. */
+/* Returns a buffer with the values `first`, `first` + 1 and so on. The buffer is current only on
+ * the device if `on_device` is true, and only on the host if it is false. */
 ferry_int_buffer ranks_numbers(struct ranks *ranks, size_t count, int first, bool on_device);
 /* Checks that the `count` elements of the buffer from index `offset` have the values `first`,
  * `first` + `step` and so on. */
 void ranks_check_numbers(ferry_int_buffer buffer, size_t offset, size_t count, int first, int step);
 ferry_mpi_range ranks_range(ferry_int_buffer buffer, size_t offset, size_t count);
 
-/* ranks_up() and ranks_down() return how many bytes crossed the link in one direction. They count
- * from the last call of ranks_reset(). */
+/* ranks_up() returns how many bytes were copied to the device, and ranks_down() how many were
+ * copied to the host. Both count from the last call of ranks_reset(). */
 void ranks_reset(struct ranks *ranks);
 uint64_t ranks_up(struct ranks *ranks);
 uint64_t ranks_down(struct ranks *ranks);
-/* Returns how many bytes cross the link if `count` elements on the device are sent in chunks. The
- * result is the size of the elements if device memory is separate from host memory, and 0
- * otherwise. */
+/* Returns how many bytes are copied from the device to the host if `count` elements on the device
+ * are sent in chunks. Returns 0 if host and device share memory. */
 uint64_t ranks_cost(const struct ranks *ranks, size_t count);
 
 #endif

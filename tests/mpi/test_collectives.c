@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that collective operations on ranges give the right results, and that only the necessary
- * bytes cross the link. The cases send chunks, device pointers and host memory. */
+/* Checks the results of collective operations on ranges, and the number of bytes that they copy
+ * between host and device. The ranges are sent as chunks, as device pointers or as host memory. */
 
 #include "ranks.h"
 
@@ -15,7 +15,7 @@
 static const size_t lengths[] = {0, 1, 5, CHUNK_INTS, 2 * CHUNK_INTS + 3, 7000};
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
-/* The path and the place of a rank's ranges. */
+/* How and from where a collective operation sends the range of a rank. */
 struct way {
     ferry_mpi *mpi;
     bool on_device, by_chunks;
@@ -27,7 +27,7 @@ cost(struct ranks *ranks, const struct way *way, size_t count)
     return way->on_device && way->by_chunks ? ranks_cost(ranks, count) : 0;
 }
 
-/* Checks the uploaded and downloaded bytes. */
+/* Checks how many bytes were uploaded and downloaded since ranks_reset() was called. */
 static void
 check_bytes(struct ranks *ranks, uint64_t up, uint64_t down)
 {

@@ -78,8 +78,8 @@ MAY_FAIL(MPI_Type_create_resized, (MPI_Datatype t, MPI_Aint l, MPI_Aint e, MPI_D
          (t, l, e, o))
 MAY_FAIL(MPI_Type_commit, (MPI_Datatype * t), (t))
 
-/* Waits for the MPI request first, so that no request is left. Then returns the failure that a test
- * case has requested, if any. */
+/* Completes the MPI request even if the test case has requested a failure of MPI_Wait(), so that no
+ * request stays pending. */
 int
 MPI_Wait(MPI_Request *request, MPI_Status *status)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that messages between ranks arrive complete, and that only the necessary bytes cross the
- * link. Also checks that ferry-mpi performs the steps of a message in the right order. */
+/* Checks that messages between ranks arrive complete, and how many bytes they copy between host and
+ * device. Also checks in which order ferry-mpi copies and sends the chunks of a message. */
 
 #include "ranks.h"
 
@@ -175,8 +175,8 @@ test_automatic_path(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
-/* Receives a message into a range that was never written. Checks that the values arrive at the
- * place of the stream. */
+/* Receives a message into a buffer that was never written. The values must be current at the place
+ * of the receive's stream. */
 static void
 test_place_of_stream(struct ranks *ranks)
 {
@@ -256,8 +256,8 @@ test_large_elements(struct ranks *ranks)
 #define ROWS    20
 #define COLUMNS 700
 
-/* Lists the messages that exchange rows of a plate with the two neighbouring ranks. The first and
- * the last row of the plate receive rows of the neighbours. */
+/* Lists the four messages that exchange boundary rows of a matrix with the two neighbouring ranks.
+ * The first and the last row of the matrix receive rows of the neighbours. */
 static void
 list_halos(const struct ranks *ranks, ferry_int_buffer plate, ferry_mpi_message messages[4])
 {
@@ -340,12 +340,12 @@ test_persistent(struct ranks *ranks)
     }
     CHECK(ranks_down(ranks) == ranks_cost(ranks, STEPS * neighbours(ranks) * COLUMNS));
     CHECK(ranks_up(ranks) == ranks_cost(ranks, STEPS * neighbours(ranks) * COLUMNS));
-    /* Each message was initialized once. */
+    /* Each persistent message must have been initialized once, not once for each start. */
     CHECK(seen.send_inits == neighbours(ranks) && seen.receive_inits == neighbours(ranks) &&
           seen.sends == 0 && seen.receives == 0);
     check_halos(ranks, plate);
 
-    /* A second start is refused, because the running request protects the range that it sends. */
+    /* A request that is not complete must not be started again. Its ranges must be protected. */
     CHECK_OK(ferry_mpi_request_start(request));
     CHECK_FAILS(ferry_mpi_request_start(request), FERRY_ERROR_INVALID_STATE, "not complete");
     if (neighbours(ranks) > 0) {
@@ -397,8 +397,8 @@ test_persistent_large(struct ranks *ranks)
 
 /* -- columns ----------------------------------------------------------------------------------- */
 
-/* Sends columns of a matrix to columns of a second matrix, and to a packed range. Checks that only
- * these columns cross the link. */
+/* Sends columns of a matrix to columns of a second matrix, and to a contiguous range. Only the
+ * bytes of these columns may be copied between host and device. */
 static void
 send_columns(struct ranks *ranks, size_t rows, size_t columns, size_t width, bool on_device)
 {

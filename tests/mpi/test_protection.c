@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks that a range is protected while its message is in flight, and that a receive that fails
- * keeps the old values of its range. */
+/* Checks that the range of a message cannot be misused while the message is in flight. A failed
+ * receive must keep the old values of the elements that did not arrive. */
 
 #include "ranks.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST 9 /* the range begins inside the buffer */
+#define FIRST 9 /* offset of the message's range in its buffer */
 #define OLD   (-1000000)
 
 /* The shape of a message's range in its buffer, and the place where the values of the range are
@@ -18,8 +18,8 @@ struct layout {
     const char *name;
     size_t count, rows, pitch;
     enum { ON_HOST, ON_DEVICE, ON_BOTH, MIXED, NOWHERE } where;
-    bool to_device; /* the message uses the stream of the device */
-    bool scrub;     /* each OVERWRITE fills the range with zeros */
+    bool to_device; /* whether the message uses the device's stream */
+    bool scrub;     /* whether an OVERWRITE scope fills its range with zeros */
 };
 
 static const struct layout layouts[] = {
@@ -146,8 +146,8 @@ use_device(struct ranks *ranks, ferry_int_buffer buffer, ferry_access access, si
     return status;
 }
 
-/* Checks that a range cannot be used while it is being received. The uses include the last element
- * of the range, and the stream of the program's kernels. */
+/* Checks that no element of a range can be read or written while the range is being received. Such
+ * a call must fail with FERRY_ERROR_BUSY. */
 static void
 check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buffer buffer)
 {
@@ -236,8 +236,8 @@ close_shift(struct shift *shift)
     ferry_int_destroy(&shift->target);
 }
 
-/* Checks that a range is protected while it is being received. The message cannot complete earlier,
- * because all ranks must first call meet(). */
+/* Checks that a range is protected while it is being received. No rank sends before all ranks have
+ * called meet(), so the receive is in flight until then. */
 static void
 receive_protected(struct ranks *ranks, const struct layout *layout)
 {
@@ -282,8 +282,8 @@ test_receives(struct ranks *ranks)
         receive_protected(ranks, &layouts[i]);
 }
 
-/* Checks that each byte of the range crosses the link only once, so that protecting the range needs
- * no additional copy. */
+/* Each byte of a message must be copied between host and device only once, although its range is
+ * protected. */
 static void
 test_bytes(struct ranks *ranks)
 {
@@ -300,8 +300,8 @@ test_bytes(struct ranks *ranks)
     }
 }
 
-/* Checks that a range that is being sent can be read, but cannot be written. Work on the program's
- * stream must not write the range either. */
+/* While a range is being sent, reading it must succeed. Writing it, on the host or on the device,
+ * must fail with FERRY_ERROR_BUSY. */
 static void
 test_sends(struct ranks *ranks)
 {
@@ -444,8 +444,8 @@ MPI_Waitsome(int count, MPI_Request *requests, int *out_count, int *indices, MPI
     return PMPI_Waitsome(count, requests, out_count, indices, statuses);
 }
 
-/* Receives a message into a range while a scope reads the range. The receive must fail without
- * writing the range, and the sender must still complete its send. */
+/* A scope is opened on a range while a large message is being received into the range. The receive
+ * must fail with FERRY_ERROR_BUSY, and the sender must complete its send. */
 static void
 test_visitor(struct ranks *ranks)
 {

@@ -9,8 +9,8 @@
 #include "tests/support/fakecuda.h"
 
 /*
- * Checks what happens when a process, its threads, or the driver end. Each test case runs this
- * program again as a child process, so that it really calls exit().
+ * Checks what happens to the library when a process, one of its threads, or the CUDA driver ends.
+ * Each test case runs this program again as a child process that really calls exit().
  */
 
 #define COUNT         100000
@@ -33,8 +33,8 @@ must(const char *call, bool well)
 static ferry_context *context;
 static int source[COUNT];
 
-/* Starts work that uses the library's helper threads, threads of the device, and magazines of the
- * pool. */
+/* Starts work that uses the library's helper threads, the threads of the device, and the magazines
+ * of a pool. */
 static ferry_buffer *
 start_work(void)
 {
@@ -94,8 +94,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* The context is destroyed in a callback on a helper thread, so a separate thread ends the context.
- * exit() must wait for this separate thread. */
+/* The test destroys a context in a callback on one of the library's helper threads. The library
+ * then ends the context on a separate thread. exit() must wait for this thread. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -119,8 +119,8 @@ destroy_and_go_on(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Starts a copy whose callback destroys the context, so that a separate thread ends the context
- * when the callback has returned. Waits until the callback has destroyed it. */
+/* Starts a copy whose callback destroys the context, and waits until the callback has done so.
+ * After the callback returns, a separate thread of the library ends the context. */
 static void
 start_end(bool goes_on)
 {
@@ -150,8 +150,8 @@ check_end(void)
 static void
 exit_waits_for_an_end(void)
 {
-    (void)atexit(check_end); /* runs after every handler that was registered later, including the
-                                library's */
+    (void)atexit(check_end); /* registered first, so it runs after all other exit handlers,
+                                including that of the library */
     start_end(true);
     exit(0);
 }
@@ -164,8 +164,9 @@ destroy_and_exit(size_t done, size_t total, void *user)
     exit(context ? 1 : 0);
 }
 
-/* Calls exit() in a callback of the library. The context can end only after the callback has
- * returned, so exit() must not wait for this end. */
+/* Destroys the context and calls exit() in a callback of the library. The library can end the
+ * context only after the callback has returned, which it never does. So exit() must not wait for
+ * the end of the context. */
 static void
 exit_in_the_callback_that_ends(void)
 {
@@ -182,8 +183,8 @@ exit_in_the_callback_that_ends(void)
         pause();
 }
 
-/* Switches the leak checker off. A forked child exits with memory that belongs to threads of its
- * parent, so the checker would report leaks. */
+/* Switches the leak checker off. It would report leaks in a forked child, because the child has
+ * memory of threads that exist only in the parent. */
 const char *__asan_default_options(void);
 const char *
 __asan_default_options(void)
@@ -191,8 +192,8 @@ __asan_default_options(void)
     return "detect_leaks=0";
 }
 
-/* Checks that a forked child does not wait for threads that end a context, because these threads
- * exist only in the parent. */
+/* Forks while a thread of the library ends a context. That thread does not exist in the child, so
+ * exit() in the child must not wait for it. */
 static void
 child_exits_during_an_end(void)
 {
@@ -209,11 +210,12 @@ child_exits_during_an_end(void)
         ferryi_sleep_ns(100000);
 }
 
-/* A thread that exits while its magazines hold free blocks of a pool. In one variant the pool is
- * destroyed before the thread exits, and in one variant after it. */
+/* Data of a thread that ends while its magazines hold free blocks of a pool. The test destroys the
+ * pool either before or after the thread ends. */
 struct holder {
     ferry_pool *pool;
-    atomic_int step; /* 1: the thread has filled its magazines; 2: the thread may end */
+    atomic_int step; /* set to 1 when the thread has filled its magazines, and to 2 when the thread
+                        may end */
 };
 
 static void *
@@ -284,7 +286,7 @@ driver_is_gone(void)
     for (size_t i = 0; i < LENGTH(calls); i++) {
         ferry_buffer *buffer = start_work();
         WORKS(ferry_buffer_wait_idle(buffer, 1));
-        /* After a driver call returns CUDA_ERROR_DEINITIALIZED, the context stays lost. */
+        /* Only one call fails, because a context stays lost after CUDA_ERROR_DEINITIALIZED. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||

@@ -11,15 +11,15 @@
 
 /*
  * Checks programs that fork. In the child, calls on objects of the parent must fail at once with a
- * message. The child may destroy these objects, and may create new contexts. The parent and its
- * other threads must not be affected.
+ * message. The child may destroy these objects, and may create new contexts. Nothing that the child
+ * does may affect the parent.
  */
 
 #define COUNT         4096
 #define HANGS_AFTER_S 20
 
-/* Changes an option of the thread sanitizer, which would otherwise end a forked child that starts
- * threads. */
+/* Changes an option of the thread sanitizer. By default, the sanitizer ends a forked child that
+ * starts threads. */
 const char *__tsan_default_options(void);
 const char *
 __tsan_default_options(void)
@@ -33,7 +33,7 @@ __tsan_default_options(void)
  * allocated during the fork. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
-/* The objects of the library that the parent has when it forks. */
+/* Objects of the library that exist in the parent when it forks. */
 struct things {
     ferry_buffer *buffer, *view, *other;
     ferry_stream *stream;
@@ -42,7 +42,7 @@ struct things {
     ferry_pool *pool;
     ferry_block *block;
     ferry_scope scope; /* an open READ scope */
-    /* one open on the host, one open on the device, and one closed */
+    /* three leases: open on the host, open on the device, and closed */
     ferry_lease *leases[3];
 };
 
@@ -232,7 +232,8 @@ let_go(ferry_context **context, struct things *t)
     TRUE(!*context && !t->buffer && !t->stream && !t->event && !t->kernel);
 }
 
-/* Creates two contexts in the forked child: one on the host and one on a device with threads. */
+/* Creates a context on `devices` in the forked child, and uses a buffer and a pool of the context.
+ */
 static void
 begin_anew(const char *devices)
 {
@@ -346,8 +347,8 @@ test_child_is_refused_everything_and_parent_goes_on(void **state)
 
 /* -- exchange ---------------------------------------------------------------------------------- */
 
-/* The objects that the parent has exported or imported: a buffer and its leases, exports of each
- * kind, and an imported buffer. */
+/* Objects that the parent has exported or imported when it forks: a buffer and its leases, exports
+ * of each kind, and an imported buffer. */
 struct exchanged {
     ferry_buffer *buffer, *imported;
     ferry_lease *leases[3];
@@ -428,9 +429,9 @@ ask_exchange(ferry_context *context, struct exchanged *e)
     REFUSED(ferry_context_exchange_device(context, 1, &type, &id));
 }
 
-/* Checks that the parent is not affected if the forked child deletes its copies of the parent's
- * objects. The child deletes exports before or after leases, buffers and the context, or deletes
- * nothing. */
+/* Runs in the forked child. Deletes the child's copies of the parent's objects, which must not
+ * affect the parent. `how` selects whether exports are deleted before or after leases, buffers and
+ * the context, or nothing is deleted. */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {
@@ -471,7 +472,7 @@ test_exports_in_the_child(void **state)
         assert_true(WIFEXITED(ended));
         assert_int_equal(WEXITSTATUS(ended), 0);
     }
-    /* The parent's leases and exports must still exist after the child has ended. */
+    /* After the children have ended, the leases and exports must still exist in the parent. */
     assert_int_equal(info_of(e.buffer).leases, 3);
     assert_int_equal(exchange_deleted(), 0);
     destroy_leases(&e);
@@ -588,8 +589,8 @@ test_shared_context_of_the_parent_is_not_the_childs(void **state)
 }
 
 /* Checks that a forked child that retains or destroys the parent's context does not affect the
- * parent. The child may destroy the context any number of times, and the parent's number of owners
- * stays the same. */
+ * parent. The child may destroy the context more often than it has owners. In the parent, the
+ * number of owners must not change. */
 static void
 test_owners_of_the_parent_stay_its_own(void **state)
 {
@@ -620,7 +621,7 @@ test_owners_of_the_parent_stay_its_own(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Creates a buffer in a new context of this process, and fills it with `value`. */
+/* Creates a buffer in a new context, and fills the buffer with `value`. */
 static void
 create_filled(int value, ferry_context **out_context, ferry_buffer **out)
 {
@@ -630,8 +631,8 @@ create_filled(int value, ferry_context **out_context, ferry_buffer **out)
     WORKS(ferry_buffer_fill(*out, INT, 0, COUNT, &value, NULL));
 }
 
-/* Creates and fills a buffer, waits until the other process writes a byte to the pipe `go`, and
- * then checks the values. */
+/* Runs in a child process. Creates and fills a buffer, waits until the parent writes a byte to the
+ * pipe `go`, and then checks the values. */
 static void
 fill_wait_and_look(int value, int ready, int go)
 {
@@ -648,8 +649,8 @@ fill_wait_and_look(int value, int ready, int go)
     ferry_context_destroy(&context);
 }
 
-/* Checks that processes do not share the buffer memory of a checked run. A parent and two children
- * run at the same time, and each must keep its values. */
+/* Checks that FERRY_DEBUG=1 does not make processes share the memory of buffers. A parent and two
+ * children fill their buffers with different values, and each must keep its own values. */
 static void
 test_checked_memory_is_not_shared_with_relatives(void **state)
 {

@@ -10,10 +10,10 @@
 #include "tests/support/heap.h"
 
 /* Checks very large numbers of buffers, segments and contexts. The environment variable
- * FERRY_LONG=1 selects the full numbers. Without it they are divided by 10 to 100. */
+ * FERRY_LONG=1 selects the full numbers. Without it the numbers are divided by 10 to 100. */
 
 #define IDLE_BYTES 256 /* maximum heap bytes of one idle buffer in a context with one device */
-/* maximum number of heap bytes that each further device adds to an idle buffer */
+/* maximum number of heap bytes by which each further device enlarges an idle buffer */
 #define COPY_BYTES 48
 
 static bool
@@ -73,8 +73,8 @@ test_a_million_buffers(void **state)
         write_counting(f, buffers[i], i % 2 ? 1 : 0, 0, 64, (int)(i % 1000));
     for (size_t i = 0; i < count; i += 97)
         expect_counting(f, buffers[i], i % 2 ? 0 : 1, 0, 64, (int)(i % 1000));
-    /* Buffers are destroyed at both ends and in the middle of the context's list of buffers. None
-     * of these orders may be slow. */
+    /* First every second buffer is destroyed in the order of creation. Then the others are
+     * destroyed in reverse order. Neither order may be slow. */
     for (size_t i = 0; i < count; i += 2)
         ferry_buffer_destroy(&buffers[i]);
     for (size_t i = count; i-- > 0;)
@@ -89,7 +89,7 @@ test_a_hundred_thousand_segments(void **state)
     size_t segments = is_long() ? 100000 : 10000, count = segments;
     ferry_buffer *buffer = make_counting(f, count, 0);
     touch(f, buffer, 1, FERRY_READ, 0, count);
-    /* Writes every second element on the host, so that the replica on the device has many separate
+    /* Writes every second element on the host. The replica on the device then has many separate
      * stale segments. */
     uint64_t began = ferryi_now_ns();
     for (size_t i = 0; i < count; i += 2)
@@ -120,7 +120,7 @@ test_a_hundred_thousand_segments(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Creates a context, makes a few calls, and destroys it. */
+/* Creates a context, uses a buffer and a stream of the context, and destroys all of them. */
 static void
 use_context(void)
 {
@@ -165,9 +165,9 @@ test_ten_thousand_contexts(void **state)
     print_message("# %d contexts: the heap grew by %zu bytes, resident memory by %zu\n",
                   count - warm, grown, rose);
 #if !FERRYI_SANITIZED_MALLOC
-    /* The heap may grow by 16 bytes for each context, because every leaked allocation is larger.
-     * The other 16384 bytes are allowed because the heap also depends on the order in which threads
-     * run. */
+    /* The heap may grow by 16 bytes for each context. A leak in each context would be larger.
+     * Another 16384 bytes are allowed, because the size of the heap also depends on the order in
+     * which threads run. */
     assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
     assert_true(rose <= (size_t)4 << 20);
 #endif
@@ -183,15 +183,15 @@ write_and_destroy(fixture *f, size_t count)
     }
 }
 
-/* Checks that a checked run keeps the addresses of only a limited number of freed buffers reserved.
- * Otherwise the address space would run out. */
+/* With FERRY_DEBUG=1 the addresses of freed buffers stay reserved, to detect late accesses. Checks
+ * that the number of such buffers is limited, so that the address space cannot run out. */
 static void
 test_addresses_of_the_gone_are_bounded(void **state)
 {
     (void)state;
     fixture f;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* checked runs are not available with the thread sanitizer */
+        skip(); /* FERRY_DEBUG=1 is not supported in builds with the thread sanitizer */
     setenv("FERRY_DEBUG", "1", 1);
     fixture_open(&f, &(ferry_context_options){0});
     size_t at_first = addresses();
@@ -212,7 +212,8 @@ test_addresses_of_the_gone_are_bounded(void **state)
 int
 main(void)
 {
-    setenv("FERRY_DEBUG", "0", 1); /* a checked run keeps freed memory for a while */
+    setenv("FERRY_DEBUG", "0", 1); /* with FERRY_DEBUG=1 the library keeps freed memory for a while,
+                                      which would change the measurements */
     const struct CMUnitTest tests[] = {
         TEST(test_a_million_buffers),
         TEST(test_a_hundred_thousand_segments),

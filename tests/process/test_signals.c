@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Checks that many signals do not disturb threads that wait and copy. The system does not restart
- * system calls after the test's signal handler. No library call may fail, return early or hang. */
+/* Sends many signals to threads that wait and copy. The test's signal handler is installed without
+ * SA_RESTART. No library call may fail, return early or hang. */
 
 #define COUNT 300000
 
@@ -103,8 +103,8 @@ test_copies_in_a_storm(void **state)
     assert_true(atomic_load(&caught) > 0);
 }
 
-/* Checks that a wait does not return before its timeout. The buffer stays unavailable during the
- * wait, because a scope is open. */
+/* Checks that signals do not make a wait return before its timeout. The buffer is unavailable
+ * during the whole wait, because a scope is open. */
 static void
 test_waits_last_in_a_storm(void **state)
 {
@@ -129,8 +129,8 @@ test_waits_last_in_a_storm(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Checks that the threads that the library creates block signals, so that signal handlers run only
- * on the program's threads. */
+/* Checks that threads that the library creates block signals. Signal handlers must run only on
+ * threads of the program. */
 static void
 test_handlers_run_on_the_programs_threads(void **state)
 {

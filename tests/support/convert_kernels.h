@@ -3,8 +3,8 @@
 #define CONVERT_KERNELS_H
 
 /*
- * The library's device kernels for fakecuda, which uses them to convert elements. Their CUDA source
- * is compiled as C, and runs the blocks and threads of a grid one after another.
+ * Ferry's CUDA kernels for conversions, compiled as C. With these functions fakecuda can launch the
+ * kernels. Each function runs the threads of a grid one after another.
  */
 
 #include "tests/support/fakecuda.h"
@@ -17,7 +17,8 @@ struct convert_kernel {
 extern const struct convert_kernel convert_kernels[];
 extern const size_t convert_kernel_count;
 
-/* Returns the kernel of that name, or NULL. */
+/* Returns the host function of the conversion kernel that is called `name`. Returns NULL if there
+ * is no such kernel. */
 fakecuda_kernel *convert_kernel_find(const char *name);
 
 /* Registers all conversion kernels with the library that FERRY_CUDA_LIBRARY names. Does nothing if

@@ -47,8 +47,8 @@ next(uint64_t *state)
     return *state;
 }
 
-/* Returns the bits of a float or an integer of `bits` bits. The value is near a special value such
- * as a limit, a half, a tie, a subnormal, an infinity or a NaN. */
+/* Returns the bits of a random float or integer near a special value. Special values are limits,
+ * halves, subnormals, infinities and NaNs. */
 static uint64_t
 near_an_edge(uint64_t *state)
 {

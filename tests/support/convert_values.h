@@ -11,14 +11,14 @@
 #include "src/convert/kernels.h"
 
 extern const struct convert_number {
-    const char *name; /* the name of the type in entry points */
+    const char *name; /* name of the type in the names of kernels */
     const ferry_element *(*element)(void);
 } convert_numbers[ferryi_number_count];
 
 /*
- * Fills the memory with values for tests of conversions. `capacity` is the number of elements that
- * fit, and must be at least 65536. Types of 8 and 16 bits get all their values. Other types get
- * values near special values, and random bits. A bool may contain any byte.
+ * Fills memory with values for tests of conversions. The memory has room for `capacity` elements,
+ * which must be at least 65536. Types of 8 and 16 bits get all their values. Other types get values
+ * near special values, and random bits. A bool may contain any byte.
  * @return number of elements
  */
 size_t convert_values_fill(const ferry_element *element, void *memory, size_t capacity);

@@ -3,8 +3,8 @@
 #define FERRY_TEST_COPIES_H
 
 /*
- * Short forms of ferry_copy() for tests: copies of rows, conversions, and lists of copies.
- * `options` may be NULL. Each function returns the status of ferry_copy().
+ * Short forms of ferry_copy() for tests: copies of rows, conversions, and lists of copies. The
+ * parameter `options` may be NULL. Each function returns the status of ferry_copy().
  */
 
 #include <ferry/copy.h>
@@ -32,8 +32,8 @@ ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_
                        size_t source_pitch, size_t width, size_t height,
                        const ferry_copy_options *options);
 
-/* Copies and converts elements. Uses `policy` instead of the policy in `options`. A `policy` of 0
- * means SATURATE. */
+/* Copies and converts elements. The parameter `policy` replaces the policy in `options`; 0 means
+ * the policy SATURATE. */
 ferry_status copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
                                  size_t offset, const void *source, size_t count,
                                  ferry_convert_policy policy, const ferry_copy_options *options);

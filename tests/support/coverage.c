@@ -27,8 +27,8 @@ die(int signal_number)
     raise(signal_number);
 }
 
-/* Runs before main(). The library installs its signal handlers later, and they pass fatal signals
- * on to the handler of this file. */
+/* Runs before main(). Ferry installs its signal handlers later, and passes fatal signals on to the
+ * handler die(). */
 static void __attribute__((constructor)) count_deaths(void)
 {
     signal(SIGSEGV, die);

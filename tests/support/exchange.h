@@ -9,8 +9,8 @@
 
 #include "src/exchange/abi.h"
 
-/* A DLPack tensor or an Arrow array together with its data. Both are in one block, which the
- * tensor's deleter frees. */
+/* One allocated block that holds a DLPack tensor or an Arrow array and everything that it points
+ * to, except the elements. The deleter of the tensor frees the block. */
 typedef struct exchange_tensor {
     union {
         struct DLManagedTensorVersioned versioned;
@@ -23,9 +23,9 @@ typedef struct exchange_tensor {
     void *user;
 } exchange_tensor;
 
-/* Returns a one-dimensional DLPack tensor of `count` ints on the CPU, or NULL if memory is short.
- * The tensor's deleter increments the result of exchange_deleted(), calls `deleted` and frees the
- * block. */
+/* Return a one-dimensional tensor or array of the `count` ints at `memory`, or NULL if memory is
+ * short. Its deleter increments the result of exchange_deleted(), calls the callback `deleted` and
+ * frees the block. */
 struct DLManagedTensorVersioned *exchange_versioned(void *memory, int64_t count);
 struct DLManagedTensor *exchange_legacy(void *memory, int64_t count);
 struct ArrowDeviceArray *exchange_arrow(void *memory, int64_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda, the fake CUDA driver: initialization, devices, contexts, and functions with which tests
- * control the driver. */
+/* A part of fakecuda, the library that imitates the CUDA driver: initialization, devices, contexts,
+ * and the functions with which tests control the library. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdio.h>
@@ -137,7 +137,7 @@ number_from(const char *name, size_t otherwise)
     return text && text[0] ? (size_t)strtoull(text, NULL, 10) : otherwise;
 }
 
-/* Whether the list contains the word. */
+/* Returns whether the word is an entry of the comma-separated list `rules`. */
 static bool
 has_rule(const char *rules, const char *word)
 {
@@ -387,7 +387,8 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     fake_context *context = &fake.contexts[device];
     if (context->retained == 1)
         fake_wait_context(context);
-    /* The context ends only if a second thread has not retained it during the wait. */
+    /* fake_wait_context() releases the lock while it waits. A second thread may have retained the
+     * context meanwhile. */
     if (context->retained == 1)
         end_context(context);
     context->retained--;

@@ -125,8 +125,8 @@ struct fakecuda {
 #undef FAKECUDA_MEMBER
 };
 
-/* Finds the control functions of the fakecuda library `library_name`, and keeps this library
- * loaded. Returns false if the library is not fakecuda. */
+/* Loads the library `library_name` and finds the functions with which tests control fakecuda.
+ * Returns false if the library is not fakecuda. */
 static inline bool
 fakecuda_find(const char *library_name, struct fakecuda *out)
 {
@@ -145,8 +145,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
     return whole;
 }
 
-/* Finds the control functions of the process's driver, even if a recorder wraps the driver. Returns
- * false if the driver is not fakecuda. */
+/* Finds the functions with which tests control fakecuda in the CUDA driver that this process uses.
+ * Returns false if this driver is not fakecuda. A recorder of driver calls may wrap the driver. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fakecuda: graph capture and its effects on other driver calls. During a capture, some calls are
- * refused and some invalidate the capture. A graph is a list of the work that a capture recorded. A
- * launch of the graph runs this work in the order in which it was recorded.
+ * A part of fakecuda, the library that imitates the CUDA driver: the capture of graphs. During a
+ * capture, some driver calls are refused, and some invalidate the capture. A graph is a list of the
+ * work that a capture has recorded. A launch of the graph runs this work in the order of the list.
  */
 #include "tests/support/fakecuda_internal.h"
 
@@ -25,8 +25,8 @@ forbids(const struct fake_capture *capture)
     return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/* Returns whether any graph capture forbids calls that do not queue work on a stream. Such a call
- * invalidates the captures that forbid it. */
+/* Returns whether a capture forbids unsafe driver calls on this thread, such as loading a module.
+ * Invalidates each capture that does so. */
 bool
 fake_capture_forbids(void)
 {
@@ -40,8 +40,8 @@ fake_capture_forbids(void)
     return forbidden;
 }
 
-/* Returns a stream queue of the context whose work is being captured, or NULL. If `blocking_only`
- * is true, ignores queues that are not blocking. */
+/* Returns a queue of the context whose stream is being captured, or NULL if there is none. If
+ * `blocking_only` is true, ignores the queues of non-blocking streams. */
 static struct fake_queue *
 captured_queue(fake_context *context, bool blocking_only)
 {
@@ -60,8 +60,8 @@ fake_capture_of_context(fake_context *context, bool invalidate)
     return queue != NULL;
 }
 
-/* Checks that work can be queued on a stream at this moment. If a capture records the queue, adds
- * the work to the capture's count. */
+/* Returns an error if work cannot be queued on the stream because of a capture. If the stream is
+ * being captured, counts one more node of the graph. */
 fake_result
 fake_capture_check(struct fake_queue *queue)
 {

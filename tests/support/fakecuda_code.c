@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: modules and kernel launches. The image of a module is PTX text, or "FAKEPTX", a NUL and
- * text. The text declares the kernels of the image, whose host functions are registered by tests. A
- * cubin or fatbin is refused unless a test has called fakecuda_take_binaries(). */
+/* A part of fakecuda, the library that imitates the CUDA driver: modules and kernel launches. The
+ * image of a module is PTX text, or "FAKEPTX", a NUL and text. The text names the kernels, and
+ * tests register a host function for each kernel. A cubin or fatbin is refused unless a test has
+ * called fakecuda_take_binaries(). */
 #include "tests/support/fakecuda_internal.h"
 
 #include <ctype.h>
@@ -86,11 +87,11 @@ write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *o
         snprintf(buffer, bytes, "%s", message);
 }
 
-/* The newest PTX version that a driver of this CUDA generation accepts, as 10 * major + minor. */
+/* The newest PTX version that the imitated driver accepts, as 10 * major + minor. */
 #define PTX_NEWEST (FAKECUDA_GENERATION == 13 ? 90 : FAKECUDA_GENERATION == 12 ? 87 : 60)
 
-/* Checks that the driver is new enough for the PTX version of the text, and that the text names an
- * architecture. A text that states neither is accepted. */
+/* Returns an error if the text requires a PTX version or an architecture that the imitated driver
+ * does not support. A text that states neither of them is accepted. */
 static fake_result
 check_ptx(const char *text)
 {
@@ -217,7 +218,7 @@ find_entry(const char *text, const char *name)
     return NULL;
 }
 
-/* Returns whether the name occurs in PTX text before the position `end`. */
+/* Returns whether the identifier `name` occurs in the PTX text between `text` and `end`. */
 static bool
 is_used(const char *text, const char *end, const char *name, size_t length)
 {
@@ -242,8 +243,8 @@ bytes_of_shared(const char *declaration, const char *begin, const char *end)
                : 0;
 }
 
-/* Returns how many bytes of static shared memory a kernel uses. `text` is the kernel's PTX after
- * its name. Variables of the module count for each kernel that uses them. */
+/* Returns how many bytes of static shared memory a kernel uses. The parameter `kernel` points to
+ * the PTX after the kernel's name. Variables of the module count if the kernel uses them. */
 static int
 static_shared(const char *text, const char *kernel)
 {
@@ -339,8 +340,8 @@ cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute att
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* Loads a kernel on its first use. Does nothing if the driver has no lazy loading, because modules
- * then load their kernels. */
+/* Loads a kernel on its first use. Does nothing if the imitated driver has no lazy loading, because
+ * it loads all kernels together with their module. */
 static fake_result
 load(struct CUfunc_st *function, fake_context *context)
 {
@@ -486,8 +487,7 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    if (queue->capture) /* the capture records the launch, which runs each time the graph is
-                           launched */
+    if (queue->capture) /* each launch of the captured graph runs the kernel */
         return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
     fake_kernel_begins();
     return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));

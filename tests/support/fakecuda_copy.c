@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: copies, fills and host functions. */
+/* A part of fakecuda, the library that imitates the CUDA driver: copies, fills and host functions.
+ */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
 
 #define PITCH_MOST 0x7fffffffu /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of real devices */
 
-/* A copy of rows; a plain copy has one row. */
+/* A copy of rows. A one-dimensional copy is a copy of one row. */
 struct copy {
     char *target;
     const char *source;
     size_t target_pitch, source_pitch, row_bytes, rows;
-    char *staged; /* copy of the source's bytes that the call made; freed after the work has run */
+    char *staged; /* bytes of the source that were copied during the call; freed after the copy */
     bool wait;    /* whether the call must wait until the bytes have arrived */
     bool fault; /* whether the device must fault when it runs the copy, because the driver does not
                    know a pointer */
-    bool peers; /* may access memory of peer contexts */
+    bool peers; /* whether the copy may access memory of peer contexts */
 };
 
 static fake_result
@@ -42,8 +43,8 @@ extent(size_t pitch, size_t row_bytes, size_t rows)
     return (rows - 1) * pitch + row_bytes;
 }
 
-/* Replaces the host address `memory` in the copy by the address at which the device reaches the
- * same memory. */
+/* Some memory has one address for the host and another one for the device. Replaces the host
+ * address `memory` in the copy by the device's address. */
 static void
 use_view(struct copy *copy, const void *memory)
 {
@@ -53,8 +54,9 @@ use_view(struct copy *copy, const void *memory)
         copy->source = fake_view(memory);
 }
 
-/* Checks the device pointer of a copy. Legal memory belongs to this context, or is managed or page-
- * locked memory of any context. */
+/* Checks the device pointer of a copy. The memory must belong to this context or to a peer of it,
+ * or must be managed or page-locked memory. An unknown address makes the copy fail on the device
+ * later. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -69,8 +71,8 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* Checks the host pointer of a copy. If the memory is not page-locked, the driver copies the source
- * during the call, or the call waits for the copy. */
+/* Checks the host pointer of a copy. If the memory is pageable and is the source, its bytes are
+ * copied during the call. If it is the target, the call waits until the copy has ended. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
@@ -81,8 +83,8 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
         return FERRYI_CUDA_ERROR_INVALID_VALUE;
     fake.pageable_copies++;
-    /* A device that uses the host's page tables accesses the memory later, when it runs the copy.
-     */
+    /* A device that uses the host's page tables accesses pageable memory directly, when it runs the
+     * copy. */
     if (fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
         return FERRYI_CUDA_SUCCESS;
     copy->wait = !is_source;
@@ -309,7 +311,8 @@ is_host(const void *memory, size_t bytes)
     return !block || block->kind == FAKE_PINNED || block->kind == FAKE_REGISTERED;
 }
 
-/* Returns the error of a batch that a rule of FAKECUDA_STRICT refuses, or FERRYI_CUDA_SUCCESS. */
+/* If the rule "batch" of FAKECUDA_STRICT is set, returns an error for every second batch. Returns
+ * FERRYI_CUDA_SUCCESS for all other batches. */
 static fake_result
 refusal(void)
 {
@@ -319,8 +322,8 @@ refusal(void)
                                  : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Returns whether the memory is registered and has a different address on the device, which a batch
- * of copies does not translate. */
+/* Returns whether the memory is registered memory that has a different address on the device. A
+ * batch of copies fails if it uses the host's address of such memory. */
 static bool
 is_untranslated(const void *memory, size_t bytes)
 {
@@ -407,7 +410,7 @@ cuMemcpyBatchAsync_v2(ferryi_cu_pointer *targets, ferryi_cu_pointer *sources, si
 /* -- fills -- */
 
 struct fill {
-    struct copy target; /* only `target` and `fault` are used */
+    struct copy target; /* only its members `target` and `fault` are used */
     uint32_t pattern;
     size_t pattern_bytes, count;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda: makes each driver call take the time that the file FAKECUDA_COST states. replay.py
- * writes this file from the log of a recorder. */
+/* A part of fakecuda, the library that imitates the CUDA driver. It makes each driver call take a
+ * given time. The environment variable FAKECUDA_COST names a file with these times. The script
+ * replay.py writes this file from a log of real driver calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ static const char *const names[] = {
 };
 static unsigned long cost_ns[FAKE_ENTRY_COUNT];
 
-/* Sets the cost of one driver call. Ignores names of entry points that fakecuda does not have. */
+/* Sets the time that the driver function `name` takes. Ignores functions that fakecuda does not
+ * have. */
 static void
 set_cost(const char *name, unsigned long ns)
 {
@@ -47,7 +49,8 @@ now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Spins for the cost of a driver call. The calling thread holds no lock meanwhile. */
+/* Spins for as long as the driver function `entry` takes. The caller must not hold the lock of
+ * fakecuda. */
 void
 fake_cost_spin(enum fake_entry entry)
 {

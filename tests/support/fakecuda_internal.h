@@ -3,12 +3,12 @@
 #define FAKECUDA_INTERNAL_H
 
 /*
- * Declarations that the files of fakecuda share. fakecuda is a library that imitates the CUDA
- * driver. One lock protects all state. It is released only while a piece of work runs and while a
- * thread waits. Every change of the state wakes all waiting threads.
+ * Declarations that the files of fakecuda share, a library that imitates the CUDA driver. One mutex
+ * protects all state. A thread releases it only while it waits or runs queued work.
  *
- * A queue holds the work of a stream. The queue outlives the stream's handle, whose memory the next
- * new stream can reuse. A piece of work can wait for points, which are positions in queues.
+ * A queue holds the work of a stream. The queue may exist longer than the stream's handle, and a
+ * new stream may reuse the memory of the handle. Work can wait for points. A point is a position in
+ * a queue.
  */
 
 #include <pthread.h>
@@ -21,8 +21,8 @@
 #define FAKE_PARAMETERS  32
 
 /* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 or 9. The value 12 means
- * CUDA 12.8, where batches have a different signature. A driver of generation 9 has no optional
- * group except the old prefetch and advice. */
+ * CUDA 12.8, whose batch function has a different signature. The driver of generation 9 lacks all
+ * optional entry points except the old ones for prefetch and advice. */
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
@@ -31,7 +31,8 @@
 typedef ferryi_cu_result fake_result;
 typedef struct CUctx_st fake_context;
 
-/* Declares every entry point of the driver with the types that the library uses to call it. */
+/* Declares every entry point of the driver that Ferry uses, with the types of Ferry's own headers.
+ */
 #define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
@@ -45,20 +46,20 @@ struct fake_capture {
     ferryi_cu_capture_status status;
     ferryi_cu_capture_mode mode;
     uint64_t thread;
-    struct fake_queue *origin; /* only compared, never dereferenced */
+    struct fake_queue *origin; /* queue where the capture began; never dereferenced */
     int nodes;
     struct fake_work *first, *last; /* list of the graph's work, in the order of the calls */
 };
 
 struct fake_point {
-    struct fake_queue *queue; /* this point is one of its holders */
+    struct fake_queue *queue; /* counts the point in its `holders` */
     uint64_t number;
 };
 
 struct fake_work {
     struct fake_work *next;
     fake_result (*run)(void *payload);
-    void (*drop)(void *payload); /* frees what the payload holds; may be NULL */
+    void (*drop)(void *payload); /* frees memory that `payload` points to; may be NULL */
     void *payload;               /* freed with the work */
     struct fake_point *points;
     size_t point_count;
@@ -71,11 +72,11 @@ struct fake_queue {
     fake_context *context;
     struct fake_work *first, *last;
     uint64_t queued, done;
-    uint64_t wanted;              /* in lazy mode, number of the last piece of work that must run */
-    uint64_t thread;              /* the thread of a per-thread queue; else 0 */
+    uint64_t wanted;              /* in lazy mode: number of the last work item that must run */
+    uint64_t thread;              /* thread whose per-thread stream uses the queue, or 0 */
     struct fake_capture *capture; /* NULL: none */
     bool blocking, has_handle, running, has_worker, quit;
-    pthread_cond_t changed; /* work was added or done, or `quit` was set */
+    pthread_cond_t changed; /* work was added, work has ended, or `quit` was set */
     pthread_t worker;
 };
 
@@ -112,10 +113,9 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes, shared_bytes; /* bytes of a block's static shared memory, and the maximum
-                                       number of dynamic bytes of a launch */
-    bool loaded;                    /* used only under FAKE_STRICT_LOAD */
-    int parameter_count;            /* -1: the text has no parameter list */
+    int static_bytes, shared_bytes; /* bytes of static shared memory; limit of the dynamic one */
+    bool loaded;                    /* used only under the rule FAKE_STRICT_LOAD */
+    int parameter_count;            /* -1 if the PTX has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
 };
 
@@ -123,7 +123,7 @@ struct CUctx_st {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
-    bool ending; /* whether a call is destroying the context and has unlocked the lock meanwhile */
+    bool ending; /* whether a thread is destroying this context and has released `fake_lock` */
     fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
@@ -164,7 +164,7 @@ struct fake_block {
 
 extern pthread_mutex_t fake_lock;
 
-/* State of the driver. The lock protects it. */
+/* The state of the fake driver, which `fake_lock` protects. */
 extern struct fake_state {
     bool started, lazy;
     bool ended;    /* whether exit() was called, which deinitializes the driver */
@@ -177,16 +177,16 @@ extern struct fake_state {
     int last_location;
     unsigned strict;  /* bits of enum fake_rule */
     unsigned kernels; /* number of kernels of all contexts that are queued and not finished */
-    unsigned batches; /* batches submitted under FAKE_STRICT_BATCH */
+    unsigned batches; /* number of batches under the rule FAKE_STRICT_BATCH */
 } fake;
 
 enum {
-    FAKE_NEEDS_CONTEXT = 1, /* a current context that has not ended */
-    FAKE_UNSAFE = 2,        /* the call is forbidden during a capture that is not relaxed */
+    FAKE_NEEDS_CONTEXT = 1, /* the call needs a current context that has not ended */
+    FAKE_UNSAFE = 2,        /* a capture forbids the call unless its mode is relaxed */
 };
 
-/* Counts the call, returns a failure if a test requested one, and takes the lock. If it fails, the
- * lock is not held. */
+/* Begins an entry point: counts the call, checks that it is allowed, and locks `fake_lock`. If this
+ * function returns an error, `fake_lock` is not locked. */
 fake_result fake_begin(enum fake_entry entry, int needs, fake_context **out_context);
 fake_result fake_end(fake_result result);
 
@@ -200,12 +200,12 @@ fake_result fake_end(fake_result result);
 uint64_t fake_thread(void);
 /* Records whether the calling thread is running a host function. */
 void fake_host_function(bool runs);
-/* Returns the value of an attribute. All devices have the same values. The caller must hold the
- * lock. */
+/* Returns the value of a device attribute, which is the same for all devices. The caller must hold
+ * `fake_lock`. */
 int fake_attribute(int attribute);
 bool fake_is_fatal(fake_result code);
 
-/* fakecuda_queue.c: all called under the lock */
+/* Functions of fakecuda_queue.c. The caller of each function must hold `fake_lock`. */
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
 fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
@@ -225,7 +225,7 @@ void fake_context_start(fake_context *context);
 void fake_context_end(fake_context *context);
 void fake_reap(fake_context *context);
 
-/* Functions of fakecuda_capture.c. The caller of each function must hold the lock. */
+/* Functions of fakecuda_capture.c. The caller of each function must hold `fake_lock`. */
 bool fake_capture_forbids(void);
 fake_result fake_capture_check(struct fake_queue *queue);
 /* Adds work that was queued on a captured stream to the graph of the capture. */
@@ -239,7 +239,8 @@ bool fake_stream_is_live(ferryi_cu_stream stream);
 void fake_blocks_end(fake_context *context);
 void fake_modules_end(fake_context *context);
 
-/* Returns the block that contains the range, or NULL. Defined in fakecuda_memory.c. */
+/* Returns the allocated or registered block that contains the whole range, or NULL. Defined in
+ * fakecuda_memory.c. */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
 /* Returns whether only a part of the range is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
@@ -255,8 +256,8 @@ fake_is_of_device(const struct fake_block *block)
     return block->kind == FAKE_DEVICE;
 }
 
-/* Spins for the time that FAKECUDA_COST sets for the entry point. The caller must not hold the
- * lock. Defined in fakecuda_cost.c. */
+/* Spins for the time that FAKECUDA_COST sets for the entry point. The caller must not hold
+ * `fake_lock`. Defined in fakecuda_cost.c. */
 void fake_cost_spin(enum fake_entry entry);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda, which imitates the CUDA driver: calls that allocate memory of all kinds, and calls that
- * give advice about memory. */
+/* A part of fakecuda, the library that imitates the CUDA driver: calls that allocate, register or
+ * free memory, and calls that prefetch it or give advice about it. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define PAGE 4096
 
 static struct fake_block *blocks;
-static int views; /* number of blocks that have a view */
+static int views; /* number of blocks with a second address, `view` */
 
 struct fake_block *
 fake_block_of(const void *memory, size_t bytes)
@@ -182,7 +182,7 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
         free_memory(&block);
         return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
     }
-    /* New memory is never zero by chance. */
+    /* Fills new memory, so that a program which relies on zeros fails. */
     memset(block.view ? block.view : block.memory, 0xcd, ferryi_garbage_bytes(bytes));
     *out = block.memory;
     return FERRYI_CUDA_SUCCESS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that imitates a driver without any entry point except cuInit(). */
+/* A CUDA driver library that has cuInit() but lacks all other entry points. */
 __attribute__((visibility("default"))) unsigned int cuInit(unsigned int flags);
 
 unsigned int

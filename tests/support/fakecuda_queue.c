@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda, which imitates the CUDA driver: queues of work. Each queue has a thread that runs its
- * work. In lazy mode, the call that waits for work runs that work. */
+/* A part of fakecuda, the library that imitates the CUDA driver: queues of work. In thread mode, a
+ * thread for each queue runs the queue's work. In lazy mode, the call that waits for work runs it.
+ */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -93,8 +94,8 @@ add_point(struct fake_work *work, struct fake_queue *queue, uint64_t number)
     fake_hold(&work->points[work->point_count++], queue, number);
 }
 
-/* Makes a piece of work wait as CUDA's legacy stream requires. Work of the legacy stream waits for
- * all blocking streams, and work of a blocking stream waits for the legacy stream. */
+/* Orders new work as CUDA's legacy default stream requires. Work of the legacy stream waits for all
+ * blocking streams, and work of a blocking stream waits for the legacy stream. */
 static void
 add_legacy_points(struct fake_work *work, struct fake_queue *queue)
 {
@@ -129,8 +130,8 @@ unreached(const struct fake_work *work)
     return NULL;
 }
 
-/* Runs the first piece of work of a queue, which must not be waiting for other work. The lock is
- * released while the work runs. */
+/* Runs the oldest work item of a queue. The caller must hold the lock and must have checked that
+ * this item need not wait. The lock is released while the item runs. */
 static void
 run_first(struct fake_queue *queue)
 {
@@ -167,8 +168,9 @@ start_worker(struct fake_queue *queue)
     pthread_cond_broadcast(&queue->changed);
 }
 
-/* Runs the first piece of work of the queue if it can run now, and then returns NULL. Otherwise
- * returns the queue that must progress first. In lazy mode, runs only work that was requested. */
+/* Runs the oldest work item of the queue and returns NULL, if the item can run now. If not, returns
+ * the queue for whose progress the caller must wait. In lazy mode, runs only items that a call has
+ * requested. */
 static struct fake_queue *
 work_on(struct fake_queue *queue)
 {
@@ -233,8 +235,8 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
 
 /* -- waiting -- */
 
-/* Waits for work of a queue. In lazy mode, the calling thread runs only the work that it waits for.
- */
+/* Waits until the queue has run work item `number`. In lazy mode, the calling thread runs the items
+ * that it waits for. */
 void
 fake_wait(struct fake_queue *queue, uint64_t number)
 {
@@ -252,8 +254,8 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* Requests, in lazy mode, the work whose completion a call queries. A thread then runs this work.
- * So the query need not block, and a loop of queries ends. */
+/* In lazy mode, queries do not run work. When a program queries an event, this function starts a
+ * thread that runs the work up to item `number`. So a program that polls an event ends. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {
@@ -270,7 +272,7 @@ fake_wait_context(fake_context *context)
     while (queue) {
         if (queue->done < queue->queued) {
             fake_wait(queue, queue->queued);
-            queue = context->queues; /* the list may have changed meanwhile */
+            queue = context->queues; /* begins again, because the wait released the lock */
         } else {
             queue = queue->next;
         }

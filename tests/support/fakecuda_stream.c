@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fakecuda, which imitates the CUDA driver: streams and events. A new handle reuses the memory of a
- * destroyed handle at once. The handle that was destroyed last is reused first. */
+/* A part of fakecuda, the library that imitates the CUDA driver: streams and events. A new stream
+ * or event reuses the memory of the one that was destroyed last. */
 #include "tests/support/fakecuda_internal.h"
 
 #include <stdlib.h>
@@ -95,7 +95,8 @@ cuStreamSynchronize(ferryi_cu_stream stream)
     result = fake_capture_check(queue);
     if (result != FERRYI_CUDA_SUCCESS)
         return fake_end(result);
-    /* A wait for the legacy stream includes a wait for all blocking streams. */
+    /* A wait for the legacy default stream must include all blocking streams. Empty work on the
+     * legacy stream waits for them. */
     if (queue == context->legacy)
         result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
     if (result == FERRYI_CUDA_SUCCESS)

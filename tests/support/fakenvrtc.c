@@ -146,8 +146,8 @@ write_target(char *end, int option_count, const char *const *options)
     return sprintf(end, "\n.version %.8s\n.target sm_%d", ptx ? ptx : release()->ptx, architecture);
 }
 
-/* Compiles a program. The code of "scale.cu" contains the entry point "scale" and the entry points
- * of a conversion, such as "scale_nearest". */
+/* Compiles a program. For a source with the name "scale.cu", the result contains the entry point
+ * "scale". It also contains the entry points of a conversion, such as "scale_nearest". */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

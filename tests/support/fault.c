@@ -25,8 +25,8 @@ inner(ferryi_device *device)
     return ((struct fault_device *)device)->inner;
 }
 
-/* Counts a call of a fault device. Returns the failure to inject, or FERRY_OK if the call must not
- * fail. */
+/* Counts a call of the fault device. Returns the status that a test wants this call to return, or
+ * FERRY_OK. */
 static ferry_status
 count_call(const char *slot)
 {
@@ -60,7 +60,8 @@ count_live(ferry_status status, int change)
     return status;
 }
 
-/* Defines a call of the fault device that is counted and passed to the wrapped device. */
+/* Defines a function of the fault device that counts the call and passes it to the wrapped device.
+ */
 #define PASS(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -68,7 +69,8 @@ count_live(ferry_status status, int change)
         return status == FERRY_OK ? inner(device)->ops->slot(inner(device), __VA_ARGS__) : status; \
     }
 
-/* Defines a call of the fault device that creates an object and counts it as live. */
+/* Defines a function of the fault device that creates an object. A successful call increments the
+ * number of live objects. */
 #define GIVE(slot, parameters, ...)                                                                \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -78,7 +80,8 @@ count_live(ferry_status status, int change)
                    : status;                                                                       \
     }
 
-/* Defines a call of the fault device that releases an object and no longer counts it as live. */
+/* Defines a function of the fault device that releases an object. A successful call decrements the
+ * number of live objects. */
 #define TAKE(slot, parameters, thing, ...)                                                         \
     static ferry_status fault_##slot parameters                                                    \
     {                                                                                              \
@@ -126,8 +129,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* Returns the device that a fault device wraps. Returns NULL (the host) and devices of other kinds
- * unchanged. The wrapped device itself then refuses a device of a different kind. */
+/* Returns the device that a fault device wraps. Returns NULL, which means the host, and devices of
+ * other kinds unchanged. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {

@@ -32,8 +32,8 @@ void fault_register(void);
 /* Selects the kind of device that fault devices wrap when they are opened later. The default is the
  * emulated kind. */
 void fault_wrap(const ferryi_device_kind *kind);
-/* Sets the status that injected failures return. The default is FERRY_ERROR_DEVICE. After
- * FERRY_ERROR_DEVICE_LOST all later calls fail too. */
+/* Sets the status that injected failures return. The default is FERRY_ERROR_DEVICE. If the status
+ * is FERRY_ERROR_DEVICE_LOST, all calls after the injected failure fail, too. */
 void fault_status(ferry_status status);
 void fault_include_releases(bool include);
 
@@ -44,21 +44,20 @@ void fault_disarm(void);
 /* Returns the number of calls since fault_arm(), or since the program began if fault_arm() was not
  * called. */
 uint64_t fault_calls(void);
-/* Whether a call has failed since fault_arm(). */
+/* Returns whether a device call has failed since fault_arm() was called. */
 bool fault_tripped(void);
 /* Returns the name of the device call that failed last, such as "memory_alloc". Returns NULL before
  * the first failure. */
 const char *fault_tripped_slot(void);
 
 /*
- * Sets a hook, a function that is called before each counted call with the name of that call. The
- * hook runs on the thread of the call. If the hook returns a status other than FERRY_OK, the call
- * returns that status. The hook may call the library, and so acts as a second thread that
- * interferes. NULL removes the hook.
+ * Sets a hook, a function that each counted device call calls first, on its own thread and with its
+ * name. If the hook returns a status other than FERRY_OK, the device call returns this status. The
+ * hook may call Ferry, with the same effect as a call of a second thread. NULL removes the hook.
  */
 void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);
 
-/* Returns the number of live allocations, registrations, streams, events and modules of all
+/* Returns the number of live allocations, registrations, streams, events and modules of all fault
  * devices. */
 int64_t fault_live(void);
 

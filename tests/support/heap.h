@@ -10,8 +10,8 @@
 
 #include "src/base/sanitizer.h"
 
-/* The C library does not count memory under a sanitizer, which replaces malloc(). mallinfo2()
- * exists in glibc 2.33 and newer. */
+/* Whether the C library counts the bytes on the heap. A sanitizer replaces malloc() and does not
+ * count. mallinfo2() exists in glibc 2.33 and newer. */
 #define HEAP_IS_COUNTED 0
 #if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
 #if __GLIBC_PREREQ(2, 33)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of the interleaver that is linked into test programs. The interleaver delays threads to
- * provoke races. This part finds the preloaded libinterleave.so and connects the interleaving
- * points of Ferry to it. */
+/* The part of the interleaver that is linked into test programs. The interleaver delays threads at
+ * certain points of Ferry's code, in order to provoke races. This part finds the preloaded
+ * libinterleave.so and makes Ferry call it at these points. */
 #include "tests/support/interleave.h"
 
 #include <dlfcn.h>
@@ -50,8 +50,8 @@ interleave(uint64_t seed)
     return true;
 }
 
-/* Returns whether libinterleave.so can be preloaded. Preloading fails if a sanitizer replaces the
- * mutexes or valgrind replaces the loader. */
+/* Returns whether the program may preload libinterleave.so. It must not do so if a sanitizer
+ * replaces functions of the C library, or if LD_PRELOAD is set, as under Valgrind. */
 static bool
 may_preload(void)
 {

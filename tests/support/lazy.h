@@ -3,18 +3,18 @@
 #define FERRY_TEST_LAZY_H
 
 /*
- * The lazy device performs work only when a call waits for that work. A missing wait in the library
- * therefore leads to wrong data, without a GPU and in every run.
+ * The lazy device: an emulated device that runs queued work only when a call waits for that work.
+ * So a wait that is missing in Ferry leads to wrong data, without a GPU and in every run.
  *
- * Memory, checks and capabilities are those of the emulated device. The thread that waits performs
- * the queued work. event_synchronize, stream_synchronize and synchronize perform the work that they
- * wait for and the work on other streams that it depends on, but nothing else. An upload reads its
- * source only at that time. event_query performs nothing and reports false. Only the third query of
- * a record performs the record's work, so that polling ends.
+ * Memory, checks and capabilities are those of the emulated device. The thread that waits runs the
+ * queued work. event_synchronize, stream_synchronize and synchronize run only the work that they
+ * wait for, and the work of other streams on which that work depends. An upload reads its source
+ * only at that time. event_query runs nothing and reports false. Only the third query of a recorded
+ * event runs the work before the event, so that polling ends.
  *
- * If memory is freed while queued work needs it, that work fails. The wait for the work reports the
- * failure. stream_create returns the handle of the last destroyed stream again, while work queued
- * on the old stream is still pending.
+ * If memory is freed while queued work needs it, that work fails, and the wait for this work
+ * returns the error. stream_create returns the handle of the stream that was destroyed last, even
+ * if the old stream has pending work.
  */
 
 #include "src/device/device.h"

@@ -16,9 +16,10 @@ void interleave_point(const void *site);
 
 /* -- the choice -------------------------------------------------------------------------------- */
 
-/* Settings for the delays of threads. The seed selects one of several settings. */
+/* How often and how long threads are delayed. The seed selects one of four settings. */
 struct manner {
-    /* N - 1 if a thread yields or sleeps at one of N points that it passes; N is a power of two */
+    /* A thread yields, or sleeps, at one of N points that it passes. The members hold N - 1, and N
+     * is a power of two. */
     uint64_t yields, sleeps;
     uint32_t longest_ns;
     uint32_t hot; /* N - 1 if one of N points is hot, where N is a power of two */
@@ -52,8 +53,8 @@ pause_for(uint64_t ns)
     real_nanosleep(&time, NULL);
 }
 
-/* Returns whether the seed makes this point hot. A thread sleeps in one of 32 visits to a hot
- * point, for 20 to 320 microseconds. */
+/* Returns whether this seed makes the point hot. Threads sleep more often at a hot point: in one of
+ * 32 passes, for 20 to 320 microseconds. */
 static bool
 is_hot(const struct manner *manner, uint64_t seed, const void *site)
 {
@@ -112,8 +113,8 @@ find(void *out, const char *name)
     memcpy(out, &symbol, sizeof(symbol));
 }
 
-/* Finds the functions of the C library before a second thread exists. If a wrapper is called before
- * this constructor, the wrapper calls it first. */
+/* Finds the functions of the C library that this library wraps, before a second thread exists. A
+ * wrapper that is called earlier also calls this function. */
 __attribute__((constructor)) static void
 find_all(void)
 {

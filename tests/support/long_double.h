@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Returns whether long doubles have at least 64 binary digits, which the oracles of conversions
- * need. Under Valgrind, long doubles have only the precision of a double. */
+/* Returns whether long double has at least 64 binary digits. The tests of conversions compute their
+ * expected results with it. Under Valgrind, long double has only the precision of a double. */
 static inline bool
 long_doubles_are_long(void)
 {

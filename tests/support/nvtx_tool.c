@@ -22,7 +22,7 @@ enum { RANGES = 8192 };
 struct range {
     const char *begin;
     size_t bytes; /* 0: the entry is free */
-    size_t heap;  /* for a region, the index of its heap */
+    size_t heap;  /* index of the heap that contains a region */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -36,8 +36,8 @@ refuse(const char *what, const void *pointer, size_t bytes)
     abort();
 }
 
-/* Adds a range of addresses to the live ranges. Ends the process if the range overlaps a live
- * range. */
+/* Adds a range of addresses to the list of live heaps or of live regions. Aborts the process if the
+ * range overlaps a range of the list. */
 static size_t
 add(struct range *ranges, const void *pointer, size_t bytes, const char *what)
 {

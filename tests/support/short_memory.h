@@ -19,14 +19,14 @@
 void short_memory_arm(uint64_t nth);
 /* Makes the `nth` allocation after this call fail, and all allocations after that one. */
 void short_memory_arm_for_good(uint64_t nth);
-/* Calls `meet(user)` once, during the next allocation of `bytes` bytes and on the thread of that
- * allocation. `meet` does what a second thread could do at that moment. */
+/* Calls `meet(user)` once, inside the next allocation of exactly `bytes` bytes and on the thread of
+ * that allocation. The callback may make calls that a second thread could make at that moment. */
 void short_memory_meet(size_t bytes, void (*meet)(void *user), void *user);
 /* Stops the injection of failures. The count and the result of short_memory_tripped() do not
  * change. */
 void short_memory_disarm(void);
 bool short_memory_tripped(void);
-/* Returns the number of live allocations that were made through this file. */
+/* Returns the number of live allocations of all functions that this file replaces. */
 int64_t short_memory_live(void);
 
 #endif

@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-/* Returns whether a checked run (FERRY_DEBUG) can name the callers of the library. Naming them
- * needs a library that walks the stack. */
+/* Returns whether debug runs (FERRY_DEBUG) can report the callers of Ferry by name. This needs
+ * libgcc_s, which walks the stack. */
 static inline bool
 has_unwinder(void)
 {

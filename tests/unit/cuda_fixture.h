@@ -2,8 +2,8 @@
 #ifndef FERRY_TEST_CUDA_FIXTURE_H
 #define FERRY_TEST_CUDA_FIXTURE_H
 
-/* Fixture for tests of the CUDA loader and of the CUDA device. Its devices run on fakecuda, which
- * imitates the driver. */
+/* Fixture for tests of the CUDA loader and the CUDA device. The devices run on the fake driver
+ * fakecuda. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,8 +76,7 @@ clear_faults(void **state)
     return builds[NEW].fake.fakecuda_context_depth() == 0 ? 0 : -1;
 }
 
-/* Makes the newest build of fakecuda the driver of the process, and gives each build two devices.
- */
+/* Makes FERRY_CUDA_LIBRARY name the newest build of fakecuda, and gives each build two devices. */
 static inline void
 name_fakecuda(void)
 {

@@ -7,7 +7,8 @@
  * checks the address and size of freed memory. A test can limit the backend's memory or make the
  * N-th call fail.
  *
- * Tests that count bytes use device memory, because checked builds add no red zones to it.
+ * Tests that count bytes use device memory, because builds with debug checks add no red zones to
+ * device memory.
  */
 
 #include <pthread.h>
@@ -37,7 +38,7 @@ struct backend {
     } live[BACKEND_ALLOCATIONS];
     size_t count, bytes, peak_bytes;
     size_t capacity;       /* 0: no limit */
-    uint64_t free_ns;      /* duration of a free, outside the mutex */
+    uint64_t free_ns;      /* time in ns that a free takes, while the mutex is not held */
     unsigned long calls;   /* including failing calls */
     unsigned long fail_at; /* number of the call that fails; 0: none */
     ferry_status fail_with;
@@ -51,8 +52,8 @@ backend_trips(struct backend *backend)
     return ++backend->calls == backend->fail_at;
 }
 
-/* Returns whether the backend allocates with mmap(). It does under sanitizers. There malloc()
- * writes shadow memory, which is slow for gigabytes. */
+/* Returns whether the backend allocates with mmap(). It does so for large blocks under sanitizers,
+ * whose malloc() writes shadow memory. That is slow for gigabytes. */
 static inline bool
 backend_maps(size_t bytes)
 {
@@ -134,7 +135,7 @@ struct fixture {
     ferry_pool *pool;
     struct ferryi_log log;
     char logged[512];
-    bool crowded; /* whether many threads use the pool, so that the pool and the backend may record
+    bool crowded; /* whether many threads use the pool; the pool and the backend may then record
                      different peaks */
 };
 
@@ -206,7 +207,8 @@ idle_blocks(struct fixture *fixture)
 {
     struct idle_blocks idle = {0};
     ferry_pool *pool = fixture->pool;
-    (void)statistics(fixture); /* empties the magazines and queries the driver */
+    (void)statistics(
+        fixture); /* reading the statistics empties the magazines and queries the device */
     ferryi_mutex_lock(&pool->mutex);
     for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         for (ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block; block = block->after)
@@ -218,7 +220,8 @@ idle_blocks(struct fixture *fixture)
     return idle;
 }
 
-/* Checks that the pool's statistics agree with the pool's lists and with the backend's counts. */
+/* Checks that the statistics of the pool agree with the lists of the pool and with the counts of
+ * the memory backend. */
 static inline void
 assert_agrees(struct fixture *fixture)
 {
@@ -253,7 +256,7 @@ assert_agrees(struct fixture *fixture)
     assert_int_equal(sum.requested_bytes, stats.requested_bytes);
 }
 
-/* Destroys the pool and checks that all memory was returned to the backend. */
+/* Destroys the pool, and checks that the pool has returned all memory to the backend. */
 static inline void
 fixture_close(struct fixture *fixture)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tests the allocation logs of pools: the contents and order of their lines, and the file names of
- * a context's logs. */
+/* Tests the allocation logs of pools: the contents and the order of their lines, and the names of
+ * the log files of a context. */
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -178,8 +178,8 @@ test_each_take_and_give_is_a_line(void **state)
     remove_folder(&logged);
 }
 
-/* Checks that the log writes a failure immediately, because the program may end before it destroys
- * the log. */
+/* Checks that a failed allocation is written to the log file immediately, because the program may
+ * end before it closes the log. */
 static void
 test_a_failure_is_written_at_once(void **state)
 {
@@ -236,8 +236,8 @@ test_statistics_are_as_without_a_log(void **state)
 
 /* -- threads ----------------------------------------------------------------------------------- */
 
-/* Each thread of the test holds at most HELD blocks. All blocks have one size class, so that blocks
- * move between threads. */
+/* Each thread of the test holds at most HELD blocks at a time. All blocks have one size class, so
+ * that threads reuse each other's blocks. */
 enum { THREADS = 4, ROUNDS = 15000, HELD = 2 };
 
 static void *
@@ -263,7 +263,8 @@ struct count {
     size_t count;
 };
 
-/* Returns the counter of a key in a hash table. The table has room for all keys. */
+/* Returns the counter for `key` in a hash table. The table has `room` entries, which must be more
+ * than there are keys. */
 static struct count *
 count_of(struct count *counts, size_t room, uint64_t key)
 {
@@ -274,8 +275,8 @@ count_of(struct count *counts, size_t room, uint64_t key)
     return &counts[i];
 }
 
-/* Checks that the log alternates between an allocation and a free of each address, even if
- * different threads make the calls. */
+/* Several threads allocate and free blocks. For each address, the log must contain an allocation
+ * and a free in turn, even if they are from different threads. */
 static void
 test_threads_write_whole_lines_in_an_order_that_happened(void **state)
 {
@@ -326,8 +327,8 @@ test_a_file_that_cannot_be_made_is_an_error(void **state)
     assert_int_equal(ferryi_allocation_log_close(&log), FERRY_OK);
 }
 
-/* Checks that destroying a log reports lines that could not be written. The log writes to a FIFO
- * that has no reader. */
+/* Lets a log write to a FIFO that has no reader. Closing the log must report that lines could not
+ * be written. */
 static void
 test_lost_lines_are_reported_at_the_end(void **state)
 {
@@ -395,10 +396,12 @@ test_a_context_logs_each_pool_to_its_own_file(void **state)
     ferry_context *context;
     ferry_pool *pinned;
     ferry_block *block;
-    setenv("FERRY_ALLOCATION_LOG", "/nonexistent/other", 1); /* the option overrides the variable */
+    setenv("FERRY_ALLOCATION_LOG", "/nonexistent/other",
+           1); /* must have no effect, because the option overrides this variable */
     assert_int_equal(ferry_context_create(&options, &context), FERRY_OK);
     unsetenv("FERRY_ALLOCATION_LOG");
-    memset(prefix, 'x', strlen(prefix)); /* the context has a copy of the prefix */
+    memset(prefix, 'x',
+           strlen(prefix)); /* must have no effect, because the context has copied the prefix */
     use_a_buffer(context);
     assert_int_equal(ferry_context_pool(context, 0, FERRY_MEMORY_PINNED, &pinned), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(pinned, 4000, NULL, &block), FERRY_OK);

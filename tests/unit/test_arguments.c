@@ -105,8 +105,8 @@ test_grids(void **state)
     assert_int_equal(ferry_grid_for(SIZE_MAX, 1).blocks[0], INT32_MAX);
 }
 
-/* Checks that a host function can read arrays and values by their index. A read with a wrong kind
- * or type must fail. */
+/* Checks that a host function can read its arrays and values by their index. A read as the wrong
+ * kind of argument or the wrong type must fail. */
 static void
 test_a_body_reads_its_call(void **state)
 {

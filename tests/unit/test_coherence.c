@@ -5,9 +5,9 @@
  * small buffer.
  *
  * The oracle stores the newest value of each byte, and the value that each place has in memory. It
- * moves and writes values just as the owner of a valid map does, and checks the values that a
- * reader gets. A place that does not have a byte holds garbage that differs from place to place, so
- * a read from a wrong place is detected.
+ * moves and writes values just as the library does, and checks the values that a reader gets. A
+ * place without a valid replica of a byte holds garbage that differs from place to place. So the
+ * test detects a read from a wrong place.
  *
  * The state of a buffer consists only of the set of valid places of each byte. The test explores
  * each state once, breadth first, until no new state appears. This covers sequences of any length.
@@ -28,7 +28,7 @@
 #define BYTES_MAX  5
 #define PLACES_MAX 3
 
-/* The oracle's buffer. It contains the expected state of each byte. */
+/* Expected state of each byte of a buffer. */
 struct oracle {
     int bytes, places;
     bool valid[BYTES_MAX][PLACES_MAX];
@@ -147,9 +147,9 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * Returns the preferred source of a move. For a place other than the host, the order is: places
- * with the same memory, zeros for unwritten bytes, reachable devices, the host, other devices. The
- * host prefers devices.
+ * Returns the preferred source of a byte that must be moved to `place`. For a device, the order is:
+ * places with the same memory, zeros for unwritten bytes, reachable devices, the host, other
+ * devices. The host prefers devices to other places.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
@@ -234,8 +234,7 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
         }
     }
     for (int b = op.begin; b < op.end; b++) {
-        /* The plan must move the bytes that the place lacks and that are not lost, and no others.
-         */
+        /* A byte must be moved if and only if the place lacks the byte and the byte is not lost. */
         assert_int_equal(moved[b], !o->lost[b] && !o->valid[b][op.place]);
         if (!o->lost[b])
             assert_int_equal(o->memory[b][op.place], o->newest[b]);
@@ -283,8 +282,8 @@ check_plan_with(const struct oracle *o, const struct ferryi_segment *window, siz
     check_moves(&after, op, same, reachable, moves, made);
 }
 
-/* Checks the plan of an operation for every set of reachable places and for every set of places
- * with the same memory. */
+/* Checks the planned moves of an operation, for every set of reachable places and every set of
+ * places with the same memory. */
 static void
 check_plan(const struct oracle *o, const struct ferryi_segment *window, size_t count,
            struct operation op)
@@ -323,8 +322,8 @@ check_commit(const struct oracle *after, const struct ferryi_segment *window, si
     }
 }
 
-/* Checks that, after the operation, each place that is valid for a byte has the newest value of the
- * byte. */
+/* Checks that, after the operation, each valid replica of a byte has the newest value of the byte.
+ */
 static void
 check_values(const struct oracle *before, const struct oracle *after, struct operation op)
 {
@@ -356,8 +355,8 @@ step(const struct oracle *before, struct operation op)
         check_plan(before, all, all_count, op);
         check_plan(before, window, count, op);
         for (int b = op.begin; b < op.end; b++)
-            after.memory[b][op.place] =
-                before->newest[b]; /* check_moves() has checked that the moves copy this value */
+            after.memory[b][op.place] = before->newest[b]; /* the value that the planned moves copy,
+                                                              as check_moves() has checked */
     }
     oracle_apply(&after, op);
     check_values(before, &after, op);
@@ -371,8 +370,8 @@ step(const struct oracle *before, struct operation op)
 struct exploration {
     int bytes, places;
     int *queue;
-    unsigned char *depth; /* for each state: 1 + the smallest number of operations that lead to it;
-                             0: not visited */
+    unsigned char *depth; /* 1 + the smallest number of operations that lead to each state; 0: the
+                             state was not visited */
     size_t seen;
 };
 
@@ -417,13 +416,13 @@ explore(int bytes, int places)
     assert_non_null(all.queue);
     assert_non_null(all.depth);
 
-    /* The first state is a buffer that was never written. A buffer that wraps memory starts in the
-     * state after an overwrite, so its states are visited, too. */
+    /* Begins with a buffer that was never written. This also covers buffers that wrap memory,
+     * because they begin in the state after an overwrite. */
     visit(&all, 0, 1);
     for (size_t next = 0; next < all.seen; next++)
         explore_state(&all, all.queue[next]);
 
-    /* Every combination of sets can be reached. */
+    /* Every possible state must have been reached. */
     assert_int_equal(all.seen, states);
     free(all.queue);
     free(all.depth);
@@ -489,11 +488,11 @@ test_zeros_that_were_read_stay_unwritten(void **state)
     assert_true(ferryi_places_written(FERRYI_PLACE_BIT(1)));
     assert_false(ferryi_places_written(read));
     assert_int_equal(read, FERRYI_ZEROS | FERRYI_PLACE_BIT(1));
-    /* A place is filled with zeros if it lacks bytes that are zero, unless it shares memory with a
-     * place that has these zeros. */
+    /* To read bytes that are zero, a place is filled with zeros. If a place with the same memory
+     * already has these zeros, it is the source instead. */
     assert_int_equal(ferryi_coherence_source(read, 0, 0, FERRYI_EVERY_PLACE), FERRYI_ZERO);
     assert_int_equal(ferryi_coherence_source(read, 0, 3, FERRYI_EVERY_PLACE), 1);
-    /* Bytes that are zero are not lost when the last replica is removed. */
+    /* When the last replica of bytes that are zero is removed, the bytes must not become lost. */
     assert_int_equal(ferryi_coherence_change(read, 1, FERRYI_CHANGE_FORGET), 0);
     assert_int_equal(ferryi_coherence_change(read, 1, FERRYI_CHANGE_LOSE), 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the tuning string: its keys, values and bounds, and the messages about invalid parts. */
+/* Tests the tuning string of a context: its keys, values and bounds, and the messages about invalid
+ * parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +44,7 @@ test_values_and_bounds(void **state)
 {
     (void)state;
     assert_int_equal(parsed("staging.chunk=1 staging.chunk=8192").staging_chunk_bytes,
-                     8192); /* the last value of a key applies */
+                     8192); /* the last of two values for a key applies */
     assert_int_equal(parsed("staging.chunk=1").staging_chunk_bytes, 4096);
     assert_int_equal(parsed("staging.chunks=1").staging_chunk_count, 2);
     assert_int_equal(parsed("staging.threads=99").staging_threads, 16);

@@ -24,15 +24,15 @@ enum { VALUES = 65536, WIDEST = 16 };
 
 enum shape { FLOAT, INTEGER, TRUTH, COMPLEX };
 
-/* Ranges of the number types. The value of a float is whole * 2^lowest_exponent, where `whole` has
- * at most `digits` binary digits. */
+/* Describes the number types. The value of a floating-point type is whole * 2^lowest_exponent,
+ * where `whole` has at most `digits` binary digits. */
 static const struct number {
     const char *name;
     enum shape shape;
     size_t bytes;
     int digits, lowest_exponent;
     long double low, high;
-    enum ferryi_number part; /* type of each part of a complex number */
+    enum ferryi_number part; /* number type of the real and imaginary parts of a complex number */
 } numbers[ferryi_number_count] = {
     [ferryi_number_float] = {"float", FLOAT, 4, 24, -149, 0, 0x1.fffffep127L, 0},
     [ferryi_number_double] = {"double", FLOAT, 8, 53, -1074, 0, 0x1.fffffffffffffp1023L, 0},
@@ -61,8 +61,8 @@ static unsigned char source[VALUES * WIDEST], target[MOST_SETS][VALUES * WIDEST]
 
 /* -- the oracle -------------------------------------------------------------------------------- */
 
-/* Returns 2^exponent. Reads it from a table, because tests call this function hundreds of millions
- * of times. */
+/* Returns 2^exponent from a table, because tests call this function hundreds of millions of times.
+ */
 static long double
 power_of_two(int exponent)
 {
@@ -177,8 +177,8 @@ put_float(enum ferryi_number from, size_t index, double value)
     put(from, index, from == ferryi_number_float ? (void *)&narrow : (void *)&value);
 }
 
-/* Fills `source` with powers of two and values near them. They include every limit, tie and first
- * subnormal. */
+/* Fills `source` with powers of two and values near them. These include every limit of a number
+ * type, every tie of rounding, and the first subnormals. */
 static size_t
 fill_float_edges(enum ferryi_number from)
 {
@@ -242,8 +242,8 @@ fill_integer_edges(enum ferryi_number from)
     return count;
 }
 
-/* Fills `source` with VALUES numbers. Types of 8 and 16 bits get all their values. Other types get
- * edge cases and then random bits, which include NaNs and numbers of every magnitude. */
+/* Fills `source` with VALUES numbers. For types of 8 and 16 bits these are all values. For other
+ * types they are edge cases and random bits, including NaNs and numbers of every magnitude. */
 static void
 fill(enum ferryi_number from)
 {
@@ -336,8 +336,9 @@ check_fits(enum ferryi_number from, enum ferryi_number to)
     }
 }
 
-/* Converts with the loops of all instruction sets for one policy. If all results are equal, the
- * oracle checks them only if `compared` is true. */
+/* Converts `source` with the loops of all instruction sets. If their results are not equal,
+ * compares each with the oracle. If they are equal, compares them with the oracle only if
+ * `compared` is true. */
 static void
 check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bool compared)
 {
@@ -352,8 +353,8 @@ check_loops(enum ferryi_number from, enum ferryi_number to, bool toward_zero, bo
             check_results(sets[which].name, from, to, toward_zero, source, target[which], VALUES);
 }
 
-/* Returns whether the library can convert the pair. Complex numbers convert only to complex types;
- * all other pairs can be converted. */
+/* Returns whether the library can convert between the two types. It cannot convert complex numbers
+ * to real ones, or a type to itself. */
 static bool
 is_pair(enum ferryi_number from, enum ferryi_number to)
 {
@@ -406,8 +407,8 @@ test_floats(void **state)
 
 /* -- lengths, places --------------------------------------------------------------------------- */
 
-/* Checks that a conversion of any length at any address writes the same bytes as the conversion of
- * the whole array. It must not write other bytes. */
+/* Converts arrays of any length at any address. Checks that the results are those of one long
+ * array, and that no byte outside the target is written. */
 static void
 check_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
 {
@@ -457,9 +458,9 @@ test_counts(void **state)
 }
 
 /*
- * Checks arrays of every short length against the oracle, with both policies. The length alone
- * determines which elements are converted after the last full vector. Each length reads different
- * values.
+ * Compares the conversion of short arrays with the oracle, for both rounding policies. Each length
+ * uses different values. A loop treats the elements behind its last full vector separately, and
+ * their number depends on the length.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -488,8 +489,9 @@ test_short_counts(void **state)
     }
 }
 
-/* Checks that the search of the policy CHECK returns the first element that does not fit. The
- * element may have any position, and any elements may follow. */
+/* Checks that the search of the policy CHECK returns the first element that does not fit into the
+ * target type. The test varies the position of this element, and also adds such elements behind it.
+ */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {
@@ -524,8 +526,9 @@ test_first_unfit(void **state)
 
 /* -- large arrays ------------------------------------------------------------------------------ */
 
-/* Checks that non-temporal stores write the same result as other stores. The cases are unaligned
- * arrays, a partial group of pages at the end, and a conversion in place. */
+/* Converts large arrays, for which the library uses non-temporal stores. Checks that the result
+ * equals that of ordinary stores. The arrays are unaligned, end in a partial group of pages, or are
+ * converted in place. */
 static void
 check_large(enum ferryi_number from, enum ferryi_number to, size_t in_shift, size_t out_shift)
 {

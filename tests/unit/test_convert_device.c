@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests device conversions without a GPU. The test compiles the CUDA source as C and compares its
- * results with those of the host's loops. It also compiles the source with NVRTC. */
+/* Tests the conversion kernels without a GPU. The test compiles their CUDA source as C, and
+ * compares the results with those of the loops for the host. It also compiles the source with
+ * NVRTC. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,15 +79,16 @@ check_search(enum ferryi_number from, enum ferryi_number to, ferryi_convert_sear
     fakecuda_kernel *kernel = find(from, to, "first_unfit");
     const size_t bytes = convert_numbers[from].element()->bytes;
     assert_non_null(kernel);
-    /* Each search starts after the element that the previous search found not to fit. The loop ends
-     * after 200 searches or at the end of the array. */
+    /* Each search begins behind the element that the previous search found. The loop ends after 200
+     * searches or at the end of the array. */
     for (size_t begin = 0, seen = 0; begin < count && seen < 200; seen++) {
         size_t left = count - begin, expected = search(m->source + begin * bytes, left);
         unsigned long long first = UINT64_MAX, *first_at = &first;
         void *in = m->source + begin * bytes;
         void *arguments[] = {&in, &left, &first_at};
         if (left - expected > 4096)
-            /* To save time, the search covers at most 4096 elements from the expected result on. */
+            /* Limits the kernel's search to 4096 elements behind the expected result, to save time.
+             */
             left = expected + 4096;
         launch(kernel, arguments, 3, 32);
         assert_int_equal(first, expected < left ? expected : UINT64_MAX);
@@ -125,8 +127,8 @@ test_same_as_host(void **state)
     free(m.got);
 }
 
-/* Checks that a kernel writes exactly the requested elements, on any grid and for arrays of any
- * alignment and length. */
+/* Checks that a conversion kernel writes exactly the requested elements, for any grid, alignment
+ * and length of the arrays. */
 static void
 test_counts_and_alignments(void **state)
 {
@@ -162,7 +164,7 @@ test_counts_and_alignments(void **state)
 /* -- CUDA -------------------------------------------------------------------------------------- */
 
 /* Compiles with NVRTC. Returns UNSUPPORTED in builds with a sanitizer, because NVRTC takes half a
- * minute there. */
+ * minute in such builds. */
 static ferry_status
 compile_and_log(const char *text, int architecture, bool portable, const struct ferryi_log *log,
                 struct ferryi_nvrtc_image *out)
@@ -222,8 +224,8 @@ test_text_compiles(void **state)
         if (!strstr(image.bytes, entry))
             fail_msg("the PTX has no kernel %s", convert_kernels[i].name);
     }
-    /* The compiled code must not contract operations to fma, flush subnormals, or use approximate
-     * operations. */
+    /* The compiled code must not contract operations to fma, flush subnormals to zero, or use
+     * approximate operations. These would change the results. */
     assert_null(strstr(image.bytes, "fma."));
     assert_null(strstr(image.bytes, ".ftz"));
     assert_null(strstr(image.bytes, ".approx"));
@@ -237,7 +239,7 @@ holds(const struct ferryi_nvrtc_image *image, const char *words)
 }
 
 /* Checks that NVRTC compiles the conversion source for each architecture for which the library was
- * built, and that the result contains the same kernels. */
+ * built. The compiled code must contain every kernel. */
 static void
 test_text_compiles_for_every_architecture(void **state)
 {
@@ -276,8 +278,8 @@ count_message(ferry_log_level level, const char *message, void *user)
     *(int *)user += 1;
 }
 
-/* Checks that the conversion source of a single pair of types compiles without a warning. The
- * library compiles that source at the first use of the pair. */
+/* Checks that the conversion source for one pair of types compiles without a warning. The library
+ * compiles such a source when a program first converts between the two types. */
 static void
 test_pair_compiles(void **state)
 {

@@ -16,7 +16,7 @@
 #include "src/convert/kernels.h"
 
 /* Returns whether the library prefers some AVX2 loops to its AVX-512 loops on this processor. It
- * does on early processors with AVX-512, where those AVX2 loops are fast enough. */
+ * does so on processors without AVX-512 VBMI2. */
 static bool
 keeps_avx2(const struct ferryi_convert_set *set)
 {
@@ -28,8 +28,8 @@ keeps_avx2(const struct ferryi_convert_set *set)
 #endif
 }
 
-/* Returns whether the library uses the loops of the requested instruction set. If the machine does
- * not have that set, returns whether the library uses the best set. */
+/* Returns whether the library uses the loops of the instruction set `wish`. If the machine does not
+ * have this set, the library must use the best available set. */
 static bool
 is_as_wished(const char *wish)
 {
@@ -71,8 +71,8 @@ test_environment(void **state)
     check("avx512");
 }
 
-/* Checks that a value of the variable that names no instruction set has no effect, so the best set
- * is chosen. */
+/* Checks that the library chooses the best instruction set if the variable is not set or names no
+ * instruction set. */
 static void
 test_best(void **state)
 {
@@ -83,7 +83,7 @@ test_best(void **state)
     check("AVX2");
 }
 
-/* Checks that each instruction set has loops for every pair. */
+/* Checks that each instruction set has conversion loops for every pair of types. */
 static void
 test_whole(void **state)
 {
@@ -98,8 +98,8 @@ test_whole(void **state)
 int
 main(void)
 {
-    /* The last test chooses the loops in this process itself. A process chooses only once, so that
-     * test must be the last. */
+    /* test_whole() must be the last test. It makes this process choose its loops, which would
+     * affect the child processes of later tests. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_best),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Compares conversions between arrays with an independent oracle, for every pair of types and every
- * policy. It also tests the limits of CHECK. */
+ * policy. Also tests which values the policy CHECK accepts. */
 #include <complex.h>
 #include <fenv.h>
 #include <math.h>
@@ -128,8 +128,8 @@ get(enum number number, const void *array, size_t index)
     return number == INT ? ((const int32_t *)array)[index] : ((const uint8_t *)array)[index];
 }
 
-/* Returns the oracle's result of a conversion, which uses the processor's rounding mode. Sets
- * `*out_fits` to whether CHECK must accept the value. */
+/* Returns the expected result of a conversion, which the processor computes in the rounding mode of
+ * the policy. Sets `*out_fits` to whether the policy CHECK must accept the value. */
 static long double
 oracle(enum number to, long double value, ferry_convert_policy policy, bool *out_fits)
 {
@@ -186,7 +186,7 @@ convert(enum number from, enum number to, void *target, const void *source, size
     }
 }
 
-/* Fills the array with special values, then with numbers of every magnitude between 2^-20 and 2^44.
+/* Fills the array with special values and with numbers of every magnitude between 2^-20 and 2^44.
  */
 static void
 fill_values(enum number number, void *array)
@@ -228,7 +228,8 @@ check_pair(enum number from, enum number to, ferry_convert_policy policy)
     }
 }
 
-/* Checks that SATURATE, its synonym 0, and TRUNCATE yield the oracle's values for every pair. */
+/* Checks the results of the policies SATURATE and TRUNCATE for every pair of types. The value 0
+ * must have the effect of SATURATE. */
 static void
 test_values(void **state)
 {
@@ -242,8 +243,8 @@ test_values(void **state)
             }
 }
 
-/* Checks that CHECK converts a value if the oracle accepts it. Otherwise the target must stay
- * unchanged. */
+/* Checks the policy CHECK on one value. If the oracle accepts the value, it must be converted. If
+ * not, the call must fail and leave the target unchanged. */
 static void
 check_one(enum number from, enum number to, const unsigned char *source, long double value)
 {
@@ -283,8 +284,8 @@ test_check_values(void **state)
             }
 }
 
-/* Checks that a failed CHECK writes nothing. It must report the first bad element in the error
- * index and in the message. */
+/* Checks that a conversion that fails under the policy CHECK writes nothing. The error index and
+ * the message must name the first bad element. */
 static void
 test_check_names_first(void **state)
 {
@@ -307,7 +308,8 @@ test_check_names_first(void **state)
     assert_int_equal(target[3], 9);
 }
 
-/* Checks that a failure with a different reason has no error index, even after a failed CHECK. */
+/* After a call with a bad element, makes calls that fail for a different reason. They must have no
+ * error index. */
 static void
 test_arguments(void **state)
 {
@@ -342,8 +344,8 @@ test_arguments(void **state)
     assert_int_equal(target[0], 9);
 }
 
-/* Checks that the library converts between all descriptions of numbers, including descriptions that
- * the program created. It must refuse other types. */
+/* Checks that the library converts to a number type that the program has described itself. The
+ * library must refuse to convert to a struct type, or from a type to itself. */
 static void
 test_own_numbers(void **state)
 {
@@ -380,8 +382,8 @@ test_own_numbers(void **state)
                      FERRY_ERROR_INVALID_ARGUMENT);
 }
 
-/* Conversion function of a program. It stores its arguments through `target` and refuses to convert
- * exactly three elements. */
+/* Conversion function that a program supplies. It stores its arguments through `target`, and fails
+ * if it must convert exactly three elements. */
 static ferry_status
 refuse_three(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
@@ -406,8 +408,8 @@ test_own_function(void **state)
                      FERRY_ERROR_OUT_OF_RANGE);
 }
 
-/* Checks that the types of <ferry/number.h> have the same layout as the native types, so that
- * pointers to them can be cast. */
+/* Checks that the number types of <ferry/number.h> have the layout of the C types, so that pointers
+ * to these types can be cast. */
 static void
 test_layouts(void **state)
 {

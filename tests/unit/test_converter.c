@@ -30,8 +30,8 @@ note(ferry_log_level level, const char *text, void *user)
 static const struct ferryi_log notes = {note, NULL};
 static unsigned last_refused;
 
-/* Replaces the compiler. The image that it returns contains the three entry points whose names
- * begin with `name`. */
+/* Replaces the compiler. Returns an image with the three entry points whose names begin with
+ * `name`. */
 static ferry_status
 compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
         unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
@@ -123,8 +123,8 @@ finish(ferryi_device *device, ferryi_converter *converter)
     close_device(device);
 }
 
-/* Checks that the image that nvcc built into the library is loaded once for all pairs of types, and
- * that nothing is compiled. */
+/* Checks that the image of conversion kernels that nvcc built into the library is loaded once for
+ * all pairs of types. Nothing may be compiled. */
 static void
 test_image_is_used(void **state)
 {
@@ -139,14 +139,14 @@ test_image_is_used(void **state)
     use(device, converter);
     assert_int_equal(fake->fakecuda_calls_of("cuModuleLoadDataEx"), loads + 1);
     assert_int_equal(compiled + messages, 0);
-    /* A conversion needs two different types of numbers, so no code exists for these arguments. */
+    /* The types are equal, or the converter is NULL, so there is no code for these arguments. */
     assert_false(ferryi_converter_can(converter, ferry_int_element(), ferry_int_element()));
     assert_false(ferryi_converter_can(NULL, ferry_double_element(), ferry_int_element()));
     finish(device, converter);
 }
 
-/* Checks that each pair of types is compiled at its first use if the device cannot run the
- * library's image. */
+/* If the device cannot run the library's image, the conversion of each pair of types must be
+ * compiled at its first use. */
 static void
 test_pairs_are_compiled(void **state)
 {
@@ -165,8 +165,8 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
-/* Checks that the next compiler is called once if the driver refuses the code of the first compiler
- * as too new. */
+/* Lets the driver refuse the code of the first compiler as too new. Checks that the second compiler
+ * is called once. */
 static void
 test_another_compiler_is_asked(void **state)
 {
@@ -187,8 +187,8 @@ test_another_compiler_is_asked(void **state)
     finish(device, converter);
 }
 
-/* Checks that the first use of a conversion's kernels does not invalidate a capture on a different
- * stream. */
+/* Checks that the first use of conversion kernels, which loads them, does not invalidate a capture
+ * on a different stream. */
 static void
 test_captures_go_on(void **state)
 {
@@ -248,8 +248,8 @@ test_without_code(void **state)
     }
 }
 
-/* Checks that an image that lacks the requested entry point counts as missing code. A load that
- * failed for lack of memory must be retried. */
+/* Checks that an image without the requested entry point counts as missing code. A load that failed
+ * for lack of memory must be retried at the next use. */
 static void
 test_failures(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the CUDA device over fakecuda: its loader, its opening, the current context and its errors.
- */
+/* Tests the CUDA device over the fake driver fakecuda: loading the driver, opening devices, the
+ * current context, and errors. */
 #include "src/base/machine.h"
 #include "tests/support/copy_slots.h"
 #include "tests/unit/cuda_fixture.h"
@@ -57,7 +57,8 @@ test_groups(void **state)
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
-/* main() makes FERRY_CUDA_LIBRARY name fakecuda before any device of the kind "cuda" is opened. */
+/* Checks that the library loads the driver that FERRY_CUDA_LIBRARY names. main() sets this variable
+ * to fakecuda before it opens a device. */
 static void
 test_environment_names_the_library(void **state)
 {
@@ -138,8 +139,8 @@ test_coherent_needs_both(void **state)
     fake->fakecuda_set_attribute(host_tables, 0);
 }
 
-/* Checks that a device's nearest NUMA node is the one that the driver reports. If the driver
- * reports none, the node that the system reports must be used. */
+/* Checks that the library uses the nearest NUMA node that the driver reports. If the driver reports
+ * none, the library must use the node that the operating system reports. */
 static void
 test_the_nearest_node(void **state)
 {
@@ -186,8 +187,8 @@ test_managed_follows_attributes(void **state)
     fake->fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1);
 }
 
-/* Makes the n-th driver call fail while a device is opened, for every n. Checks that the failed
- * open releases all that it acquired. */
+/* Opens a device, and makes the n-th driver call fail, for every n. Checks that a failed open
+ * releases everything that it acquired. */
 static void
 test_open_unwinds(void **state)
 {
@@ -321,7 +322,8 @@ test_current_context_stays(void **state)
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
-    /* Makes the context of device 1 current in the calling thread. */
+    /* Makes the CUDA context of device 1 current in the calling thread. Calls on device 0 must not
+     * change this. */
     assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), FERRYI_CUDA_SUCCESS);
     assert_int_equal(driver->cuCtxPushCurrent_v2(other), FERRYI_CUDA_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
@@ -386,7 +388,7 @@ test_statuses(void **state)
                  cases[i].name);
         assert_string_equal(ferry_last_error(), message);
         assert_null(memory);
-        /* The device must still work after all errors of this test. */
+        /* None of these errors may make the device unusable. */
         OK(device->ops->synchronize(device));
     }
     close_device(device);
@@ -413,7 +415,7 @@ test_lost_is_final(void **state)
         assert_int_equal(device->ops->copy_upload(device, (void *)512, &memory, 8, NULL),
                          FERRY_ERROR_DEVICE_LOST);
         assert_says("upload 8 bytes to cuda:0: cuMemcpyHtoDAsync_v2: CUDA_ERROR_");
-        /* No driver call is made after the loss. */
+        /* After the device is lost, calls fail without a driver call. */
         uint64_t calls = fake->fakecuda_calls();
         assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
                          FERRY_ERROR_DEVICE_LOST);
@@ -427,7 +429,8 @@ test_lost_is_final(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Checks that a fault on the device is reported by the next wait. */
+/* Lets a copy access an invalid device address. Checks that the next wait reports the fault, and
+ * that the device is then lost. */
 static void
 test_fault_shows_when_waited_for(void **state)
 {
@@ -446,7 +449,7 @@ test_fault_shows_when_waited_for(void **state)
     close_device(device);
 }
 
-/* Checks that a device is lost after other code in the process has reset it. */
+/* Checks that a device is lost if other code in the process has destroyed its primary context. */
 static void
 test_destroyed_context_is_lost(void **state)
 {

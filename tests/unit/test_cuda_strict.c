@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests rules that only some drivers enforce. The strict modes of fakecuda enforce them, so each
- * test fails if the library breaks a rule. */
+/* Tests the library under rules that only some CUDA drivers enforce. The fake driver fakecuda
+ * enforces them in its strict modes, so a test fails if the library breaks a rule. */
 #include "src/stream/shell.h"
 #include "src/transfer/engine.h"
 #include "src/transfer/run.h"
@@ -118,8 +118,8 @@ test_such_memory_is_not_offered(void **state)
     close_device(device);
 }
 
-/* Checks that a managed buffer has the same address at every place. All devices must support
- * managed memory, except devices that share the host's memory. */
+/* Managed memory has the same address at every place. Checks that a managed buffer can be created
+ * only if the devices of its context support managed memory. */
 static void
 test_every_device_must_offer_it(void **state)
 {
@@ -218,8 +218,8 @@ open_context(const char *rules)
     return context;
 }
 
-/* Checks that pinned pools return blocks with the requested alignment, even if the driver aligns
- * its memory only as documented. */
+/* Checks that pinned buffers have the requested alignment, even if the driver aligns pinned memory
+ * no better than its documentation promises. */
 static void
 test_pinned_buffers_need_no_pages(void **state)
 {
@@ -304,7 +304,7 @@ batch_calls(void)
     return fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2");
 }
 
-/* Checks that copies work without batches, and after a batch that failed. */
+/* Checks that copies work if batches are disabled, and after the driver has refused a batch. */
 static void
 test_no_batches(void **state)
 {
@@ -533,8 +533,8 @@ test_memory_registered_in_part_is_refused(void **state)
     free(host);
 }
 
-/* Checks that an array is staged as a whole if a different library has registered a part of it as
- * page-locked. */
+/* Checks that an array of which a different library has page-locked a part is staged as a whole.
+ * The driver refuses a direct copy of such an array. */
 static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
@@ -600,7 +600,8 @@ test_streams_of_other_contexts_are_refused(void **state)
     bool capturing;
     (void)state;
     OK(other->ops->stream_create(other, &native));
-    /* Any device can query whether a stream is being captured, even a stream of another context. */
+    /* Any device can query whether a stream is being captured, even if the stream belongs to a
+     * different CUDA context. */
     ferryi_device *device = open_build(NEW, 0);
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
@@ -630,7 +631,7 @@ test_a_reset_device_is_lost(void **state)
     (void)state;
     OK(device->ops->stream_create(device, &stream));
     assert_int_equal(device->ops->stream_is_capturing(device, NULL, &capturing), FERRY_OK);
-    /* An invalid call by the program must not mark the device as lost. */
+    /* A call with an invalid argument must not make the device lost. */
     assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
     fake->fakecuda_reset(0);
     assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
@@ -663,7 +664,7 @@ clear_integrated(void **state)
 }
 
 /* Checks that a coherent device refuses to wrap memory that the host cannot access. The wrapped
- * memory would be the buffer's only replica, so the host would fault when it used the buffer. */
+ * memory would be the buffer's only replica, so a use on the host would fault. */
 static void
 test_coherent_devices_wrap_what_the_host_may_use(void **state)
 {
@@ -713,8 +714,8 @@ test_free_memory_of_integrated_devices(void **state)
         OK(device->ops->memory_info(device, &before, &total_bytes));
         OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, total_bytes - 4096, &memory));
         OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
-        /* fakecuda's device has less memory than this machine has available. An integrated device
-         * therefore reports all of its memory as free. */
+        /* The fake device has less memory than this machine has available. An integrated device
+         * must therefore report all of its memory as free. */
         assert_int_equal(free_bytes, integrated ? total_bytes : before - (total_bytes - 4096));
         OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
         close_device(device);
@@ -723,8 +724,8 @@ test_free_memory_of_integrated_devices(void **state)
 
 /* -- captures of other libraries in the same context -- */
 
-/* Creates, uses and destroys a context during a capture by a different library. Checks that the
- * capture stays valid, even if the context's events fail. */
+/* Creates, uses and destroys a Ferry context during a capture by a different library. Checks that
+ * the capture stays valid, even if an event of the context cannot be recorded. */
 static void
 test_captures_outlive_contexts(void **state)
 {
@@ -747,8 +748,8 @@ test_captures_outlive_contexts(void **state)
         OK(ferry_int_overwrite_device(buffer, streams[i], &scope, &on_device));
         OK(ferry_scope_close(&scope));
     }
-    /* If no event can be recorded when a stream is destroyed, the caller must wait for that stream
-     * only. */
+    /* The destruction of a stream records an event, which fails here. The library must then wait
+     * for that stream only. */
     fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
     ferry_stream_destroy(&streams[0]);
     ferry_int_destroy(&buffer);
@@ -762,8 +763,8 @@ test_captures_outlive_contexts(void **state)
 
 /* -- staging memory and forks -- */
 
-/* Returns how many mappings of this process a forked child does not inherit. Returns 0 if the
- * system does not report this. */
+/* Returns the number of memory mappings of this process that a forked child does not inherit.
+ * Returns 0 if the kernel does not report this. */
 static int
 count_uninherited(void)
 {
@@ -811,7 +812,7 @@ test_children_have_no_staging_memory(void **state)
 
 /* -- memory that cannot be registered -- */
 
-/* Transfers a pageable buffer to the device and back so often that the library tries to pin its
+/* Transfers a pageable buffer to the device and back until the library tries to page-lock its
  * memory. */
 static void
 cross_often(ferry_int_buffer buffer)
@@ -855,7 +856,7 @@ test_devices_that_cannot_register_are_not_asked(void **state)
         if (!can)
             assert_int_equal(ferry_context_register_host(context, &scope, sizeof(scope)),
                              FERRY_ERROR_UNSUPPORTED);
-        /* The device can still allocate pinned memory. */
+        /* Even a device that cannot register memory can allocate pinned memory. */
         OK(ferry_int_create(context, COUNT, &pinned, &locked));
         OK(ferry_int_overwrite_host(locked, &scope, &memory));
         OK(ferry_scope_close(&scope));
@@ -866,13 +867,13 @@ test_devices_that_cannot_register_are_not_asked(void **state)
     }
 }
 
-/* Checks that Ferry tries only once to register memory that a different library has already
- * registered. For other memory it must call the driver again. */
+/* Lets a different library register a buffer's memory. Ferry must try only once to register this
+ * memory. For the memory of a second buffer it must try again. */
 static void
 test_refusals_are_remembered(void **state)
 {
-    /* In a checked run, a scope's pointer is an address in a second mapping. Ferry does not
-     * register the pages of that mapping, so the test turns checks off. */
+    /* With FERRY_DEBUG=1, scopes return addresses in a second mapping of the buffer. Ferry does not
+     * register the pages of this mapping, so the test needs FERRY_DEBUG=0. */
     const char *checked = getenv("FERRY_DEBUG");
     char *before_debug = checked ? strdup(checked) : NULL;
     setenv("FERRY_DEBUG", "0", 1);
@@ -948,8 +949,8 @@ id_of_context(void)
     return id;
 }
 
-/* Checks that Ferry keeps a device's primary context after its last use, because creating one is
- * slow. A lost context must be replaced. */
+/* Checks that Ferry keeps the primary context of a device after its last user is gone, because
+ * creating a context is slow. If the device is lost, its context must not be kept. */
 static void
 test_the_process_keeps_a_primary_context(void **state)
 {
@@ -988,9 +989,8 @@ test_pools_free_when_the_device_is_short(void **state)
     (void)state;
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
-    /* Each block is too large to reuse the memory of the previous block. A pool whose frees are
-     * cheap would free memory at the fourth block. This pool must free only when the device is
-     * short of memory. */
+    /* Each block is too large for the memory of the previous block. On a CUDA device a free waits
+     * for the device. So the pool must free memory only when the device has none left. */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));
@@ -1015,7 +1015,8 @@ static const char lazy_ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                                ".visible .entry write_late(.param .u64 a) { ret; }\n"
                                ".visible .entry write_now(.param .u64 a) { ret; }\n";
 
-/* Checks that fakecuda loads a kernel at its first launch, which invalidates a capture. */
+/* Checks that fakecuda, like some drivers, loads a kernel at its first launch, and that this
+ * invalidates a capture. */
 static void
 test_a_launch_that_loads_ends_a_capture(void **state)
 {
@@ -1046,8 +1047,8 @@ test_a_launch_that_loads_ends_a_capture(void **state)
     leave_and_close(device);
 }
 
-/* Checks that Ferry loads a function before it launches the function. The launch then must neither
- * invalidate a capture nor wait for other work. */
+/* Checks that Ferry loads a function before it first launches the function. The launch must then
+ * neither invalidate a capture nor wait for work of a different stream. */
 static void
 test_functions_are_loaded_before_launches(void **state)
 {
@@ -1089,8 +1090,8 @@ test_functions_are_loaded_before_launches(void **state)
     close_device(device);
 }
 
-/* Checks that the first batch does not invalidate a capture on a different stream. The first batch
- * loads the kernel that batches use. */
+/* The first batch of a context loads a kernel. Checks that this does not invalidate a capture on a
+ * different stream. */
 static void
 test_a_batch_ends_no_capture(void **state)
 {
@@ -1115,7 +1116,8 @@ test_a_batch_ends_no_capture(void **state)
     free(memory);
 }
 
-/* Checks that a lost device is still lost if the process opens it again. */
+/* In the strict mode "sticky" a lost device stays lost until the process ends. Checks that the
+ * device is still lost after the process opens it again. */
 static void
 test_a_new_context_does_not_heal(void **state)
 {
@@ -1138,7 +1140,8 @@ test_a_new_context_does_not_heal(void **state)
 
 static const struct ferryi_cuda_driver *late_driver;
 
-/* Calls the driver while the process exits and checks that the driver is already deinitialized. */
+/* Calls the driver in a destructor, while the process exits. Checks that the driver has already
+ * been deinitialized. */
 __attribute__((destructor)) static void
 call_late(void)
 {

@@ -74,7 +74,7 @@ check_batch(int build, const char *call, void *stream_wanted)
         OK(device->ops->stream_create(device, &stream));
     for (int i = 0; i < BATCH; i++) {
         pinned[i] = i + 1;
-        /* One copy in the middle has no bytes. */
+        /* The copy in the middle of the batch has 0 bytes. */
         copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int),
                                                       FERRY_DIRECTION_UPLOAD, NULL};
     }
@@ -108,8 +108,8 @@ test_batch_is_one_call(void **state)
     check_batch(MIDDLE, "cuMemcpyBatchAsync", NULL);
 }
 
-/* Checks that the device refuses batches on the legacy stream without calling the driver. The
- * driver would refuse them. */
+/* Checks that the device refuses batches on the legacy stream without calling the driver. A real
+ * driver would refuse them as well. */
 static void
 test_no_batch_on_the_legacy_stream(void **state)
 {
@@ -162,10 +162,10 @@ test_peer_access_is_asked_for_once(void **state)
     OK(device->ops->copy_download(device, pinned, target, 64, stream));
     OK(device->ops->stream_synchronize(device, stream));
     assert_int_equal(pinned[63], 0x5a);
-    /* Memory of the wrong device is refused before any bytes are copied. */
+    /* The call names the wrong source device. It must fail before any bytes are copied. */
     assert_int_equal(device->ops->copy_device(device, target, source, 64, stream),
                      FERRY_ERROR_DEVICE);
-    /* A batch of ranges is one driver call. A copy of rows is one driver call, too. */
+    /* A batch of ranges must be one driver call. A copy of rows must also be one driver call. */
     const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer},
                                          {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
     const struct ferryi_copy_2d rows = {target, source, 16, 8, 8, 4, FERRY_DIRECTION_PEER, peer};
@@ -177,8 +177,8 @@ test_peer_access_is_asked_for_once(void **state)
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyBatchAsync_v2"), batches + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpy3DPeerAsync"), rectangles + 1);
     assert_int_equal(fake->fakecuda_calls_of("cuMemcpyPeerAsync"), singles);
-    /* If the driver refuses a batch between devices, the call returns UNSUPPORTED, so that the
-     * caller can copy range by range. */
+    /* If the driver refuses a batch between devices, the device returns UNSUPPORTED. The caller can
+     * then copy each range separately. */
     fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", 801, 1);
     assert_int_equal(device->ops->copy_batch(device, ranges, 2, stream), FERRY_ERROR_UNSUPPORTED);
     assert_says("between devices");
@@ -194,8 +194,8 @@ test_peer_access_is_asked_for_once(void **state)
 
 /* -- capture -- */
 
-/* Makes calls that queue no stream work during a capture, in the capturing thread and in a second
- * one. Checks that they succeed and that the capture stays valid. */
+/* During a stream capture, makes calls that queue no work, both in the capturing thread and in a
+ * second thread. Checks that the calls succeed and that the capture stays valid. */
 static void
 test_calls_aside_leave_captures_alone(void **state)
 {
@@ -227,7 +227,7 @@ test_calls_aside_leave_captures_alone(void **state)
     assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
     assert_int_equal(nodes, 0);
 
-    /* Waiting for a captured stream is refused. */
+    /* The device must refuse to wait for a stream that is being captured. */
     assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED),
                      0);
     assert_int_equal(device->ops->stream_synchronize(device, captured), FERRY_ERROR_UNSUPPORTED);
@@ -306,14 +306,14 @@ test_launch(void **state)
     struct ferryi_launch launch = {
         function, {{2, 1, 1}, {32, 1, 1}, 0}, (void *[]){&memory, &increment}};
     OK(device->ops->launch(device, &launch, stream));
-    increment = 100; /* the launch has copied the values */
+    increment = 100; /* must have no effect, because the launch has copied its arguments */
     OK(device->ops->copy_download(device, pinned, memory, 256, stream));
     OK(device->ops->stream_synchronize(device, stream));
     for (int i = 0; i < 64; i++)
         assert_int_equal(pinned[i], 6);
 
-    /* A launch raises the function's limit on shared memory if the launch needs more. It must never
-     * lower the limit. */
+    /* If a launch needs more shared memory than the function's limit, the device raises the limit.
+     * It must never lower the limit. */
     uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
     launch.grid.shared_bytes = 48 << 10;
     OK(device->ops->launch(device, &launch, stream));
@@ -362,7 +362,8 @@ test_crashing_kernel_loses_the_device(void **state)
     close_device(device);
 }
 
-/* Checks that the driver results that require a restart of the process mark the device as lost. */
+/* Checks that a device is lost after a driver result that only a restart of the process can clear.
+ */
 static void
 test_results_that_end_a_context(void **state)
 {
@@ -394,8 +395,8 @@ test_results_that_end_a_context(void **state)
     }
 }
 
-/* Checks that a disconnected device, on which all calls fail, is lost. A single call that returns
- * the same error must not mark the device as lost. */
+/* Checks that a disconnected device, on which every call fails, counts as lost. If only one call
+ * returns the same error, the device must not count as lost. */
 static void
 test_a_device_that_is_gone_is_lost(void **state)
 {
@@ -455,8 +456,8 @@ test_bad_images(void **state)
         "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX: fakecuda: there is no .entry in the text");
     assert_int_equal(device->ops->code_load(device, cubin, sizeof(cubin), &module),
                      FERRY_ERROR_UNSUPPORTED);
-    /* The device must refuse PTX without a terminating NUL, because the driver would read beyond
-     * its end. */
+    /* The device must refuse PTX without a terminating NUL, because the driver would read past the
+     * end of the text. */
     uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
     assert_int_equal(device->ops->code_load(device, ptx, sizeof(ptx) - 1, &module),
                      FERRY_ERROR_DEVICE);
@@ -480,8 +481,8 @@ copy_rows(ferryi_device *device, void *target, const void *source, ferry_directi
     return device->ops->copy_2d(device, &rows, device->per_thread_stream);
 }
 
-/* Copies memory of which only a part is registered. The result must be a device error, or
- * UNSUPPORTED if the device accepts pageable memory. */
+/* Copies host memory of which only a part is registered. The call must return a device error. If
+ * the device accepts pageable memory, the call must return UNSUPPORTED instead. */
 static void
 test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **state)
 {
@@ -505,7 +506,7 @@ test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **sta
         assert_says("cuMemcpyDtoHAsync_v2: CUDA_ERROR_INVALID_VALUE");
         assert_int_equal(copy_rows(device, memory, host, FERRY_DIRECTION_UPLOAD), expected);
         assert_says("cuMemcpy2DAsync_v2: CUDA_ERROR_INVALID_VALUE");
-        /* A copy within device memory returns the driver's error unchanged, because unregistered
+        /* The error of a copy within device memory must be returned unchanged, because unregistered
          * host memory cannot be its cause. */
         fake->fakecuda_fail_next("cuMemcpy2DAsync_v2", FERRYI_CUDA_ERROR_INVALID_VALUE, 1);
         assert_int_equal(copy_rows(device, memory, (char *)memory + 128, FERRY_DIRECTION_DEVICE),
@@ -551,7 +552,7 @@ test_pageable_copies_are_asynchronous_where_they_are_taken(void **state)
 }
 
 /* Checks that the device counts copies of host memory that is not page-locked. The driver reads the
- * source of such an upload during the call, so the source may change afterwards. */
+ * source of such an upload during the call, so the program may change the source after the call. */
 static void
 test_pageable_copies_are_counted(void **state)
 {
@@ -598,7 +599,7 @@ test_live_things_are_counted(void **state)
     assert_int_equal(now.events, before.events + 1);
     assert_int_equal(now.modules, before.modules + 1);
     OK(device->ops->stream_destroy(device, stream));
-    /* The next stream has the same address. */
+    /* fakecuda gives the next stream the address of the destroyed stream. */
     OK(device->ops->stream_create(device, &again));
     assert_ptr_equal(again, stream);
     OK(device->ops->stream_destroy(device, again));
@@ -611,7 +612,7 @@ test_live_things_are_counted(void **state)
     close_device(device);
 }
 
-/* Checks that in lazy mode a copy is performed only when a caller waits for it. */
+/* Checks that a copy on the lazy fake driver runs only when a caller waits for it. */
 static void
 test_lazy_mode_waits_to_be_waited_for(void **state)
 {
@@ -636,7 +637,8 @@ test_lazy_mode_waits_to_be_waited_for(void **state)
     assert_int_equal(*pinned, 0);
     OK(device->ops->stream_synchronize(device, second));
     assert_int_equal(*pinned, 3);
-    /* The legacy stream and the per-thread stream must wait for each other. */
+    /* Work on the legacy stream and on the per-thread stream must run in the order in which it was
+     * queued. */
     OK(device->ops->fill(device, memory, 4, 4, 16, (void *)2));
     OK(device->ops->copy_download(device, pinned, memory, 4, NULL));
     OK(device->ops->fill(device, memory, 5, 4, 16, (void *)2));
@@ -705,8 +707,8 @@ test_many_threads(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    /* Uses streams of one device in several threads. Checks that the work of each thread is
-     * ordered, and that the per-thread streams of the threads are independent. */
+    /* Several threads use streams of one device. Checks that the work of each thread is ordered,
+     * and that the per-thread streams of different threads are independent. */
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

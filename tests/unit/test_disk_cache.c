@@ -30,7 +30,7 @@ static const struct ferryi_disk_cache_key key = {"the key of the entry of the te
 
 static struct {
     int warnings, others;
-    char text[512]; /* the latest warning, or the latest message if there was no warning */
+    char text[512]; /* the latest warning; if there was no warning, the latest message */
 } said;
 
 static void
@@ -51,8 +51,8 @@ set_up(void **state)
     (void)state;
     folder_make(root);
     open_files = folder_count("/proc/self/fd");
-    /* A thread's first failure allocates memory for error messages, which the thread keeps. This
-     * failure makes that allocation before the test counts allocations. */
+    /* The first error of a thread allocates memory for messages, which the thread keeps. The test
+     * causes an error here, so that later checks do not count this allocation. */
     (void)ferryi_fail(FERRY_ERROR_IO, "set up");
     live = short_memory_live();
     snprintf(cache, sizeof(cache), "%s/cache", root);
@@ -77,7 +77,7 @@ keep(void)
     ferryi_disk_cache_keep(&key, "k", &notes, image, IMAGE_BYTES);
 }
 
-/* Returns whether the cache finds the test's entry. If it does, checks that the entry equals the
+/* Returns whether the cache finds the test's entry. The content of the entry must then equal the
  * image. */
 static bool
 find(void)
@@ -157,8 +157,8 @@ test_what_is_too_large_is_not_kept(void **state)
     free(large);
 }
 
-/* Checks that a cache with too many entries removes those that were not used for the longest time.
- * Files of other programs must stay. */
+/* Checks that a cache with too many entries removes those that were least recently used. Files of
+ * other programs must stay. */
 static void
 test_entries_are_bounded(void **state)
 {
@@ -180,8 +180,8 @@ test_entries_are_bounded(void **state)
     assert_int_equal(access(entry, F_OK), 0);
     snprintf(path, sizeof(path), "%s/%064x", cache, 0);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* The limit on bytes removes the oldest file first, even if that file alone has the maximum
-     * size. */
+    /* If the cache exceeds its limit on bytes, it must remove the oldest file first. Here that file
+     * alone reaches the limit. */
     snprintf(path, sizeof(path), "%s/%064x.1-1", cache, 0);
     folder_write_file(path, "", 0);
     assert_int_equal(truncate(path, (off_t)256 << 20), 0);
@@ -280,8 +280,8 @@ test_entries_of_other_keys_are_refused(void **state)
     free(bytes);
 }
 
-/* Checks that the cache reads an entry only from a private file of this user. A new entry must
- * replace any other file of that name. */
+/* Checks that the cache reads an entry only from a private file of this user. If a different kind
+ * of file has the name of an entry, a new entry must replace that file. */
 static void
 test_what_is_no_private_file_is_refused(void **state)
 {
@@ -322,8 +322,8 @@ test_what_is_no_private_file_is_refused(void **state)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Checks that a cache without a usable folder keeps, finds and creates nothing, and reports the
- * reason. */
+/* Checks that a cache whose folder is unusable stores and finds nothing, creates no files, and logs
+ * the reason. */
 static void
 assert_no_cache(const char *folder, const char *why)
 {
@@ -388,7 +388,7 @@ test_an_unwritable_folder(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* The process drops root's rights, because root can write to every folder. */
+        /* The child process gives up the rights of root, because root can write to every folder. */
         if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
             _exit(1);
         memset(&said, 0, sizeof(said));
@@ -429,7 +429,7 @@ test_where_the_folder_is(void **state)
     assert_path(path);
     keep();
     assert_int_equal(folder_count(path), 1);
-    /* A relative XDG_CACHE_HOME is ignored. */
+    /* A relative path in XDG_CACHE_HOME must be ignored. */
     setenv("XDG_CACHE_HOME", "relative", 1);
     snprintf(path, sizeof(path), "%s/.cache/ferry", root);
     assert_path(path);
@@ -489,8 +489,8 @@ test_processes_at_once(void **state)
     free(path);
 }
 
-/* Makes allocations fail. Checks that the cache then keeps and finds no entry, leaves a valid entry
- * in place, and leaks no memory. */
+/* Makes each allocation fail in turn. Checks that the cache then stores and finds no entry, keeps
+ * an existing valid entry, and leaks no memory. */
 static void
 test_whatever_allocation_fails(void **state)
 {

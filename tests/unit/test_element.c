@@ -147,7 +147,7 @@ test_malformed_fields(void **state)
     bad = good, bad.count = 3, must_be_bad_field(bad);
     bad = good, bad.count = SIZE_MAX / 2, must_be_bad_field(bad);
     bad = good, bad.count = SIZE_MAX / 4 + 2,
-    must_be_bad_field(bad); /* the product overflows to 4 bytes */
+    must_be_bad_field(bad); /* count times 4 bytes overflows to 4 bytes */
     bad = good, bad.offset = SIZE_MAX - 3, must_be_bad_field(bad);
     bad = good, bad.offset = 0, must_be_bad_field(bad);
     bad = good, bad.bits = 33, must_be_bad_field(bad);
@@ -347,7 +347,7 @@ test_no_memory_for_a_description(void **state)
     element.name = "forty";
     element.cuda_declaration = "struct forty;";
     take_in_spite_of_short_memory(&element);
-    /* This struct was interned without a CUDA declaration and now gets one. */
+    /* The type is first interned without a CUDA declaration, and then again with one. */
     late.name = "late";
     assert_int_equal(ferryi_element_intern(&late, &kept), FERRY_OK);
     late.cuda_declaration = "struct late;";
@@ -375,8 +375,8 @@ test_a_wrong_identity_is_refused(void **state)
 
 enum { THREADS = 4, STRUCTS = 200 };
 
-/* Thread function that interns all structs in the same order as the other threads. Threads with odd
- * numbers add a declaration. */
+/* Thread function that interns all struct types, in the same order as the other threads. Every
+ * second thread adds a CUDA declaration. */
 static void
 intern_all(void *argument)
 {

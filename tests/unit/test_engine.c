@@ -18,12 +18,12 @@
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
-/* Number of threads that fill and drain chunks of the staging ring, including the caller. A second
- * run of this suite sets a number above 1. */
+/* Number of threads that fill and drain chunks of the staging ring, including the calling thread.
+ * This suite also runs with a number above 1. */
 static unsigned staging_threads = 1;
 
-/* A transfer engine over two rigs, which are devices for tests. A rig performs queued work only
- * when a caller waits for the work. */
+/* A transfer engine over two rigs. A rig is a simulated device that performs queued work only when
+ * a caller waits. */
 struct bench {
     rig *devices[3];
     ferryi_device *heads[3];
@@ -82,7 +82,7 @@ device_memory(struct bench *b, int place, size_t bytes)
     return memory;
 }
 
-/* Frees device memory after all queued work has finished, because that work may use the memory. */
+/* Waits for all queued work, which may use the memory, and then frees the device memory. */
 static void
 device_free(struct bench *b, int place, char *memory)
 {
@@ -113,7 +113,7 @@ timeline_for(struct bench *b, int target, int source)
     return timeline;
 }
 
-/* Performs the work that is queued at a place. */
+/* Waits until the device at the place has performed its queued work. */
 static void
 finish(struct bench *b, int place)
 {
@@ -165,8 +165,8 @@ round_trip(struct bench *b, char *device, const char *source, char *back, size_t
 {
     memset(back, 0xAA, bytes + 1);
     assert_int_equal(copy(b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
-    /* The upload and the download use different timelines. The caller of the engine must order
-     * them, so the test waits for the upload. */
+    /* The upload and the download use different streams. The transfer engine does not order them,
+     * so the test waits for the upload. */
     finish(b, 1);
     assert_int_equal(copy(b, at(0, back), at(1, device), bytes, NULL), FERRY_OK);
     assert_memory_equal(back, source, bytes);
@@ -308,8 +308,8 @@ test_a_small_pageable_copy_is_short(void **state)
     bench_close(&b);
 }
 
-/* Checks that the caller waits only once for each half of the staging ring, even if the device is
- * slower than the caller. */
+/* Uploads through a staging ring of eight chunks faster than the device copies. Checks that the
+ * caller waits only once for each half of the ring. */
 static void
 test_a_full_ring_is_waited_for_by_halves(void **state)
 {
@@ -320,7 +320,7 @@ test_a_full_ring_is_waited_for_by_halves(void **state)
     ferryi_timeline *in = timeline_for(&b, 1, 0);
     uint64_t calls = 0;
     for (int i = 0; i < 64; i++) {
-        /* By the 40th transfer the engine has created all chunks and events. */
+        /* After 40 transfers the engine has created all chunks and events. */
         if (i == 40)
             calls = b.heads[1]->calls;
         assert_int_equal(ferryi_engine_copy(b.engine, at(1, device), at(0, host), sizeof(host), in,
@@ -446,7 +446,8 @@ test_coherent_places_are_host_memory(void **state)
     assert_int_equal(copy(&b, at(1, target), at(0, source), 5000, NULL), FERRY_OK);
     assert_memory_equal(target, source, 5000);
     assert_int_equal(stats(&b).host.bytes, 5000);
-    /* A copy from the host to a device counts as an upload. */
+    /* A coherent device uses host memory. So a copy from it to a different device counts as an
+     * upload. */
     char *two = device_memory(&b, 2, 5000);
     assert_int_equal(copy(&b, at(2, two), at(1, target), 5000, NULL), FERRY_OK);
     finish(&b, 2);
@@ -458,8 +459,8 @@ test_coherent_places_are_host_memory(void **state)
 
 /* -- peers ------------------------------------------------------------------------------------- */
 
-/* Checks that a peer copy can be queued while earlier work still writes its source. The timeline of
- * the copy must be ordered after that work. */
+/* Queues a copy between two devices while an upload still writes its source. The copy's stream
+ * waits for the upload, so the copy must read the new bytes. */
 static void
 peer_copy(bool reaches, size_t bytes)
 {
@@ -600,8 +601,8 @@ test_repeating_elements_need_one_call(void **state)
                                         &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     assert_int_equal(b.heads[1]->calls - calls, 1);
-    /* A fill with elements of 8 bytes copies the filled part repeatedly. Each copy doubles that
-     * part, so the fill makes few calls. */
+    /* The device cannot fill with elements of 8 bytes. The engine copies the filled part
+     * repeatedly, and each copy doubles this part, so the fill needs few calls. */
     double value = 1.5e-3;
     calls = b.heads[1]->calls;
     assert_int_equal(ferryi_engine_fill(b.engine, at(1, device), 64 * KIB, &value, 8, timeline,
@@ -614,8 +615,8 @@ test_repeating_elements_need_one_call(void **state)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-static int policies[2]; /* NUMA policy and its first node during the latest allocation of pinned
-                           memory; node -1: none */
+static int policies[2]; /* NUMA policy during the latest allocation of pinned memory, and the first
+                           node of this policy; node -1: none */
 
 static ferry_status
 note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
@@ -647,7 +648,8 @@ policy_now(void)
     return syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 ? policy : -1;
 }
 
-/* Records the NUMA policy while the ring allocates a chunk for a device near `node`. */
+/* Lets a staging ring allocate a chunk for a device near `node`, and records the NUMA policy during
+ * this allocation. */
 static void
 note_chunk(int node)
 {
@@ -678,7 +680,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     if (policy_now() != POLICY_DEFAULT ||
         syscall(SYS_set_mempolicy, POLICY_BIND, &first, sizeof(first) * 8) != 0)
         skip();
-    /* The engine must not replace a NUMA policy that the program has set. */
+    /* If the program has set a NUMA policy, the engine must not replace it. */
     note_chunk(0);
     assert_int_equal(policies[0], POLICY_BIND);
     assert_int_equal(policy_now(), POLICY_BIND);
@@ -687,7 +689,7 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     assert_int_equal(policies[0], POLICY_PREFERRED);
     assert_int_equal(policies[1], 0);
     assert_int_equal(policy_now(), POLICY_DEFAULT);
-    /* an unknown node, a node that this machine lacks, and a number that no machine has */
+    /* unknown node, node that this machine lacks, and number above every possible node */
     static const int others[] = {-1, 1000, 100000};
     for (size_t i = 0; i < 3; i++) {
         note_chunk(others[i]);
@@ -731,8 +733,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* Kinds of transfers. TAKEN: the device accepts the pageable memory. REFUSED: the device accepts
- * the pageable memory, except the middle of its range. */
+/* Kinds of transfers. For *_TAKEN, the device copies pageable memory directly. For *_REFUSED, the
+ * device also does so, but refuses one byte in the middle. */
 enum way {
     UP,
     DOWN,
@@ -751,8 +753,8 @@ enum way {
     WAYS
 };
 
-/* A transfer from the memory `from` to the memory `to`. `expected` is a copy of the bytes of
- * `from`. */
+/* A transfer from the memory `from` to the memory `to`. `expected` has the bytes that the test
+ * stored in `from`. */
 struct trip {
     struct bench b;
     enum way way;
@@ -761,8 +763,8 @@ struct trip {
     int from_place, to_place;
 };
 
-/* Returns a factor for the lengths of transfers. Short transfers are always staged, so a transfer
- * that must not be staged has to be long. */
+/* Returns a factor for the lengths of transfers. Short transfers of pageable memory are always
+ * staged, so a test of direct copies needs long transfers. */
 static size_t
 scale(enum way way)
 {
@@ -846,8 +848,8 @@ trip_go(struct trip *t, struct ferryi_transfer_job *job)
     return ferryi_engine_copy(t->b.engine, target, source, t->bytes, timeline, job ? job : &none);
 }
 
-/* Checks that the first `done` bytes are copied and the rest is unchanged. In a download with
- * helper threads, some later bytes may be copied, too. */
+/* Checks that the first `done` bytes are copied and that the other bytes are unchanged. In a
+ * download with helper threads, some of the other bytes may also be copied. */
 static void
 assert_prefix(const struct trip *t, size_t done)
 {
@@ -907,7 +909,7 @@ test_cancel_at_each_chunk(void **state)
             trip_finish(&t);
             assert_prefix(&t, job.done);
             assert_int_equal(t.b.trace.bytes, job.done);
-            /* The engine is usable afterwards. */
+            /* After the cancelled transfer, the engine must still be usable. */
             memset(t.to, 0xCC, t.bytes);
             assert_int_equal(trip_go(&t, NULL), FERRY_OK);
             trip_finish(&t);
@@ -939,8 +941,8 @@ test_a_flag_cancels_too(void **state)
     }
 }
 
-/* Checks that a job counts its progress over all of its transfers, and that its callback keep_going
- * can cancel a later transfer. */
+/* Runs a job of several transfers. Its progress callback keep_going must get a count over all
+ * transfers, and must be able to cancel a transfer after the first. */
 static void
 test_progress_over_several_transfers(void **state)
 {
@@ -950,8 +952,8 @@ test_progress_over_several_transfers(void **state)
     struct watch w = {.stop_at = 4};
     ferry_copy_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = &options, .total = 30000};
-    /* The engine reports after each 3500 bytes of a transfer. These are bytes 3500 and 7000 in the
-     * first transfer, and 13500 and 17000 in the second. */
+    /* The engine calls keep_going after each 3500 bytes of a transfer: at 3500 and 7000 in the
+     * first transfer, and at 13500 and 17000 in the second. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
     assert_int_equal(w.calls, 2);
     assert_int_equal(w.last, 7000);
@@ -989,8 +991,8 @@ copy_inside(size_t done, size_t total, void *user)
     return true;
 }
 
-/* Checks that the progress callback keep_going can make a copy. The engine must hold no lock during
- * the callback, and must leave a chunk of the staging ring free. */
+/* Checks that the progress callback keep_going can make a copy. During the callback, the engine
+ * must not hold a lock or all chunks of the staging ring. */
 static void
 test_keep_going_may_copy(void **state)
 {
@@ -1048,8 +1050,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
                         smaller[] = {512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB, 512 * KIB};
     assert_first_chunks(4, 0, 16 * MIB, ramp);
     assert_first_chunks(2, 0, 4 * MIB, short_ramp);
-    /* All chunks have equal sizes if each thread fills one chunk, if the caller fills all, or if
-     * the size is configured. */
+    /* All chunks must have equal sizes in three cases: each thread fills one chunk, the caller
+     * fills all chunks, or the size is configured. */
     assert_first_chunks(8, 0, 16 * MIB, equal);
     assert_first_chunks(1, 0, 16 * MIB, equal);
     assert_first_chunks(4, 512 * KIB, 16 * MIB, smaller);
@@ -1057,8 +1059,8 @@ test_long_uploads_begin_with_small_chunks(void **state)
 
 /* -- devices that take pageable memory --------------------------------------------------------- */
 
-/* Checks that a call waits for its copy if the device accepts pageable memory. The device reads or
- * writes the memory only when the stream reaches the copy. */
+/* Checks direct copies of a device that accepts pageable memory. The call must wait for its copy,
+ * because the device accesses the memory only when the stream reaches the copy. */
 static void
 test_pageable_memory_goes_straight_and_is_waited_for(void **state)
 {
@@ -1086,7 +1088,7 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     assert_int_equal(stats(&b).direct.bytes, 2 * bytes);
     assert_int_equal(b.devices[1]->live_allocations, 1); /* the ring has no chunk */
 
-    /* A short upload is staged, so its call need not wait. */
+    /* A short upload is staged, so the call need not wait for the device. */
     assert_int_equal(copy(&b, at(1, device), at(0, source), FERRYI_STAGED_MOST, NULL), FERRY_OK);
     assert_true(b.trace.staged);
     assert_int_equal(stats(&b).staged.bytes, FERRYI_STAGED_MOST);
@@ -1096,7 +1098,7 @@ test_pageable_memory_goes_straight_and_is_waited_for(void **state)
     bench_close(&b);
 }
 
-/* Checks that no copy that is still queued on the stream reads this memory. */
+/* Checks that no queued copy of the stream reads this memory. */
 static void
 assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
 {
@@ -1108,8 +1110,8 @@ assert_unread(const struct rig_stream *stream, const char *memory, size_t bytes)
     }
 }
 
-/* Lets the device refuse a range, such as one of which only a part is page-locked. Checks that the
- * engine stages the rest and reports no failure. */
+/* Lets the device refuse a range of pageable memory, for example because only a part of it is
+ * page-locked. The engine must stage the rest and report no failure. */
 static void
 test_what_a_device_does_not_take_is_staged(void **state)
 {
@@ -1132,7 +1134,8 @@ test_what_a_device_does_not_take_is_staged(void **state)
             }
             trip_finish(&t);
             assert_prefix(&t, t.bytes);
-            /* The ranges before the refused range were copied without staging. */
+            /* If `part` is 1, the engine copies in chunks and must stage only the chunks from the
+             * refused byte on. If `part` is 0, it must stage the whole range. */
             assert_int_equal(t.b.engine->chunks * 4 * KIB, part ? MIB / 2 : MIB);
             trip_close(&t);
         }
@@ -1141,14 +1144,14 @@ test_what_a_device_does_not_take_is_staged(void **state)
 
 #define PIECES 5
 
-/* Copies PIECES ranges of `bytes` bytes, with gaps between them, in one direction. Returns whether
- * they were staged. */
+/* Copies PIECES ranges of `bytes` bytes in one direction, with gaps between the ranges. Returns
+ * whether the engine staged them. */
 static bool
 pieces_trip(bool up, size_t bytes, size_t refused, bool watched)
 {
     size_t step = bytes + 64;
     struct bench bench, *b = &bench;
-    /* No transfer has used the chunks of the new ring, so taking one does not wait. */
+    /* A new ring has unused chunks, so the engine need not wait for a chunk. */
     bench_open(b, 256 * KIB, 3);
     b->heads[1]->capabilities |= FERRYI_DEVICE_TAKES_PAGEABLE;
     char *device = device_memory(b, 1, PIECES * step), *host = allocate(PIECES * step),
@@ -1202,8 +1205,8 @@ test_pieces_go_straight_too(void **state)
 
 /* -- failures ---------------------------------------------------------------------------------- */
 
-/* Makes the n-th call of one device fail, for every n. Checks that the bytes reported as done have
- * arrived, and that the engine can be used afterwards. */
+/* Makes the n-th call of one device fail, for every n. Checks that the bytes that are reported as
+ * done have arrived, and that the engine is still usable. */
 static void
 fail_each_call(enum way way, int place)
 {
@@ -1221,7 +1224,7 @@ fail_each_call(enum way way, int place)
         if (status != FERRY_OK) {
             assert_int_equal(status, FERRY_ERROR_DEVICE);
             assert_non_null(strstr(ferry_last_error(), "told to fail"));
-            /* The bytes reported as done must have arrived, without a wait in the test. */
+            /* The bytes that are reported as done must have arrived when the call returns. */
             assert_memory_equal(t.to, t.expected, job.done);
             char text[64];
             snprintf(text, sizeof(text), "%zu of which arrived", job.done);
@@ -1259,14 +1262,14 @@ test_out_of_pinned_memory(void **state)
     struct trip t;
     trip_open(&t, UP, 30012);
     rig *device = t.b.devices[1];
-    /* If the first chunk of the staging ring cannot be allocated, the transfer fails with a message
-     * that names the reason. */
+    /* If the engine cannot allocate the first chunk of the staging ring, the transfer must fail. */
     device->fail_slot = "memory_alloc";
     rig_fail(device, 0);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     assert_prefix(&t, 0);
-    /* If the second chunk cannot be allocated, the transfer uses only the first chunk. */
+    /* If the engine cannot allocate the second chunk, the transfer must use only the first chunk.
+     */
     rig_fail(device, 1);
     device->fail_with = FERRY_ERROR_OUT_OF_MEMORY;
     assert_int_equal(trip_go(&t, NULL), FERRY_OK);
@@ -1415,8 +1418,8 @@ test_threads_share_a_ring(void **state)
     bench_close(&b);
 }
 
-/* Checks that transfers that run at the same time are correct. The emulated devices have a thread
- * for each stream. */
+/* Checks transfers that run at the same time on emulated devices, which have a thread for each
+ * stream. */
 static void
 test_emulated_devices(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests guard pages without buffers. Instead of a buffer, an array in the test states which
- * accesses each page of a replica allows. */
+/* Tests guard pages without buffers. An array in the test states which accesses each page of a
+ * replica allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,19 +16,19 @@
 
 enum { PAGES = 4 };
 
-/* A replica of PAGES - 1 whole pages and half a page. Each of the ranges with their own protection
- * is a whole page. */
+/* A replica of PAGES - 1 whole pages and half a page. The test gives each page its own protection.
+ */
 struct fixture {
     char *memory, *alias;
     size_t page;
-    bool moved; /* whether the owner has replaced the memory */
+    bool moved; /* whether the owner has moved the replica to different memory */
     bool stale[PAGES];
     enum ferryi_protection allowed[PAGES];
     struct ferryi_log log;
     struct ferryi_guarded replica;
     int errors;
     char logged[400];
-    int ends[2]; /* a pipe, for is_readable() and is_writable() */
+    int ends[2]; /* pipe that is_readable() and is_writable() use */
 };
 
 static bool
@@ -95,8 +95,8 @@ teardown(void **state)
     return 0;
 }
 
-/* Returns whether the page can be read. The system writes a byte of the page to a pipe, which fails
- * if the page is not readable. The byte is then removed from the pipe. */
+/* Returns whether the page is readable. Lets the kernel write a byte of the page to a pipe, which
+ * fails if the page is not readable. Then reads the byte from the pipe. */
 static bool
 is_readable(const struct fixture *f, size_t page)
 {
@@ -107,8 +107,8 @@ is_readable(const struct fixture *f, size_t page)
     return true;
 }
 
-/* Returns whether the page can be written. The system writes a byte to the page, which fails if the
- * page is not writable. */
+/* Returns whether the page is writable. Lets the kernel read a byte from a pipe into the page,
+ * which fails if the page is not writable. */
 static bool
 is_writable(const struct fixture *f, size_t page)
 {
@@ -129,15 +129,16 @@ expect_pages(const struct fixture *f)
     }
 }
 
-/* Checks that each page of the replica's guarded second mapping has the protection that the
- * replica's owner reported last. */
+/* A replica has a second mapping whose pages are protected. Checks that each page has the
+ * protection that the owner of the replica reported last. */
 static void
 test_pages_follow_the_report(void **state)
 {
     struct fixture *f = *state;
     unsigned combinations = 3 * 3 * 3 * 3;
     for (unsigned n = 0; n < combinations; n++) {
-        unsigned rest = n * 37 % combinations; /* neighbours in time differ in several pages */
+        unsigned rest =
+            n * 37 % combinations; /* consecutive combinations differ in several pages */
         for (size_t i = 0; i < PAGES; i++, rest /= 3)
             f->allowed[i] = (enum ferryi_protection)(rest % 3);
         ferryi_guard_pages_update(&f->replica);
@@ -157,8 +158,7 @@ test_report_about_other_memory(void **state)
     expect_pages(f);
 }
 
-/* Checks that both addresses of a replica reach the same bytes, and that its unguarded address
- * stays accessible. */
+/* Checks that both mappings of a replica contain the same bytes. */
 static void
 test_alias_has_the_same_bytes(void **state)
 {
@@ -169,7 +169,7 @@ test_alias_has_the_same_bytes(void **state)
     assert_int_equal(f->memory[8], 5);
 }
 
-/* Checks that a write between the end of the replica and the end of its last page is logged once.
+/* Writes behind the end of the replica, in its last page. Checks that this overrun is logged once.
  */
 static void
 test_overruns_are_logged(void **state)
@@ -199,7 +199,8 @@ expect_text(const char *address, bool writes, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* Checks that the message about a fault names the byte, the reason and the last call. */
+/* Checks the messages about accesses that fault. A message must name the byte, the reason, and the
+ * last call that opened the buffer. */
 static void
 test_messages(void **state)
 {
@@ -226,8 +227,8 @@ test_messages(void **state)
                 "scope; the last one was a call of bytes 0 to 64");
 }
 
-/* Checks that the message about a fault names a closed lease of the byte. After the note about that
- * lease is removed, the message must not name it. */
+/* Checks that the message about a fault names the closed lease to which the byte belonged. After
+ * the note about this lease is removed, the message must not name the lease. */
 static void
 test_message_about_a_lease(void **state)
 {
@@ -248,8 +249,8 @@ test_message_about_a_lease(void **state)
                 "call of bytes 0 to 64");
 }
 
-/* Checks that the guarded second mapping of a freed replica stays inaccessible. The message about a
- * fault there must name the reason. */
+/* Checks that the guarded mapping of a freed replica stays inaccessible. The message about a fault
+ * there must say why the replica was freed. */
 static void
 test_message_about_a_freed_replica(void **state)
 {
@@ -267,7 +268,8 @@ test_message_about_a_freed_replica(void **state)
     assert_false(ferryi_guard_pages_name(f->memory, name, sizeof(name)));
 }
 
-/* Checks that memory that cannot be mapped twice keeps its address and has no guard pages. */
+/* Checks that memory that cannot be mapped a second time keeps its address and has no guard pages.
+ */
 static void
 test_other_memory_has_no_guard(void **state)
 {

@@ -94,8 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that the thread that submits tasks prefers other queued tasks to a task whose data is in a
- * helper's caches. */
+/* A thread that submits tasks also runs queued tasks while it waits. Checks that it runs a task
+ * whose data is in a helper thread's caches only after the other tasks. */
 static void
 test_own_tasks_come_first(void **state)
 {
@@ -124,8 +124,8 @@ test_own_tasks_come_first(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* Checks that helper threads are started only once. A later request for more threads must have no
- * effect. */
+/* Checks that helper threads are started only once. A second request, for more threads, must have
+ * no effect. */
 static void
 test_threads_start_once(void **state)
 {
@@ -218,8 +218,8 @@ processors(const char *digits)
     return set;
 }
 
-/* Checks which processors are selected for the helper threads of a device. Each digit is a
- * processor. "-" means that none is selected. */
+/* Checks which processors are selected for the helper threads of a device. Each digit stands for a
+ * processor, and "-" for no selection. */
 static void
 assert_choice(const char *allowed, const char *near, unsigned threads, const char *expected)
 {
@@ -241,11 +241,12 @@ test_processors_are_chosen_where_there_are_enough(void **state)
     assert_choice("01234567", "4567", 5, "-");
     assert_choice("234", "34567", 2, "34");
     assert_choice("0123", "4567", 1, "-");
-    /* No processors are selected if all processors that the process may use are near the device. */
+    /* Nothing is selected if the process may use only processors near the device, because no choice
+     * is left. */
     assert_choice("456", "4567", 2, "-");
 }
 
-/* Returns the number of threads that are bound to this processor alone. */
+/* Returns the number of threads of this process that may run only on `processor`. */
 static unsigned
 count_bound(size_t processor)
 {
@@ -284,8 +285,8 @@ test_threads_run_near_the_devices(void **state)
         run_all(&helpers, &load, true);
         assert_true(load_is_done(&load));
         load_close(&load);
-        /* The test waits for at most ten seconds, because a helper thread binds itself to its
-         * processor only after it has started. */
+        /* A helper thread binds itself to its processor after it has started, so the test waits for
+         * up to ten seconds. */
         uint64_t end = ferryi_now_ns() + 10000000000u;
         while (count_bound(last - 1) < (threads == 1) && ferryi_now_ns() < end)
             ferryi_sleep_ns(100000);

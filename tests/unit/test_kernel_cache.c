@@ -82,7 +82,7 @@ entry_path(char path[PATH_BYTES])
     snprintf(path, PATH_BYTES, "%s/%s", cache, name);
 }
 
-/* Changes the last byte of the only entry. */
+/* Changes the last byte of the only cache entry, to damage the entry. */
 static void
 damage_entry(void)
 {
@@ -111,7 +111,7 @@ in_another_process(int (*run)(void))
 
 /* -- which code -------------------------------------------------------------------------------- */
 
-/* Compiles the source or finds its code in the cache, and checks the code. Returns how often the
+/* Compiles the source, or finds its code in the cache. Checks the code. Returns how often the
  * compiler ran. */
 static int
 compile(const struct ferryi_nvrtc_source *source)
@@ -166,8 +166,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source = plain;
     source.architecture = 75;
     assert_kept(&source);
-    /* For a device that is newer than the compiler, the compiler produces PTX for 9.0. The option
-     * for compute_90 requests the same code. */
+    /* The device is newer than the compiler, so the compiler writes PTX for compute capability 9.0.
+     * The option for compute_90 requests the same code. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;
@@ -178,8 +178,9 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* Checks that a different compiler compiles the source again. In one case, a different file has the
- * same version. In the other case, a file of the same size and time has a different version. */
+/* Checks that the code of one compiler is not used with another. In one case, another compiler file
+ * has the same version. In a second case, a file with the same size and time has another version.
+ */
 static void
 test_another_compiler_compiles_anew(void **state)
 {
@@ -321,8 +322,8 @@ open_fake(struct fakecuda *fake)
     return context;
 }
 
-/* Creates a kernel in a new context and launches it. `option` is a compiler option or NULL. Returns
- * how often the compiler ran. */
+/* Creates a kernel in a new context and launches the kernel. `option` is a compiler option or NULL.
+ * Returns how often the compiler ran. */
 static int
 use_kernel_with(const char *option)
 {
@@ -385,8 +386,8 @@ test_kernels_are_compiled_once(void **state)
     assert_int_equal(use_kernel(), 1);
 }
 
-/* Converts values while the driver refuses the conversion code that the library contains. So the
- * code is compiled or found in the cache. Returns how often the compiler ran. */
+/* Converts values. The driver refuses the conversion code inside the library, so the code must be
+ * compiled or found in the cache. Returns how often the compiler ran. */
 static int
 use_conversion(void)
 {
@@ -442,14 +443,14 @@ use_usual_name(void)
     return compilations() == 1 ? 0 : 3;
 }
 
-/* Checks that the library loads NVRTC by its usual names if none is configured. The test runs in a
- * child process, because a process keeps the library that it loaded. */
+/* Checks that the library finds NVRTC by its usual file names if no variable names it. The test
+ * runs in a child process, because a process keeps the NVRTC that it has loaded. */
 static void
 test_the_usual_names_are_tried(void **state)
 {
     (void)state;
 #ifndef __GLIBC__
-    skip(); /* musl's loader does not find libraries by their soname */
+    skip(); /* the loader of musl does not find loaded libraries by their soname */
 #endif
     assert_int_equal(in_another_process(use_usual_name), 0);
 }
@@ -460,7 +461,7 @@ test_code_of_the_real_compiler_is_kept(void **state)
     struct ferryi_nvrtc_image made, found;
     (void)state;
     if (FERRYI_MEMORY_SANITIZER)
-        skip(); /* the sanitizer does not track memory that NVRTC writes */
+        skip(); /* the memory sanitizer does not see the writes of a real NVRTC */
     unsetenv("FERRY_NVRTC_LIBRARY");
     ferry_status status = ferryi_nvrtc_compile(&plain, &notes, &made);
     if (status == FERRY_ERROR_UNSUPPORTED)

@@ -28,10 +28,10 @@ static ferry_element float_element = {.name = "float",
                                       .bits = 32};
 
 static struct fakecuda fake;
-static bool reports; /* whether the driver reports parameters */
+static bool reports; /* whether the driver can report the parameters of code */
 static ferry_context *context;
 
-/* The parameters are an array, a float and a struct of 24 bytes. */
+/* PTX of a kernel whose parameters are an array, a float and a struct of 24 bytes. */
 static const char image[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
                             ".visible .entry three(\n"
                             "    .param .u64 three_param_0,\n"
@@ -146,8 +146,8 @@ test_many_parameters(void **state)
         assert_says("which takes 3; 50 are declared");
 }
 
-/* Checks that a kernel is accepted if the driver does not report its parameters. Any other failure
- * of the driver must be reported. */
+/* If the driver does not report the parameters of a kernel, the kernel must be accepted. Any other
+ * failure of the driver must be returned. */
 static void
 test_the_driver_fails(void **state)
 {

@@ -109,8 +109,8 @@ on_log(ferry_log_level level, const char *message, void *user)
     lines->tail_seen |= strstr(message, "missing_90") != NULL;
 }
 
-/* Compiles a source with a long compiler log. The message must contain the beginning of the log.
- * The log callback must receive the whole log, line by line. */
+/* Compiles a source for which the compiler writes a long log. The error message must contain the
+ * beginning of this log. The log callback must receive all of its lines. */
 static void
 test_long_logs_go_whole_to_the_log(void **state)
 {
@@ -131,7 +131,7 @@ test_long_logs_go_whole_to_the_log(void **state)
 }
 
 /* Checks that a kernel is compiled to code for the device's architecture if the compiler supports
- * that architecture. Otherwise the result is PTX, which the driver translates. */
+ * that architecture. If it does not, the result must be PTX, which the driver translates. */
 static void
 test_which_image_comes_out(void **state)
 {
@@ -202,12 +202,13 @@ test_struct_declarations_come_first_and_once(void **state)
 
     NEEDS_NVRTC();
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
-    /* Line numbers in messages count lines of the author's source. They must not include the lines
-     * that the library adds. */
+    /* Line numbers in messages must refer to the author's source. They must not count the lines
+     * that the library adds before it. */
     source.cuda_source = "extern \"C\" __global__ void swap(const pair *a)\n{\n    nope;\n}\n";
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
     assert_says("swap.cu(3)");
-    /* Without the signature the struct is unknown. */
+    /* Without declared parameters, the library does not declare the struct type `pair`, so the
+     * source does not compile. */
     source.parameter_count = 0;
     source.cuda_source = "extern \"C\" __global__ void swap(const pair *a) {}\n";
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
@@ -224,7 +225,7 @@ test_a_missing_nvrtc_is_unsupported(void **state)
     setenv("FERRY_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
     assert_says("/nonexistent/libnvrtc.so");
-    /* The named library is not NVRTC. */
+    /* FERRY_NVRTC_LIBRARY names a library that is not NVRTC, so compiling must fail. */
     setenv("FERRY_NVRTC_LIBRARY", "libm.so.6", 1);
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
     if (before)

@@ -85,7 +85,7 @@ add_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* a = a * value; counts its calls in `user` */
+/* Host function that computes a[i] *= value. `user` is NULL or points to a counter of the calls. */
 static ferry_status
 scale_body(const ferry_call *call, void *user)
 {
@@ -144,7 +144,7 @@ make_scale(ferry_context *context, int *runs)
     return make_kernel(context, "scale", scale_body, runs, scale_parameters, 2);
 }
 
-/* Creates a kernel that always fails. It has one array parameter. */
+/* Creates a kernel with one array parameter, whose host function always fails. */
 static ferry_kernel *
 make_failing(ferry_context *context, const ferry_parameter *parameters)
 {
@@ -238,7 +238,7 @@ test_a_chain_moves_nothing_between(void **state)
         assert_int_equal(after.download.copies, before.download.copies);
         assert_int_equal(after.device.copies + after.fill.copies,
                          before.device.copies + before.fill.copies);
-        /* The only device call is the one that runs the host function. */
+        /* The second launch makes only one device call, which runs the host function. */
         assert_int_equal(after.device_calls - before.device_calls, 1);
         assert_holds(a, sixfold);
         assert_int_equal(runs, 2);
@@ -263,7 +263,8 @@ test_reading_does_not_dirty_and_writing_does(void **state)
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_SYNCHRONIZED);
         assert_int_equal(ferry_buffer_state(c), FERRY_STATE_DEVICE_ONLY);
-        /* An OVERWRITE access uploads no bytes. */
+        /* Only the two inputs are uploaded. The output has OVERWRITE access, so none of its bytes
+         * are uploaded. */
         if (strcmp(device, "host") != 0)
             assert_int_equal(stats(context).upload.bytes, 2 * COUNT * sizeof(float));
         assert_int_equal(stats(context).fill.copies, 0);
@@ -287,8 +288,8 @@ test_in_place_is_legal(void **state)
         ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
         assert_holds(a, doubled);
-        /* Both inputs are element 10 and the output is element 11 of the same buffer. So element 11
-         * becomes twice element 10. */
+        /* Element 10 is both inputs and element 11 is the output, so element 11 becomes twice
+         * element 10. */
         arguments[0] = arguments[1] = ferry_buffer_argument(a, &float_element, 10, 1);
         arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
         OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
@@ -318,7 +319,8 @@ values_body(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
-/* Checks that a launch copies values of any size and preserves their alignment. */
+/* Checks that a launch copies values of any size, and that each copy has the alignment of its type.
+ */
 static void
 test_values_are_copied(void **state)
 {
@@ -514,8 +516,8 @@ test_a_kernel_needs_a_body(void **state)
     assert_int_equal(ferry_kernel_create(NULL, &source, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_int_equal(ferry_kernel_create(context, NULL, &kernel), FERRY_ERROR_INVALID_ARGUMENT);
     assert_null(kernel);
-    /* A device that cannot load code cannot run a kernel that has only CUDA source. The source must
-     * not be compiled. */
+    /* A kernel with only CUDA source cannot run on a device that cannot load code. The library must
+     * not compile the source. */
     source.cuda_source = "this does not compile";
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -544,14 +546,14 @@ test_what_a_failing_body_writes_is_lost(void **state)
         assert_int_equal(ferry_stream_synchronize(stream), FERRY_ERROR_INVALID_STATE);
         assert_says("solve");
         assert_says("the matrix is singular");
-        /* The failure is reported only once. */
+        /* A failure must be reported only once. */
         OK(ferry_stream_synchronize(stream));
         float part[50];
         assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
                          FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
-        /* Bytes outside the failed kernel's range must be unchanged. A new write makes lost bytes
-         * valid again. */
+        /* Bytes outside the range of the failed kernel must be unchanged. Lost bytes must be valid
+         * after they are written again. */
         OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
         OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50, NULL));
@@ -570,8 +572,8 @@ silent_body(const ferry_call *call, void *user)
     return *status;
 }
 
-/* Checks the message of a host function that fails without a message. The message must contain the
- * returned number, even if that is not a ferry_status. */
+/* Lets a host function fail without a message. The error message must contain the number that the
+ * function returned, even if this number is not a ferry_status. */
 static void
 test_a_failure_without_a_message_tells_its_number(void **state)
 {
@@ -602,8 +604,8 @@ test_a_failure_without_a_message_tells_its_number(void **state)
     }
 }
 
-/* Checks that the first read of a kernel's results returns the kernel's failure. The kernel's host
- * function may run only after the read has begun. */
+/* Reads the output of a failing kernel immediately after the launch. The read must return the
+ * kernel's failure, even if the kernel runs only during the read. */
 static void
 test_reading_at_once_sees_the_failure(void **state)
 {
@@ -642,8 +644,8 @@ test_reading_at_once_sees_the_failure(void **state)
     }
 }
 
-/* Checks that results that a kernel computed from lost bytes are lost, too. Bytes that are written
- * afterwards must be valid. */
+/* Lets a kernel read the lost output of a failed kernel. The output of the second kernel must also
+ * be lost. Bytes that are written later must be valid. */
 static void
 test_failures_travel_with_the_data(void **state)
 {
@@ -700,8 +702,8 @@ failing_late(const ferry_call *call, void *user)
 
 static const ferry_parameter written[] = {{.element = &float_element, .access = FERRY_OVERWRITE}};
 
-/* Fills a part of the buffer in a scope on the default stream, just as a kernel that the program
- * launches itself would. */
+/* Fills a part of the buffer inside a scope on the default stream, like a kernel that the program
+ * launches itself. */
 static void
 write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, size_t count,
                  uint32_t pattern)
@@ -733,8 +735,8 @@ assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
     assert_says("the matrix is singular");
 }
 
-/* Checks that bytes that a call writes after a failing kernel stay valid. The other bytes that the
- * kernel wrote must be lost. */
+/* Writes to a buffer while a kernel that will fail on it is queued. The bytes of these writes must
+ * stay valid. The other bytes that the kernel wrote must be lost. */
 static void
 test_a_late_failure_loses_nothing_newer(void **state)
 {
@@ -771,7 +773,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_lost(a, 150, 50);
         assert_lost(a, 250, 50);
         assert_lost(a, 350, COUNT - 400);
-        /* The failure must not affect a kernel that is launched later. */
+        /* A kernel that is launched after the failure must succeed. */
         OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
         sum[2] = whole(b);
         sum[0] = sum[1] = whole_a;
@@ -785,8 +787,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* Lets a kernel read bytes that a failed kernel lost. The results must be lost, even if the program
- * writes these bytes again before it notices the failure. */
+/* Queues a kernel that reads the output of a kernel that will fail, and then overwrites that
+ * output. The results of the second kernel must still be lost. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {
@@ -824,8 +826,8 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
     }
 }
 
-/* Checks that a kernel succeeds although a failed kernel wrote its input earlier. The program
- * writes the input again between the two launches. */
+/* Queues a kernel that will fail, then overwrites its output, then queues a kernel that reads the
+ * output. The second kernel must succeed. */
 static void
 test_an_input_written_anew_is_not_lost(void **state)
 {
@@ -885,8 +887,8 @@ succeeding_late(const ferry_call *call, void *user)
     return scale_body(call, NULL);
 }
 
-/* Checks that a queued launch needs the same memory whatever the number of launches before it. The
- * memory must be freed even if the first launch fails. */
+/* Checks that the memory of a queued launch does not grow with the number of queued launches. All
+ * memory must be freed when the launches end, even if the first launch fails. */
 static void
 test_a_queued_launch_takes_constant_memory(void **state)
 {
@@ -924,8 +926,8 @@ test_a_queued_launch_takes_constant_memory(void **state)
     }
 }
 
-/* Launches many kernels that each update the output of a failing kernel. The error message must
- * name only the failing kernel and the first kernel that read its output. */
+/* Queues a failing kernel and then many kernels that update its output. The error message must name
+ * only the failing kernel and the first kernel that read its output. */
 static void
 test_a_failure_passed_on_keeps_its_message(void **state)
 {
@@ -1009,8 +1011,9 @@ test_threads_launch_one_kernel(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that a pending host function has copies of its arguments. So its kernel, buffers and
- * stream can be destroyed before it runs. Its failure is then not reported. */
+/* Destroys the kernel, buffer and stream of a launch before its host function runs. This must be
+ * safe, because the library keeps copies of the arguments. The failure of the function is then not
+ * reported. */
 static void
 test_everything_may_go_before_the_body_runs(void **state)
 {
@@ -1048,8 +1051,8 @@ test_a_kernel_outlives_its_context(void **state)
     ferry_kernel_destroy(&scale);
 }
 
-/* Makes each device call of a launch fail in turn. Checks that the launch was made completely or
- * changed nothing. */
+/* Makes each device call of a launch fail in turn. The launch must either take place completely, or
+ * return an error and change nothing. */
 static void
 test_whatever_call_fails(void **state)
 {
@@ -1105,7 +1108,7 @@ test_two_devices_run_one_kernel(void **state)
         assert_holds(buffers[i], as_is);
         ferry_buffer_destroy(&buffers[i]);
     }
-    /* In a context with two devices, the launch must name the device. */
+    /* The launch names no stream, so in a context with two devices it must fail. */
     assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
                      FERRY_ERROR_INVALID_ARGUMENT);
     ferry_kernel_destroy(&scale);
@@ -1161,7 +1164,7 @@ test_an_image_is_loaded_and_launched(void **state)
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(fake.fakecuda_live().modules, 1);
     launch_scale(kernel, NULL, a);
-    /* Destroying a kernel unloads its code if none of its launches is still running. */
+    /* The launch has completed, so destroying the kernel must unload its code. */
     assert_holds(a, doubled);
     OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
     ferry_kernel_destroy(&kernel);
@@ -1170,7 +1173,8 @@ test_an_image_is_loaded_and_launched(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that code stays loaded while queued work may still run it, and is unloaded afterwards. */
+/* Destroys a kernel while its launch is queued. Its code must stay loaded until the launch has
+ * completed, and must then be unloaded. */
 static void
 test_code_in_flight_is_not_unloaded(void **state)
 {
@@ -1218,7 +1222,8 @@ test_images_that_are_wrong(void **state)
     assert_says("absent");
     assert_null(kernel);
     assert_int_equal(fake.fakecuda_live().modules, 0);
-    /* A device does not run host functions if the host cannot access its memory. */
+    /* The kernel has only a host function. The device cannot run it, because the host cannot access
+     * the device's memory. */
     source = (ferry_kernel_source){.name = "host_only", .host_function = scale_body};
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
@@ -1237,7 +1242,8 @@ test_source_is_compiled_at_creation(void **state)
                                   .parameter_count = 2};
     if (ferry_kernel_check(&source, 0) == FERRY_ERROR_UNSUPPORTED)
         skip();
-    /* If the device is newer than the compiler, the library loads PTX. fakecuda accepts PTX. */
+    /* The device is newer than the compiler, so the library must load PTX, which the fake driver
+     * accepts. */
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 99);
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);

@@ -45,16 +45,17 @@ random_use(uint64_t *seed, uintptr_t limit, uintptr_t longest, uintptr_t scale, 
                                scale * (begin + 1 + random_next(seed) % longest), copy, writes};
 }
 
-/* Checks the levels of copies, which put copies that depend on each other in order. The level of a
- * copy must be one more than the highest level of the earlier copies that it depends on. */
+/* Tests how a batch of copies is divided into levels, so that each copy runs after those that it
+ * depends on. The level of a copy must be one more than the highest level of these earlier copies.
+ */
 static void
 test_levels_are_as_low_as_can_be(void **state)
 {
     (void)state;
     enum { MOST = 400 };
     static const uintptr_t scales[] = {
-        1, 77, 65536, UINTPTR_MAX / 6000}; /* factors for addresses; the sort keys differ in few
-                                              digits with some, in all digits with others */
+        1, 77, 65536, UINTPTR_MAX / 6000}; /* factors for addresses; depending on the factor, the
+                                              sort keys differ in few or in all digits */
     for (uint64_t round = 1; round <= 500; round++) {
         uint64_t seed = round;
         struct copy copies[MOST];
@@ -89,8 +90,8 @@ test_levels_are_as_low_as_can_be(void **state)
     }
 }
 
-/* Checks that copies that read the same bytes are independent. Copies whose ranges only touch are
- * independent, too. */
+/* Checks that copies that read the same bytes are independent. Copies whose ranges are adjacent but
+ * do not overlap are also independent. */
 static void
 test_reads_and_neighbours_are_independent(void **state)
 {
@@ -105,8 +106,8 @@ test_reads_and_neighbours_are_independent(void **state)
     assert_int_equal(count, 0);
 }
 
-/* Checks that the levels of 2^18 copies, each dependent on the previous one, are computed in O(n
- * log n) time. */
+/* Computes the levels of 2^18 copies, each of which depends on the previous copy. This must take
+ * O(n log n) time. */
 static void
 test_many_copies_are_cut_quickly(void **state)
 {

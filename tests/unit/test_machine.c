@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the functions that read /proc and /sys. The test creates folders that imitate those of
- * other machines. */
+/* Tests the functions that read /proc and /sys. The test creates folders that imitate the /proc and
+ * /sys of other machines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 
 static char root[FOLDER_PATH_BYTES];
 
-/* Writes a file below the folder that imitates a machine. Creates missing parent folders. */
+/* Writes a file into the folder that imitates a machine's root folder. Creates missing parent
+ * folders. */
 static void
 put(const char *name, const char *text)
 {
@@ -58,8 +59,8 @@ test_no_files_no_quota(void **state)
     assert_int_equal(ferryi_machine_quota(root), 0);
 }
 
-/* Checks that the smallest processor quota of a control group and its parent groups is used, and is
- * rounded up. */
+/* Checks that the library uses the smallest processor quota of a control group and its parent
+ * groups. The quota must be rounded up to whole processors. */
 static void
 test_quota_of_version_2(void **state)
 {
@@ -75,8 +76,8 @@ test_quota_of_version_2(void **state)
     assert_int_equal(ferryi_machine_quota(root), 1);
 }
 
-/* Checks the processor quota in a container. There the mount point itself is the container's
- * control group, and the group's path names a folder of the host. */
+/* Checks the processor quota in a container. The container sees its control group at the mount
+ * point, but the path of the group names a folder of the host. */
 static void
 test_quota_of_a_container(void **state)
 {
@@ -99,8 +100,8 @@ test_quota_of_version_1(void **state)
     assert_int_equal(ferryi_machine_quota(root), 7);
 }
 
-/* Checks that the bandwidth of a device's PCIe link is its maximum speed times its current width.
- * The current speed of an idle device is too low. The slot may be narrower than the device. */
+/* Checks the bandwidth of a device's PCIe link: maximum speed times current width. The current
+ * speed is too low while the device is idle. The slot may be narrower than the device. */
 static void
 test_links(void **state)
 {
@@ -118,7 +119,7 @@ test_links(void **state)
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
     put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "32.0 GT/s PCIe\n");
     put("sys/bus/pci/devices/0000:01:00.0/current_link_width",
-        "255\n"); /* the width of a link that is down */
+        "255\n"); /* the width that a link reports while it is down */
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
 }
 

@@ -25,7 +25,7 @@
 
 #define FOLDER FERRY_TEST_FAKECUDA_FOLDER
 
-enum { RELEASES = 14 }; /* upper bound of the release numbers */
+enum { RELEASES = 14 }; /* upper bound of the major releases of NVRTC in this test */
 
 #define REFUSED "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
 #define NEW     "fakecuda"    /* CUDA 13.0 */
@@ -34,12 +34,12 @@ enum { RELEASES = 14 }; /* upper bound of the release numbers */
 struct choice {
     const char *driver;      /* a build of fakecuda */
     int architecture;        /* compute capability of the device */
-    int there[3];            /* the releases that are installed */
-    int chosen;              /* the release whose code runs; 0: none */
-    const char *target;      /* the architecture that the code names */
-    const char *refused_ptx; /* PTX version that the NVRTC of the driver's release writes; NULL: the
-                                normal version */
-    const char *says;        /* the error message if no release is chosen */
+    int there[3];            /* major releases of NVRTC that are installed */
+    int chosen;              /* release of NVRTC whose code the driver loads; 0: none */
+    const char *target;      /* architecture for which the code must be compiled */
+    const char *refused_ptx; /* PTX version that the NVRTC of the driver's release writes; NULL: a
+                                version that the driver accepts */
+    const char *says;        /* expected error message if no release of NVRTC is usable */
 };
 
 static const char source[] = "extern \"C\" __global__ void nothing() {}\n";
@@ -51,8 +51,8 @@ add_message(ferry_log_level level, const char *message, void *user)
     strncat(user, message, 200);
 }
 
-/* Loads a release of NVRTC. Returns the function of that library that reports how often it
- * compiled. */
+/* Loads a release of the fake NVRTC. Returns the function of this library that counts its
+ * compilations. */
 static int (*install(int release))(void)
 {
     char path[512];
@@ -64,8 +64,8 @@ static int (*install(int release))(void)
     return compilations;
 }
 
-/* Hides the NVRTC releases that a case must not find: loads empty libraries under their names,
- * which the loader then finds instead. */
+/* Hides the NVRTC releases that a case must not find. Loads empty libraries under their names,
+ * which the loader then finds in their place. */
 static bool
 hide_others(const struct choice *choice)
 {
@@ -82,8 +82,8 @@ hide_others(const struct choice *choice)
     return hidden;
 }
 
-/* If `truth` is false, returns from a case with a number that identifies this line. A case that
- * reaches its end returns 0. */
+/* If `truth` is false, returns from the test case with a number that identifies this line. A case
+ * without an error returns 0. */
 #define CHECK(truth)                                                                               \
     do {                                                                                           \
         if (!(truth)) {                                                                            \
@@ -114,8 +114,8 @@ play(const struct choice *choice)
     CHECK(fakecuda_find(library, &fake));
     ferry_context_options options = {.devices = "cuda", .log = add_message, .log_user = messages};
     ferry_context *context;
-    /* The context is created first, because cuInit() sets the attributes that the test then
-     * replaces. */
+    /* Creates a context first, because cuInit() sets the device attributes that the next lines
+     * replace. */
     CHECK(ferry_context_create(&options, &context) == FERRY_OK);
     ferry_context_destroy(&context);
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -139,7 +139,7 @@ play(const struct choice *choice)
     if (!choice->chosen)
         return 0;
 
-    /* The code is for the expected target. */
+    /* The compiled code must be for the expected architecture. */
     struct ferryi_nvrtc_image image;
     const struct ferryi_nvrtc_source again = {.name = "nothing",
                                               .text = source,
@@ -158,15 +158,15 @@ test_choices(void **state)
 {
     (void)state;
     static const struct choice choices[] = {
-        /* The NVRTC of the driver's release is preferred to all others. */
+        /* The NVRTC of the driver's release is the first choice. */
         {NEW, 90, {13, 12, 11}, 13, "=sm_90", NULL, NULL},
         {MIDDLE, 90, {12, 13, 11}, 12, "=sm_90", NULL, NULL},
-        /* The second choice is the NVRTC of an older release, because newer drivers accept its
+        /* The NVRTC of an older release is the second choice, because a newer driver accepts its
          * code. */
         {NEW, 90, {12, 11}, 12, "=sm_90", NULL, NULL},
         {MIDDLE, 80, {11, 13}, 11, "=sm_80", NULL, NULL},
         {NEW, 120, {11}, 11, "=compute_86", NULL, NULL},
-        /* A newer release is the last choice. */
+        /* The NVRTC of a newer release is the last choice. This driver refuses its code. */
         {MIDDLE, 90, {13}, 0, NULL, NULL, REFUSED},
         /* An NVRTC that does not support the device must be skipped. */
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
@@ -177,10 +177,11 @@ test_choices(void **state)
         {MIDDLE, 101, {12}, 12, "=sm_101", NULL, NULL},
         {MIDDLE, 103, {12}, 12, "=compute_100", NULL, NULL},
         {MIDDLE, 110, {12}, 12, "=compute_100", NULL, NULL},
-        /* If the driver refuses the PTX of the NVRTC of its release, the next NVRTC is used. */
+        /* If the driver refuses the PTX of the NVRTC of the driver's release, the library must use
+         * a different NVRTC. */
         {MIDDLE, 86, {12, 11, 13}, 11, "=sm_86", "8.8", NULL},
         {NEW, 90, {13, 12}, 12, "=sm_90", "9.1", NULL},
-        /* If no other NVRTC exists, the driver's first refusal is reported. */
+        /* If no other NVRTC is installed, the driver's error is returned. */
         {NEW, 90, {13}, 0, NULL, "9.1", REFUSED},
     };
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {

@@ -6,8 +6,8 @@
 
 #include "tests/support/nvtx_tool.h"
 
-/* Tests which heaps and regions of device memory the library reports through NVTX.
- * NVTX_INJECTION64_PATH names the tool that receives the reports. */
+/* Tests which heaps and regions of device memory the library reports through NVTX. The variable
+ * NVTX_INJECTION64_PATH names a test library that receives the reports. */
 
 enum { HELD = 64, STEPS = 20000 };
 
@@ -34,8 +34,9 @@ test_a_slab_is_a_heap_and_a_block_a_region(void **state)
     assert_int_equal(count.heaps, 1);
     assert_int_equal(count.heap_bytes, fixture.backend.bytes);
     assert_int_equal(count.regions, 1);
-    assert_int_equal(region_of_tool(ferry_block_pointer(block)),
-                     100000); /* the requested size, not that of the block */
+    assert_int_equal(
+        region_of_tool(ferry_block_pointer(block)),
+        100000); /* the library reports the requested size, not the size of the block */
     give(block);
     assert_int_equal(heard().regions, 0);
     assert_int_equal(heard().heaps, 1);

@@ -40,7 +40,7 @@ test_a_hit_never_returns_less_than_asked(void **state)
     memset(ferry_block_pointer(block), 1, 3 * MIB);
     give(block);
 
-    /* A smaller request of the same size class reuses the block that was given back. */
+    /* A smaller request of the same size class must reuse the freed block. */
     uint64_t misses = statistics(&fixture).misses;
     give(take(&fixture, 3 * MIB - 1));
     assert_int_equal(statistics(&fixture).misses, misses);
@@ -65,8 +65,8 @@ test_above_the_largest_class_a_request_gets_its_size(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that blocks that are held at the same time do not overlap, whatever blocks were freed
- * before. */
+/* Checks that blocks that are allocated at the same time do not overlap. The test allocates and
+ * frees random blocks. */
 static void
 test_live_blocks_do_not_overlap(void **state)
 {
@@ -140,7 +140,7 @@ test_zero_bytes_give_a_block_without_a_pointer(void **state)
     give(one);
     give(other);
     assert_int_equal(fixture.backend.allocations, 1);
-    other = take(&fixture, 1); /* a recycled descriptor has a pointer again */
+    other = take(&fixture, 1); /* reuses a descriptor of a block of 0 bytes, which had no pointer */
     assert_non_null(ferry_block_pointer(other));
     give(other);
     fixture_close(&fixture);
@@ -160,7 +160,7 @@ test_a_checked_build_fills_recycled_blocks(void **state)
     const unsigned char *memory = ferry_block_pointer(block);
 #ifdef FERRYI_HAVE_MEMCHECK
     (void)VALGRIND_MAKE_MEM_DEFINED(
-        memory, ferry_block_bytes(block)); /* the pool marks the memory undefined */
+        memory, ferry_block_bytes(block)); /* the pool has marked the memory as undefined */
 #endif
     for (size_t i = 0; i < ferry_block_bytes(block); i++)
         assert_int_equal(memory[i], 0xFF);
@@ -192,8 +192,8 @@ test_the_limit_bounds_what_is_taken(void **state)
     assert_non_null(strstr(message, "cached 0"));
     assert_non_null(strstr(message, "largest free 0"));
 
-    /* After a failed take, a smaller request that uses the rest of the limit exactly must succeed.
-     */
+    /* After a failed allocation, a smaller block that needs the whole rest of the limit must be
+     * available. */
     ferry_block *smaller = take(&fixture, 3 * MIB);
     assert_int_equal(statistics(&fixture).reserved_bytes, 8 * MIB);
     give(smaller);
@@ -214,14 +214,16 @@ test_idle_memory_makes_room_oldest_first(void **state)
     give(b);
     give(a);
     give(c);
-    give(take(&fixture, 4 * MIB + 1)); /* class of 4.5 MiB: freeing b is enough */
+    give(
+        take(&fixture,
+             4 * MIB + 1)); /* size class of 4.5 MiB; the pool must free only the oldest block, b */
     assert_int_equal(fixture.backend.frees, 1);
     assert_int_equal(statistics(&fixture).reserved_bytes, 4 * MIB + 9 * MIB / 2 + 3 * MIB);
     uint64_t hits = statistics(&fixture).hits;
     give(take(&fixture, 4 * MIB));
     give(take(&fixture, 3 * MIB));
     assert_int_equal(statistics(&fixture).hits, hits + 2);
-    give(take(&fixture, 12 * MIB)); /* all three idle blocks are freed */
+    give(take(&fixture, 12 * MIB)); /* the pool must free all three idle blocks */
     assert_int_equal(fixture.backend.count, 1);
     fixture_close(&fixture);
 }
@@ -246,8 +248,8 @@ test_a_backend_without_memory_gets_idle_memory_back_first(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a small block is allocated outside a slab if the limit leaves too little memory for a
- * slab. */
+/* Checks that the pool allocates a small block outside a slab if its limit leaves too little memory
+ * for a slab. */
 static void
 test_small_blocks_fit_where_slabs_do_not(void **state)
 {
@@ -341,7 +343,8 @@ test_trim_leaves_live_blocks_and_their_slabs(void **state)
     for (size_t i = 0; i < 19; i++)
         give(small[i]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
-    assert_int_equal(fixture.backend.count, 2); /* the allocations of large and of small[19] */
+    assert_int_equal(fixture.backend.count,
+                     2); /* the allocation of `large`, and the slab of small[19] */
     assert_int_equal(((char *)ferry_block_pointer(large))[7 * MIB - 1], 42);
     assert_int_equal(((char *)ferry_block_pointer(small[19]))[256 * KIB - 1], 43);
     assert_agrees(&fixture);
@@ -364,7 +367,8 @@ test_trim_keeps_what_it_is_reported_and_frees_the_oldest_first(void **state)
         give(blocks[order[i]]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 9 * MIB), FERRY_OK);
     ferry_pool_stats stats = statistics(&fixture);
-    assert_int_equal(stats.cached_bytes, 8 * MIB); /* the blocks of 4 and 2 MiB were freed */
+    assert_int_equal(stats.cached_bytes,
+                     8 * MIB); /* the pool has freed the two oldest blocks, of 4 and 2 MiB */
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
     assert_int_equal(statistics(&fixture).misses, stats.misses);
@@ -400,7 +404,7 @@ test_statistics_say_what_happened(void **state)
     assert_int_equal(class_stats(&fixture, 0).live_blocks, 1);
     assert_int_equal(class_stats(&fixture, 0).live_bytes, 1024);
     assert_int_equal(class_stats(&fixture, 12).allocations,
-                     1); /* the class of blocks up to 4 MiB */
+                     1); /* size class 12 has the blocks of more than 2 MiB and up to 4 MiB */
     assert_int_equal(class_stats(&fixture, 12).live_bytes, 3 * MIB);
     assert_int_equal(class_stats(&fixture, 12).requested_bytes, 3 * MIB - 1);
     assert_int_equal(class_stats(&fixture, 12).hits, 0);
@@ -518,8 +522,8 @@ test_a_second_give_is_refused_by_name(void **state)
     assert_non_null(strstr(ferry_last_error(), "test memory"));
     assert_non_null(copy);
 
-    /* The pool must detect that a block is freed twice, even after the block's memory was freed. It
-     * can, because it keeps the descriptors of blocks. */
+    /* The pool must detect the second free of a block even after it has freed the block's memory.
+     * It keeps the descriptor of the block for this. */
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(ferry_block_free(&copy, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferryi_pool_give(copy, 0);
@@ -544,7 +548,8 @@ test_destroy_reports_live_blocks(void **state)
 
 /* -- failing at every call --------------------------------------------------------------------- */
 
-/* Takes blocks of many sizes and gives them all back. A take that fails must not return a block. */
+/* Allocates blocks of many sizes and frees all of them. An allocation that fails must not return a
+ * block. */
 static void
 use_pool(struct fixture *fixture)
 {
@@ -622,7 +627,7 @@ test_public_statistics_and_those_of_classes(void **state)
     assert_int_equal(stats.hits, 1);
     assert_int_equal(stats.misses, 2);
     assert_int_equal(stats.live_blocks, 2);
-    /* In checked builds the blocks are larger, because they have red zones. */
+    /* Blocks are larger in builds with debug checks, because they have red zones. */
     assert_in_range(stats.live_bytes, ferry_block_bytes(small) + ferry_block_bytes(large), 4 * MIB);
     assert_int_equal(stats.requested_bytes, 1000 + 3 * MIB - 1);
     assert_int_equal(stats.reserved_bytes, fixture.backend.bytes);
@@ -662,8 +667,8 @@ test_public_statistics_and_those_of_classes(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a reset of the statistics keeps the counts of held blocks. It must also keep the
- * internal counters that the pool's decisions depend on. */
+/* Checks that a reset of the statistics keeps the counts of allocated blocks. It must also keep the
+ * internal counters on which decisions of the pool depend. */
 static void
 test_a_reset_starts_counters_and_peaks_anew(void **state)
 {
@@ -674,8 +679,9 @@ test_a_reset_starts_counters_and_peaks_anew(void **state)
     give(gone);
     (void)ferry_pool_trim(fixture.pool, 0);
     ferry_pool_stats before = statistics(&fixture);
-    assert_in_range(before.peak_reserved_bytes, 10 * MIB,
-                    12 * MIB); /* a checked build has larger blocks, because of red zones */
+    assert_in_range(
+        before.peak_reserved_bytes, 10 * MIB,
+        12 * MIB); /* blocks are larger in builds with debug checks, because of red zones */
     ferryi_pool_reset_stats(fixture.pool);
     fixture.backend.peak_bytes = fixture.backend.bytes;
     ferry_pool_stats after = statistics(&fixture);

@@ -70,8 +70,8 @@ misses(ferry_pool *pool)
     return stats.misses;
 }
 
-/* Takes blocks of all sizes and holds them at the same time, so that overlaps are detected. Writes
- * all bytes of blocks in host memory. */
+/* Allocates blocks of all sizes, writes them if they are host memory, and then frees all of them.
+ * The first and last bytes must keep their values, so blocks that overlap are detected. */
 static void
 take_all(ferry_pool *pool, size_t alignment, ferry_stream *stream, bool writable)
 {
@@ -97,7 +97,9 @@ exercise(ferry_pool *pool, ferry_stream *stream, bool writable)
         take_all(pool, alignment, stream, writable);
         uint64_t before = misses(pool);
         take_all(pool, alignment, stream, writable);
-        assert_int_equal(misses(pool), before); /* aligned blocks are reused like others */
+        assert_int_equal(
+            misses(pool),
+            before); /* the second round reuses the aligned blocks of the first round */
     }
 }
 
@@ -186,7 +188,7 @@ test_arguments(void **state)
     assert_null(block);
 
     assert_int_equal(ferry_pool_allocate_aligned(pool, 1000, 0, NULL, &block),
-                     FERRY_OK); /* same alignment as with ferry_pool_allocate() */
+                     FERRY_OK); /* an alignment of 0 selects that of ferry_pool_allocate() */
     assert_int_equal((uintptr_t)ferry_block_pointer(block) % 256, 0);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate_aligned(pool, 0, MIB, NULL, &block), FERRY_OK);

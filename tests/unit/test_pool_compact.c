@@ -7,7 +7,8 @@
 #include "src/pool/magazine.h"
 #include "tests/support/short_memory.h"
 
-/* Tests the compaction of a pool. The holder of the pool's blocks can move only some of them. */
+/* Tests the compaction of a pool, during which the owner of the pool's blocks moves some of them.
+ */
 
 enum { HELD = 256 };
 
@@ -15,11 +16,11 @@ struct mover {
     struct fixture *fixture;
     ferry_block *blocks[HELD];
     size_t count;
-    /* N if one of N blocks is in use and cannot be moved; 0: all blocks can be moved */
+    /* if not 0, every N-th block is in use and cannot be moved */
     size_t stuck;
     size_t calls, failed;
-    size_t asked_for; /* if not 0, the holder takes a block of this many bytes instead of moving
-                         blocks */
+    size_t asked_for; /* if not 0, the owner of the blocks moves nothing and allocates a block of
+                         this many bytes */
     ferry_status answer;
 };
 
@@ -51,8 +52,8 @@ move_blocks(void *user, ferry_pool *pool)
     return moved;
 }
 
-/* Opens the fixture and takes `count` blocks. Gives all of them back, except every `keep`-th block.
- */
+/* Opens the fixture and allocates `count` blocks. Then frees all of them, except every `keep`-th
+ * block. */
 static void
 mover_open(struct mover *mover, struct fixture *fixture, size_t limit, size_t bytes, size_t count,
            size_t keep)
@@ -152,8 +153,9 @@ test_without_holders_only_empty_slabs_go(void **state)
     mover_close(&mover);
 }
 
-/* Checks that a holder that moves blocks gets only idle memory, because new memory would undo the
- * gain of the compaction. */
+/* Lets the owner of the blocks allocate a block during a compaction, as it does to move a block.
+ * The pool may use only idle memory for this, because new memory would undo the gain of the
+ * compaction. */
 static void
 test_moves_get_idle_memory_only(void **state)
 {
@@ -177,7 +179,8 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     (void)state;
     struct fixture fixture;
     struct mover mover;
-    mover_open(&mover, &fixture, 8 * MIB, 256 * KIB, 32, 2); /* 4 MiB idle, in holes of 256 KiB */
+    mover_open(&mover, &fixture, 8 * MIB, 256 * KIB, 32,
+               2); /* leaves 4 MiB of idle memory, in holes of 256 KiB */
     ferry_block *block = take(&fixture, 3 * MIB);
     struct ferryi_pool_counters all = counters(&fixture);
     assert_int_equal(all.shortages, 1);
@@ -186,7 +189,7 @@ test_a_shortage_compacts_where_holes_are_the_reason(void **state)
     size_t calls = mover.calls;
     assert_int_equal(ferry_pool_allocate(fixture.pool, 3 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
-    /* The pool must not attempt a compaction if there are too few idle bytes. */
+    /* The idle memory is not enough for the request, so the pool must not attempt a compaction. */
     assert_int_equal(mover.calls, calls);
     give(block);
     mover_close(&mover);
@@ -230,8 +233,8 @@ struct worker {
     atomic_bool *stop;
 };
 
-/* Thread function that takes random blocks, marks them, checks the marks and gives the blocks back.
- */
+/* Thread function that allocates random blocks, marks each block, and checks the mark before it
+ * frees the block. */
 static void *
 work(void *argument)
 {
@@ -325,7 +328,7 @@ begin_to_compact(void *user)
     assert_true(ferryi_block_is_draining(meeting->block));
 }
 
-/* Gives back this thread's first block of a size class. The pool must therefore allocate a
+/* Frees a block in a thread that has no magazine for its size class. The pool must allocate a
  * magazine, and a compaction begins during this allocation. */
 static void *
 give_the_block(void *user)
@@ -336,8 +339,8 @@ give_the_block(void *user)
     return NULL;
 }
 
-/* Checks that a block is not lost if a compaction begins while a thread is giving the block back.
- */
+/* Begins a compaction while a thread is freeing a block. Checks that the pool does not lose the
+ * block. */
 static void
 test_a_compaction_begins_within_a_give(void **state)
 {

@@ -52,7 +52,7 @@ other_end(struct other *other)
     pthread_barrier_destroy(&other->step);
 }
 
-/* Blocks of one size, which take_all() takes and give_all() gives back. */
+/* Blocks of one size, which take_all() allocates and give_all() frees. */
 struct work {
     struct fixture *fixture;
     size_t bytes, count;
@@ -96,8 +96,8 @@ cache_count(const ferry_pool *pool)
 
 /* -- the hit ----------------------------------------------------------------------------------- */
 
-/* Checks that a take that finds its block in a magazine (a hit) does not lock the pool's mutex. The
- * test holds the mutex, so a hit that locks it would deadlock. */
+/* Checks that an allocation that finds a block in a magazine does not lock the pool's mutex. The
+ * test holds this mutex, so an allocation that locks it would deadlock. */
 static void
 test_a_hit_takes_no_lock_and_calls_nobody(void **state)
 {
@@ -110,7 +110,9 @@ test_a_hit_takes_no_lock_and_calls_nobody(void **state)
     unsigned long calls = fixture.backend.calls;
     uint64_t hits = statistics(&fixture).hits;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        give(take(&fixture, sizes[i])); /* the statistics emptied the magazines */
+        give(take(
+            &fixture,
+            sizes[i])); /* fills the magazines, because reading the statistics has emptied them */
     ferryi_mutex_lock(&fixture.pool->mutex);
     for (int n = 0; n < 1000; n++)
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -205,8 +207,9 @@ test_the_end_of_a_thread_hands_its_magazines_back(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a thread reuses blocks that a second thread gave back. The pool grows by at most an
- * eighth before it empties the magazines of the second thread. */
+/* Lets a second thread allocate and free blocks, which stay in its magazines. The first thread must
+ * reuse them. The pool may grow by at most an eighth before it empties the magazines of the second
+ * thread. */
 static void
 test_a_take_finds_blocks_that_another_thread_gave(void **state)
 {
@@ -228,8 +231,8 @@ test_a_take_finds_blocks_that_another_thread_gave(void **state)
     }
 }
 
-/* Lets one thread take blocks and a second thread give them back. Checks that the depot returns the
- * blocks to the first thread, without new device memory. */
+/* Lets one thread allocate blocks and a second thread free them. Checks that the depot passes the
+ * blocks back to the first thread, so that the pool allocates no memory. */
 static void
 test_blocks_that_are_handed_over_come_back(void **state)
 {
@@ -273,7 +276,8 @@ test_trim_reaches_the_magazines_of_other_threads(void **state)
     other_do(&other, take_and_give_all, &small);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
     assert_int_equal(fixture.backend.count, 0);
-    other_do(&other, take_and_give_all, &small); /* the thread's cache remains usable */
+    other_do(&other, take_and_give_all,
+             &small); /* the thread can still use its magazines after the trim */
     assert_int_equal(statistics(&fixture).frees, 420);
     assert_agrees(&fixture);
     other_end(&other);
@@ -307,13 +311,14 @@ test_destroy_empties_the_magazines_of_other_threads(void **state)
     struct other other;
     struct work work = {.fixture = &fixture, .bytes = LARGE, .count = 3};
     other_start(&other);
-    /* A new pool can have the address of a destroyed pool. A thread must not use its caches of the
-     * destroyed pool for the new one. */
+    /* A new pool can have the same address as a destroyed pool. A thread must not use its magazines
+     * of the destroyed pool for the new pool. */
     for (int n = 0; n < 10; n++) {
         fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
         other_do(&other, take_and_give_all, &work);
         assert_int_equal(statistics(&fixture).allocations, 3);
-        fixture_close(&fixture); /* checks that all memory was freed and no message was logged */
+        fixture_close(&fixture); /* also checks that the pool has freed all memory and has logged no
+                                    message */
     }
     other_end(&other);
 }
@@ -376,8 +381,8 @@ struct rush {
     atomic_ulong wrong;
 };
 
-/* Takes three blocks, marks each block, checks the marks and gives the blocks back. A changed mark
- * shows that a second thread was given the same block. */
+/* Allocates three blocks, writes a mark to each block, checks the marks and frees the blocks. A
+ * changed mark shows that a second thread has the same block. */
 static void
 rush_once(struct rush *rush, int i)
 {

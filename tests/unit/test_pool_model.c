@@ -4,9 +4,9 @@
 #include "src/pool/slab.h"
 
 /*
- * Makes random calls on a pool and compares the pool with a model, which is a list of held blocks.
- * Held blocks must never overlap, and must be aligned and large enough. The pool's counts, the
- * pool's lists and the backend's count must agree with the model.
+ * Makes random calls on a pool and compares the pool with a model, which is a list of the allocated
+ * blocks. Allocated blocks must not overlap, and must be aligned and large enough. The pool's
+ * statistics, its lists and the counts of the memory backend must agree with the model.
  */
 
 enum { HELD = 128 };
@@ -23,7 +23,7 @@ struct model {
     struct held held[HELD];
     size_t count;
     uint64_t seed;
-    bool alone; /* whether only this thread uses the pool, so that the test can predict counts */
+    bool alone; /* whether only this thread uses the pool, so that its counts are predictable */
 };
 
 static uint64_t
@@ -33,7 +33,7 @@ draw(struct model *model, uint64_t below)
     return (model->seed >> 33) % below;
 }
 
-/* Returns a random size. Small sizes are frequent. Large sizes are less frequent, but not rare. */
+/* Returns a random size. Most sizes are small, but large sizes are not rare. */
 static size_t
 draw_bytes(struct model *model)
 {
@@ -75,8 +75,8 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* A block may waste an eighth of its size for the size class, plus the alignment, plus the red
-     * zones of a checked build. */
+    /* The rounding to a size class may waste an eighth of the needed bytes. In builds with debug
+     * checks, the red zones are part of the needed bytes. */
     size_t needed = bytes + ferryi_pool_zone_bytes(model->fixture->pool);
     if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
         abort();

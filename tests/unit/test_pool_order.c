@@ -8,7 +8,7 @@
 /* -- a device whose streams move only when the test says so ------------------------------------ */
 
 struct crank_stream {
-    uint64_t queued, done; /* pieces of work: queued, and completed so far */
+    uint64_t queued, done; /* numbers of operations: queued, and completed */
     bool capturing;
 };
 
@@ -26,8 +26,8 @@ struct crank {
     } waits[64]; /* waits of streams for events */
     size_t wait_count, host_waits, records;
     bool refuses_waits;
-    unsigned finish_after; /* number of queries after which the queued work finishes; 0: it never
-                              finishes */
+    unsigned finish_after; /* number of queries after which all queued work completes; 0: it never
+                              completes */
 };
 
 static ferry_status
@@ -171,7 +171,7 @@ take_on(struct order_fixture *f, size_t bytes, ferryi_timeline *timeline)
     return block;
 }
 
-/* Queues work on the stream of a timeline and returns the sync point of the work. */
+/* Queues work on the stream with the index `timeline`, and returns the sync point of the work. */
 static ferryi_sync_point
 work_on(struct order_fixture *f, int timeline)
 {
@@ -190,8 +190,7 @@ finish(struct order_fixture *f, int timeline)
 
 #define LARGE (3 * MIB) /* a block of this size is a device allocation and not part of a slab */
 
-/* Returns a block that was given back while queued work of timeline A still uses the block's
- * memory. */
+/* Returns a block that was freed while queued work of stream A still uses its memory. */
 static ferry_block *
 leave_pending(struct order_fixture *f)
 {
@@ -257,8 +256,8 @@ test_a_tool_lets_queued_work_go_on(void **state)
 }
 #endif
 
-/* Checks that a timeline that takes several blocks from one other timeline waits for that timeline
- * only once. One wait is enough for all of the blocks. */
+/* Frees four blocks that work of stream A uses, and allocates all of them on stream B. Stream B
+ * must wait for stream A only once. */
 static void
 test_a_wait_covers_all_earlier_uses(void **state)
 {
@@ -294,16 +293,16 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
-    /* B took the block and gave it back unused, so earlier work of B is still the block's last use.
-     */
+    /* Stream B did not use the block after it was allocated. So the last use of the block is the
+     * earlier work of stream B. */
     ferryi_pool_give(b, 0);
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
-    /* The pool prefers memory that was never used, in the same slab, to the block that timeline A
-     * still uses. */
+    /* Stream A still uses the freed block. The pool prefers memory of the same slab that was never
+     * used. */
     ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B));
     assert_int_equal(f.crank.wait_count, 0);
     order_close(&f);
@@ -321,8 +320,8 @@ test_the_host_takes_only_what_is_done(void **state)
     assert_int_equal(idle_blocks(&f.fixture).pending, 1);
     assert_int_equal(statistics(&f.fixture).pending_bytes, LARGE);
 
-    /* The queued work on the block has finished, but the pool has not noticed this yet. Before the
-     * pool allocates memory, it must query the device. */
+    /* The queued work on the block has completed, but the pool has not noticed this. The pool must
+     * query the device before it allocates new memory. */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     assert_int_equal(f.fixture.backend.allocations, 2);
@@ -344,7 +343,7 @@ test_an_unused_block_keeps_its_earlier_use(void **state)
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), block);
     ferryi_pool_give(block, 0);
     ferry_block *other = take_on(&f, LARGE, NULL);
-    assert_ptr_not_equal(other, block); /* A might still write to the block */
+    assert_ptr_not_equal(other, block); /* stream A may still write to the block */
     finish(&f, A);
     assert_ptr_equal(take_on(&f, LARGE, NULL), block);
     ferryi_pool_give(block, 0);
@@ -364,7 +363,7 @@ test_a_third_timeline_does_not_hide_an_earlier_use(void **state)
 
     finish(&f, C);
     bool c_only = ferryi_sync_point_is_ordered(&f.order, f.timelines[C], block->point);
-    assert_false(c_only); /* C's later work is not ordered after A's */
+    assert_false(c_only); /* the later work of stream C is not ordered after that of stream A */
     take_on(&f, LARGE, f.timelines[C]);
     bool waits_for_a = false;
     for (size_t i = 0; i < f.crank.wait_count; i++)
@@ -467,7 +466,8 @@ test_shortage_waits_for_own_pending_memory(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     ferryi_pool_give(big, work_on(&f, C));
     f.crank.finish_after = 20;
-    assert_ptr_equal(take_on(&f, 4 * MIB, NULL), big); /* the take waits instead of allocating */
+    assert_ptr_equal(take_on(&f, 4 * MIB, NULL),
+                     big); /* the pool waits for queued work instead of allocating memory */
     assert_int_equal(f.crank.finish_after, 0);
     assert_int_equal(f.crank.host_waits, 0); /* such a wait has no time limit */
     assert_int_equal(f.fixture.backend.allocations, 3);
@@ -500,8 +500,8 @@ test_shortage_waits_no_longer_than_it_may(void **state)
     order_close(&f);
 }
 
-/* Blocks that queued work still uses. Each call of evict_pending() gives one of these blocks back.
- */
+/* Blocks whose owner can free them when memory is short. Each call of evict_pending() frees one of
+ * these blocks, while queued work still uses it. */
 struct evicted {
     struct order_fixture *f;
     ferry_block *blocks[4];
@@ -521,8 +521,8 @@ evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
     return bytes;
 }
 
-/* Checks that all waits of a take share one time limit. The take waits once before its first
- * eviction and once after it. The second wait ends at the limit. */
+/* Checks that all waits of one allocation share one time limit. The allocation waits once before
+ * its first eviction and once after it. The second wait ends at the limit. */
 static void
 test_all_waits_share_one_budget(void **state)
 {
@@ -560,13 +560,13 @@ test_a_take_may_be_reported_never_to_wait(void **state)
         ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}),
         FERRY_OK);
     ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
-    f.crank.finish_after = 1000; /* a take makes fewer queries, unless it waits */
+    f.crank.finish_after = 1000; /* more queries than an allocation makes unless it waits */
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
     assert_int_equal(counters(&f.fixture).waits, 0);
 
-    /* A time limit this long never expires. */
+    /* A wait with the longest possible time limit ends when the queued work completes. */
     assert_int_equal(ferry_pool_configure(f.fixture.pool,
                                           &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER - 1}),
                      FERRY_OK);
@@ -575,8 +575,8 @@ test_a_take_may_be_reported_never_to_wait(void **state)
     order_close(&f);
 }
 
-/* Checks that the pool merges idle neighbouring blocks when memory is short. The queued work that
- * used them has finished, but the pool has not noticed this yet. */
+/* Checks that the pool merges adjacent idle blocks when memory is short. Queued work that used
+ * these blocks has completed, but the pool has not noticed this. */
 static void
 test_shortage_merges_neighbours(void **state)
 {
@@ -599,8 +599,8 @@ test_shortage_merges_neighbours(void **state)
     order_close(&f);
 }
 
-/* Checks that the pool never merges blocks that queued work still uses. Otherwise a different
- * timeline would get memory that is still in use. */
+/* Checks that the pool never merges blocks that queued work still uses. A merged block could be
+ * allocated on a different stream while that work still uses its memory. */
 static void
 test_pending_neighbours_stay_apart(void **state)
 {
@@ -621,8 +621,8 @@ test_pending_neighbours_stay_apart(void **state)
     order_close(&f);
 }
 
-/* Checks that a take does not reuse a block that queued work still uses, if a compaction is
- * emptying the block's slab. */
+/* Frees a block that queued work still uses, and marks its slab as one that a compaction is
+ * emptying. An allocation must not reuse the block. */
 static void
 test_a_draining_slab_is_not_taken_from(void **state)
 {
@@ -742,8 +742,8 @@ lazy_close(struct lazy_fixture *f)
     f->device->ops->close(f->device);
 }
 
-/* Takes a block, queues work of the first timeline on it, and gives the block back. Returns the
- * sync point of that work. */
+/* Allocates a block, queues work of the first stream on it, and frees the block. Returns the sync
+ * point of that work. */
 static ferryi_sync_point
 lazy_use(struct lazy_fixture *f)
 {
@@ -759,8 +759,9 @@ lazy_use(struct lazy_fixture *f)
     return point;
 }
 
-/* Checks that timeline A's copy into a block runs before timeline B's copy, even if the test waits
- * for B first. In the end the block must contain B's bytes. */
+/* Two streams copy into the same block in turn. Checks that the copy of the first stream runs
+ * first, even if the test waits for the second stream first. In the end the block must contain the
+ * bytes of the second stream. */
 static void
 test_lazy_work_of_the_last_holder_comes_first(void **state)
 {
@@ -792,8 +793,8 @@ test_lazy_work_of_the_last_holder_comes_first(void **state)
     lazy_close(&f);
 }
 
-/* Checks that the pool does not free device memory while queued work needs it. On the lazy device,
- * work fails if its memory was freed. */
+/* Checks that the pool does not free device memory while queued work needs it. The lazy device runs
+ * work only during a wait, and the work fails if its memory was freed. */
 static void
 test_lazy_work_keeps_its_memory(void **state)
 {

@@ -18,15 +18,16 @@
 
 #include "src/pool/pool.h"
 
-/* Tests pools that use an allocator of the program. */
+/* Tests pools that get their memory from an allocator of the program. */
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* An allocator of the program. Child processes share its memory. */
+/* State of an allocator that the test supplies to a pool. The memory is shared with child
+ * processes. */
 struct shared {
     size_t count, bytes, limit;
-    size_t skew; /* offset that breaks the alignment */
+    size_t skew; /* number of bytes by which the returned address is misaligned */
     bool empty_handed;
 };
 
@@ -125,7 +126,8 @@ test_a_child_process_sees_what_is_in_a_block(void **state)
     assert_string_equal(logged, "");
 }
 
-/* Checks that the pool handles a shortage when the program's allocator has no memory left. */
+/* Lets the program's allocator run out of memory. The pool must then free its idle blocks and try
+ * again, and fail only if that is not enough. */
 static void
 test_the_backend_may_run_short(void **state)
 {
@@ -136,7 +138,8 @@ test_the_backend_may_run_short(void **state)
     ferry_block *block = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 6 * MIB, NULL, &block), FERRY_OK);
     assert_int_equal(ferry_block_free(&block, NULL), FERRY_OK);
-    /* The pool freed its idle block of 6 MiB, so the new block fits even with a red zone. */
+    /* The pool must first free its idle block of 6 MiB. Then the new block fits, even with a red
+     * zone. */
     assert_int_equal(ferry_pool_allocate(pool, 8 * MIB - 64, NULL, &block), FERRY_OK);
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1, NULL, &none), FERRY_ERROR_OUT_OF_MEMORY);
@@ -170,7 +173,7 @@ test_a_backend_that_breaks_its_word_is_found_out(void **state)
     ferry_block *none = NULL;
     assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "not aligned to 4096"));
-    assert_int_equal(shared.count, 0); /* the misaligned memory was freed */
+    assert_int_equal(shared.count, 0); /* the pool has freed the misaligned memory */
     shared.skew = 0;
     shared.empty_handed = true;
     assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
@@ -254,7 +257,7 @@ test_arguments_are_checked(void **state)
 
     assert_int_equal(ferry_context_pool(context, 0, pageable, &theirs), FERRY_OK);
     ferry_pool *kept = theirs;
-    ferry_pool_destroy(&theirs); /* refused: the pool belongs to the context */
+    ferry_pool_destroy(&theirs); /* the call is refused, because the context owns this pool */
     assert_non_null(strstr(logged, "context's own"));
     ferry_block *block = NULL;
     assert_int_equal(ferry_pool_allocate(kept, 1000, NULL, &block), FERRY_OK);

@@ -3,8 +3,8 @@
 
 #include "tests/unit/pool_backend.h"
 
-/* Tests the recorded peak of live bytes. The pool samples the live bytes when it grows and when its
- * statistics are read. */
+/* Tests the recorded peak of a pool's live bytes, which are the bytes of its allocated blocks. The
+ * pool records this number only when it grows and when its statistics are read. */
 
 #define CROWD 4
 #define LARGE (10 * MIB)
@@ -15,7 +15,8 @@ struct stayer {
     pthread_t thread;
     struct fixture *fixture;
     void (*act)(struct stayer *stayer);
-    ferry_block *block; /* a block passed to the thread, or held by it */
+    ferry_block
+        *block; /* block that the test passes to the thread, or that the thread has allocated */
     sem_t begin, done;
 };
 
@@ -102,8 +103,8 @@ test_sizes_that_are_never_held_together(void **state)
     fixture_close(&fixture);
 }
 
-/* Takes idle blocks again, so that the pool does not grow. Checks that the peak of live bytes
- * includes these blocks when the pool grows next. */
+/* Allocates idle blocks, so that the pool does not grow, and then a block for which it grows. The
+ * recorded peak of live bytes must include all of these blocks. */
 static void
 test_sizes_that_are_held_together(void **state)
 {
@@ -142,8 +143,7 @@ test_threads_in_turn(void **state)
 {
     (void)state;
     struct fixture fixture;
-    /* The stayers, threads that this test starts, are static, because they run even after the test
-     * has failed. */
+    /* `stayers` is static, because its threads use it even after the test function has failed. */
     static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t round = 0; round < 3; round++)
@@ -164,8 +164,7 @@ test_threads_that_hold_at_once(void **state)
 {
     (void)state;
     struct fixture fixture;
-    /* The stayers, threads that this test starts, are static, because they run even after the test
-     * has failed. */
+    /* `stayers` is static, because its threads use it even after the test function has failed. */
     static struct stayer stayers[CROWD];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < CROWD; i++) {
@@ -180,8 +179,8 @@ test_threads_that_hold_at_once(void **state)
     fixture_close(&fixture);
 }
 
-/* Lets one thread take blocks and a second thread soon give them back. Checks that the recorded
- * peak of live bytes stays low. */
+/* Lets one thread allocate blocks, each of which a second thread frees immediately. The recorded
+ * peak of live bytes must be the size of one block. */
 static void
 test_blocks_that_change_hands(void **state)
 {
@@ -202,15 +201,14 @@ test_blocks_that_change_hands(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that the recorded peak of live bytes is at least each sum that the test has read. It must
- * be at most the peak of the reserved bytes. */
+/* Allocates and frees blocks in several threads. The recorded peak of live bytes must be at least
+ * each number that the test has read. It must be at most the peak of the reserved bytes. */
 static void
 test_the_peak_stays_within_what_is_known(void **state)
 {
     (void)state;
     struct fixture fixture;
-    /* The stayers, threads that this test starts, are static, because they run even after the test
-     * has failed. */
+    /* `stayers` is static, because its threads use it even after the test function has failed. */
     static struct stayer stayers[CROWD];
     uint64_t seen = 0, seed = 7;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* Tests the splitting and merging of blocks in slabs, and the search for large blocks by size. */
+/* Tests how a pool splits and merges blocks in slabs, and how it finds large blocks by size. */
 
 /* -- pieces of slabs --------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ test_classes_share_a_slab(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that idle neighbours are merged, in whatever order they are given back. */
+/* Checks that adjacent idle blocks are merged, whatever the order in which they are freed. */
 static void
 test_neighbours_that_came_back_make_a_larger_block(void **state)
 {
@@ -60,7 +60,9 @@ test_blocks_of_a_class_stay_whole_until_memory_is_short(void **state)
     for (size_t i = 0; i < 8; i++)
         give(blocks[i]);
     assert_int_equal(idle_blocks(&fixture).all, 9);
-    ferry_block *other = take(&fixture, 64 * KIB); /* taken from the unused part of the slab */
+    ferry_block *other =
+        take(&fixture,
+             64 * KIB); /* allocated from the unused part of the slab, so no idle block is split */
     assert_int_equal(idle_blocks(&fixture).all, 9);
     give(other);
     fixture_close(&fixture);
@@ -116,7 +118,7 @@ test_a_large_take_gets_the_best_fit(void **state)
     ferry_block *blocks[SIZES];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < SIZES;
-         i++) /* a search finds the newest block first, and the newest block is the largest */
+         i++) /* sizes increase, so a search that takes the newest block would find the largest */
         blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB);
     for (size_t i = 0; i < SIZES; i++)
         give(blocks[i]);

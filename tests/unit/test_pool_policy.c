@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
-/* Tests the options of a pool that limit the idle memory that it keeps. */
+/* Tests the options of a pool that limit how much idle memory the pool keeps. */
 
 #define MS UINT64_C(1000000)
 
@@ -38,7 +38,7 @@ test_above_the_mark_idle_memory_goes_back(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     configure(&fixture, (ferry_pool_options){.high_water_bytes = 10 * MIB});
     for (size_t i = 0; i < 8; i++)
-        blocks[i] = take(&fixture, 4 * MIB); /* held blocks may exceed the limit */
+        blocks[i] = take(&fixture, 4 * MIB); /* allocated blocks may exceed the high-water mark */
     assert_int_equal(fixture.backend.bytes, 32 * MIB);
     for (size_t i = 0; i < 8; i++)
         give(blocks[i]);
@@ -50,8 +50,8 @@ test_above_the_mark_idle_memory_goes_back(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a pool that grows above its high-water mark frees older idle memory, even if its
- * blocks are in magazines. */
+/* Checks that a pool that grows above its high-water mark frees its oldest idle memory, even if
+ * those blocks are in magazines. */
 static void
 test_growth_above_the_mark_gives_older_memory_back(void **state)
 {
@@ -63,7 +63,7 @@ test_growth_above_the_mark_gives_older_memory_back(void **state)
     give(take(&fixture, 6 * MIB));
     ferry_block *held = take(&fixture, 10 * MIB);
     assert_true(fixture.backend.bytes <= 16 * MIB);
-    assert_int_equal(fixture.backend.frees, 1); /* freeing the oldest block was enough */
+    assert_int_equal(fixture.backend.frees, 1); /* the pool needed to free only its oldest block */
     give(held);
     fixture_close(&fixture);
 }
@@ -99,13 +99,14 @@ test_old_memory_goes_back_when_the_period_is_over(void **state)
     assert_int_equal(fixture.backend.frees, 0);
     ferryi_sleep_ns(25 * MS);
     give(take(&fixture, 3 * MIB));
-    assert_int_equal(fixture.backend.frees, 1); /* only the block of 5 MiB is old enough */
+    assert_int_equal(fixture.backend.frees,
+                     1); /* only the block of 5 MiB was idle for more than a second */
     assert_int_equal(statistics(&fixture).cached_bytes, 7 * MIB);
     fixture_close(&fixture);
 }
 
-/* Checks that a pool trims idle memory after its trim period, even if its only thread takes all
- * blocks from magazines. */
+/* Checks that the pool trims idle memory after its trim period. All allocations after that period
+ * find their block in a magazine, which is the fast path. */
 static void
 test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
 {
@@ -114,7 +115,8 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     give(take(&fixture, 5 * MIB));
     give(take(&fixture, 3 * MIB));
-    statistics(&fixture); /* moves the blocks out of the magazines, which records their time */
+    statistics(&fixture); /* reading the statistics empties the magazines, which records when each
+                             block was freed */
     configure(&fixture, (ferry_pool_options){.trim_period_ms = 5});
     ferryi_sleep_ns(10 * MS);
     for (int n = 0; n < 300; n++)
@@ -123,7 +125,8 @@ test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
     fixture_close(&fixture);
 }
 
-/* Takes blocks of increasing sizes, so that no idle block is large enough for the next take. */
+/* Allocates and frees blocks of increasing sizes, so that no idle block is large enough for the
+ * next allocation. */
 static void
 take_many_sizes(struct fixture *fixture, size_t step)
 {
@@ -145,8 +148,8 @@ test_growth_gives_back_what_is_idle_beyond_half_the_peak(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that a pool that grows frees the oldest blocks, even if all of them are in this thread's
- * magazines. */
+/* Lets a pool grow while all of its idle blocks are in the magazines of this thread. The pool must
+ * free the oldest of these blocks. */
 static void
 test_growth_gives_the_oldest_back(void **state)
 {
@@ -183,7 +186,9 @@ test_little_memory_is_kept(void **state)
     struct fixture fixture;
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 1; i < 11; i++)
-        give(take(&fixture, i * 2 * MIB)); /* 110 MiB, of which 20 are live at once */
+        give(take(
+            &fixture,
+            i * 2 * MIB)); /* 110 MiB in total, but at most 20 MiB are allocated at the same time */
     assert_int_equal(fixture.backend.frees, 0);
     fixture_close(&fixture);
 }

@@ -36,8 +36,9 @@ test_a_shortage_that_nothing_helps_is_counted(void **state)
 struct program {
     struct fixture *fixture;
     ferry_block *held[4];
-    size_t calls, needed, helps; /* calls: calls of the callback; needed: bytes that the latest call
-                                    must free; helps: number of calls that give a block back */
+    size_t calls, needed,
+        helps; /* calls: number of calls of the callback; needed: bytes that the latest call must
+                  free; helps: number of calls that free a block */
 };
 
 /* Gives one held block back. */
@@ -90,7 +91,8 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
     assert_int_equal(program.calls, 2);
     assert_non_null(strstr(ferry_last_error(), "requested 9437184"));
 
-    /* The callback must not be called after it was removed. Idle memory can still be taken. */
+    /* The callback must not be called after it is removed. The idle block that it freed must be
+     * available. */
     assert_int_equal(ferry_pool_on_shortage(fixture.pool, NULL, NULL), FERRY_OK);
     assert_int_equal(ferry_pool_allocate(fixture.pool, 9 * MIB, NULL, &none),
                      FERRY_ERROR_OUT_OF_MEMORY);
@@ -103,7 +105,7 @@ test_a_program_that_cannot_help_gets_the_error(void **state)
 
 /* -- holders ----------------------------------------------------------------------------------- */
 
-/* A holder of blocks that it can evict. Some blocks are clean and some are dirty. */
+/* An owner of clean and dirty blocks, which it can evict when the pool is short of memory. */
 struct keeper {
     struct fixture *fixture;
     ferry_block *clean[2], *dirty[2];
@@ -160,7 +162,8 @@ test_clean_holders_go_first(void **state)
     struct fixture fixture;
     struct keeper keeper;
     keeper_open(&keeper, &fixture);
-    ferry_block *block = take(&fixture, 8 * MIB); /* needs the memory of both clean blocks */
+    ferry_block *block =
+        take(&fixture, 8 * MIB); /* must evict both clean blocks and no dirty block */
     assert_int_equal(keeper.clean_count, 0);
     assert_int_equal(keeper.dirty_count, 2);
     assert_int_equal(keeper.dirty_calls, 0);
@@ -184,8 +187,8 @@ test_dirty_holders_go_last(void **state)
     keeper_close(&keeper);
 }
 
-/* Checks that the pool calls the program's callback only after its holders have evicted all blocks
- * that they can evict. */
+/* Checks that the pool first lets the owners of its blocks evict all that they can evict. Only then
+ * may it call the program's callback. */
 static void
 test_the_program_is_asked_after_the_holders(void **state)
 {
@@ -221,8 +224,8 @@ promise_room(ferry_pool *pool, size_t needed_bytes, void *user)
     return true;
 }
 
-/* Checks that a take gives up after a limited number of attempts. Its holders and the program's
- * callback report that they freed memory, but free none. */
+/* Lets the owners of blocks and the program's callback report that they freed memory, although they
+ * freed none. Checks that the allocation fails after a limited number of attempts. */
 static void
 test_attempts_are_bounded(void **state)
 {
@@ -388,7 +391,7 @@ test_a_label_goes_with_its_holder(void **state)
     assert_int_equal(seen.held, 1);
     give(block);
     assert_ptr_equal(take(&fixture, 3 * MIB),
-                     block); /* the block is reusable on the fast path again */
+                     block); /* without its label, the block must be reusable on the fast path */
     assert_int_not_equal(block->list, FERRYI_POOL_NO_LIST);
     give(block);
     assert_agrees(&fixture);

@@ -9,8 +9,7 @@
 #include "tests/support/copy_slots.h"
 #include "tests/unit/pool_backend.h"
 
-#if __has_include(<linux/seccomp.h>) /* a header of the kernel, which is missing on systems with   \
-                                        musl */
+#if __has_include(<linux/seccomp.h>) /* musl systems may lack this header of the Linux kernel */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #define HAS_FILTERS 1
@@ -39,7 +38,8 @@ struct crowd {
     unsigned max_log2;
 };
 
-/* Writes the address of the block to its first and last words. */
+/* Writes the address of the block to its first and last words, so that is_marked() detects a
+ * changed block. */
 static void
 mark(ferry_block *block)
 {
@@ -262,7 +262,7 @@ convoy_round(struct convoy *convoy, ferryi_timeline *timeline, unsigned char *pi
     ferry_block *block;
     void *pointer;
     ferry_status status;
-    /* The take fails while the other threads hold all blocks. */
+    /* The allocation fails while the other threads hold all blocks of the pool. */
     while ((status = ferryi_pool_take(convoy->pool, TIMELINE_BYTES, 256, timeline, &block,
                                       &pointer)) == FERRY_ERROR_OUT_OF_MEMORY)
         sched_yield();
@@ -342,7 +342,7 @@ static bool
 forbid_membarrier(void)
 {
 #if HAS_FILTERS
-    const int expedited = 1 << 3; /* MEMBARRIER_CMD_PRIVATE_EXPEDITED */
+    const int expedited = 1 << 3; /* value of MEMBARRIER_CMD_PRIVATE_EXPEDITED */
     struct sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
@@ -364,8 +364,8 @@ test_counts_agree_in_a_sandbox(void **state)
     (void)state;
     if (!ferryi_caches_are_lockless || !forbid_membarrier())
         skip();
-    /* Without membarrier(), ferryi_fence_all() waits for a while. The test measures that wait,
-     * because wrong values would be too rare to detect. */
+    /* Without membarrier(), ferryi_fence_all() must wait for at least 1 ms. The test measures the
+     * time, because a missing wait would rarely lead to wrong values. */
     uint64_t begun = ferryi_now_ns();
     ferryi_fence_all();
     assert_true(ferryi_now_ns() - begun >= 1000000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests folders that only this user can write. It tests which folders are refused, that files are
- * replaced atomically, and the order in which files are removed. */
+/* Tests folders that only this user can write: which folders are refused, that files are replaced
+ * atomically, and the order in which files are removed. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,8 +94,8 @@ test_it_is_made_for_this_user(void **state)
     assert_int_equal(mode_of(path_of("around/cache/file")), 0600);
     ferryi_private_folder_close(folder);
     (void)umask(mask);
-    /* Opening a folder creates the folder and its parent if they are missing, but no other folders.
-     */
+    /* Opening a folder creates the folder and its parent if they are missing. A missing grandparent
+     * is an error. */
     REFUSED(ferryi_private_folder_open(path_of("a/b/c"), true, &folder), "a/b/c: No such file");
     assert_int_equal(folder, -1);
 }
@@ -121,7 +121,7 @@ test_folders_that_others_could_write_are_refused(void **state)
     assert_int_equal(folder, -1);
 }
 
-/* These tests need the rights of root. */
+/* Tests folders and files of other users, which needs the rights of root. */
 static void
 test_other_users(void **state)
 {
@@ -136,7 +136,7 @@ test_other_users(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* A set-uid program refuses the folder, because the folder may belong to any user. */
+        /* A process whose effective user differs from its real user must refuse the folder. */
         bool wrong =
             seteuid(NOBODY) != 0 ||
             ferryi_private_folder_open(path_of("cache"), true, &folder) != FERRY_ERROR_IO ||
@@ -214,8 +214,8 @@ test_what_is_no_file_of_ours_is_refused(void **state)
         assert_int_equal(chown(path_of("cache/good"), NOBODY, NOBODY), 0);
         REFUSED(ferryi_private_folder_find(folder, "good", &file), "another user");
     }
-    /* If the name is that of a link, the link is replaced. The file to which it points must not
-     * change. */
+    /* If a symbolic link has the name of the new file, the file replaces the link. The target of
+     * the link must not change. */
     OK(ferryi_private_folder_put(folder, "target", "target", 6));
     assert_int_equal(unlink(path_of("cache/link")), 0);
     assert_int_equal(symlink("target", path_of("cache/link")), 0);
@@ -224,16 +224,16 @@ test_what_is_no_file_of_ours_is_refused(void **state)
     assert_holds(folder, "target", "target");
     OK(ferryi_private_folder_put(folder, "pipe", "new", 3));
     assert_holds(folder, "pipe", "new");
-    /* If the name is that of a folder, the folder is not replaced. The failed attempt must leave no
-     * new file. */
+    /* If a folder has the name of the new file, the call fails. It must leave the folder as it is,
+     * and no temporary file. */
     int before = folder_count(path_of("cache"));
     REFUSED(ferryi_private_folder_put(folder, "folder", "new", 3), "rename");
     assert_int_equal(folder_count(path_of("cache")), before);
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that files are found through the folder's open descriptor, even if a different folder now
- * has the folder's name. */
+/* Checks that files are found through the folder's open descriptor. The test renames the folder and
+ * creates a different folder with its name. */
 static void
 test_another_folder_in_its_place_is_not_used(void **state)
 {
@@ -255,8 +255,8 @@ is_counted(const char *name)
     return name[0] == 'n';
 }
 
-/* Creates the files n0 to n9 of 100 bytes each, last used in this order. Creates one more file that
- * does not count toward the limits. */
+/* Creates the files n0 to n9 of 100 bytes each; n0 was used least recently. Also creates the file
+ * "other", which does not count toward the limits. */
 static void
 fill(int folder)
 {
@@ -271,7 +271,7 @@ fill(int folder)
     }
 }
 
-/* Returns a set of bits, where bit i is set if the file n<i> exists. */
+/* Returns a set of bits. Bit i is set if the file n<i> exists. */
 static unsigned
 who_is_there(int folder)
 {
@@ -297,7 +297,7 @@ test_what_was_used_longest_ago_goes(void **state)
     assert_int_equal(who_is_there(folder), 0x3fe);
     OK(ferryi_private_folder_trim(folder, is_counted, 1000, 7));
     assert_int_equal(who_is_there(folder), 0x3f8);
-    /* A file that was used recently must be removed later than the others. */
+    /* The file n3 was used recently, so it must be removed later than the other files. */
     OK(ferryi_private_folder_find(folder, "n3", &file));
     ferryi_private_folder_touch(&file);
     OK(ferryi_file_close(&file));
@@ -309,8 +309,8 @@ test_what_was_used_longest_ago_goes(void **state)
     ferryi_private_folder_close(folder);
 }
 
-/* Checks that a trim of a folder can remove more files than its list has room for at first. Folders
- * must not count as files. */
+/* Checks that trimming a folder can remove more files than fit into its initial list. Folders must
+ * not count as files. */
 static void
 test_many_files_are_trimmed(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the ranges that a profiler receives through NVTX. NVTX_INJECTION64_PATH names a library
- * that acts as the profiler. */
+/* Tests the ranges that the library reports to a profiler through NVTX. The variable
+ * NVTX_INJECTION64_PATH names a test library that acts as the profiler. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +24,8 @@ static char seen[1 << 16];
 
 #define OK(call) assert_int_equal((call), FERRY_OK)
 
-/* Returns the profiler ranges that began since the previous call. Checks that all ranges have
- * ended. */
+/* Returns the profiler ranges that have begun since the previous call of this function. Checks that
+ * all of them have ended. */
 static const char *
 look(void)
 {
@@ -144,7 +144,7 @@ test_launches_are_ranges_around_their_transfers(void **state)
     ferry_context_destroy(&context);
 }
 
-/* Checks that the profiler gets a range for each eviction, around the range of the download of the
+/* Checks that each eviction is reported as a range that contains the range of the download of the
  * evicted bytes. The device has memory for only two of the three buffers. */
 static void
 test_evictions_are_ranges(void **state)

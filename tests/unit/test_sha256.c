@@ -47,7 +47,8 @@ test_vectors(void **state)
                      "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
 }
 
-/* Checks messages of zeros from NIST's list. Their lengths are close to the length of a block. */
+/* Hashes messages of zeros from NIST's list, whose lengths are close to the length of a SHA-256
+ * block. */
 static void
 test_lengths_around_a_block(void **state)
 {
@@ -71,8 +72,8 @@ test_lengths_around_a_block(void **state)
     }
 }
 
-/* Checks the hash of a million letters. The hash must not depend on the sizes of the parts in which
- * the letters are added. */
+/* Hashes a million letters in parts of different sizes. The hash must not depend on the sizes of
+ * the parts. */
 static void
 test_pieces_do_not_matter(void **state)
 {

@@ -12,11 +12,12 @@
 #include "tests/support/unwinder.h"
 
 #define APART __attribute__((noinline))
-/* Places a test function in the section that FERRY_API uses for public functions. */
+/* Places a test function in the section in which FERRY_API places the library's public functions.
+ */
 #define AS_PUBLIC __attribute__((noinline, section("ferry_api")))
 
-/* Evaluates a call in such a way that it is no tail call. A tail call would remove the frame of the
- * caller. */
+/* Makes a call that the compiler cannot turn into a tail call. A tail call would remove the stack
+ * frame of the caller. */
 #define HERE(call)                                                                                 \
     __extension__({                                                                                \
         ferryi_site here_ = (call);                                                                \
@@ -42,7 +43,7 @@ public_shim(void)
     return HERE(public_call());
 }
 
-/* These functions are exported, so that the loader can report their names. */
+/* Exported, so that the dynamic loader knows the names of these functions. */
 ferryi_site program_call(void);
 ferryi_site program_wrapper(void);
 
@@ -67,7 +68,7 @@ test_a_site_names_the_callers_of_public_functions(void **state)
     assert_non_null(strstr(text, ", program_wrapper+0x"));
     assert_non_null(strstr(text, "/test_site)"));
     assert_null(strstr(text, "public_shim"));
-    /* The three functions in the text are in one file. The text must name the file only once. */
+    /* All functions in the text are in one file. The text must contain the file name only once. */
     assert_ptr_equal(strchr(text, '('), strrchr(text, '('));
     assert_ptr_equal(strrchr(text, ','), strchr(strchr(text, ',') + 1, ','));
 }
@@ -143,7 +144,8 @@ test_threads_find_the_same_site(void **state)
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
 /* Contains twelve recursive calls and twelve calls of a public function, all at different
- * addresses. Each base-12 digit of `path` selects the call of one level. */
+ * addresses. Each base-12 digit of `path` selects a call. So each path has a different call stack.
+ */
 APART static ferryi_site
 descend(unsigned path, unsigned levels)
 {

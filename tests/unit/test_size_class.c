@@ -11,8 +11,8 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Checks that the size class of a request is the smallest class that fits, and that it wastes
- * little. */
+/* Checks that the size class of a request is the smallest class that fits. Also checks the limit on
+ * the bytes that a class may waste. */
 static void
 check_size(size_t bytes)
 {
@@ -143,12 +143,12 @@ test_alignment_costs_only_what_the_memory_lacks(void **state)
     (void)state;
     assert_int_equal(planned(1000, 256, 256), 1024);
     assert_int_equal(planned(32 * KIB, 4096, 4096),
-                     32 * KIB); /* blocks of 8 or more pages have the alignment of a page */
+                     32 * KIB); /* blocks of 8 or more pages are aligned to a page */
     assert_int_equal(planned(32 * KIB, 4096, 256), 36 * KIB);
     assert_int_equal(planned(4096, 4096, 4096), 8 * KIB); /* 4096 + 3840 */
     assert_int_equal(planned(MIB, 4096, 4096), MIB);
     assert_int_equal(planned(3 * MIB, 65536, 65536),
-                     3 * MIB); /* large blocks have the alignment of the backend's memory */
+                     3 * MIB); /* large blocks have the alignment of the memory of the backend */
     assert_int_equal(planned(3 * MIB, 65536, 4096), 3 * MIB + 256 * KIB);
     assert_int_equal(planned(SIZE_MAX - 4096, 8192, 256), 0);
     assert_int_equal(planned(SIZE_MAX, 256, 256), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests transfers of pageable memory on emulated devices. It covers rings, copy loops, helper
- * threads, and memory that was page-locked later. */
+/* Tests transfers of pageable memory on emulated devices: staging rings, copy loops, helper
+ * threads, and memory that is page-locked after its allocation. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,7 +180,8 @@ test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
     free(back);
 }
 
-/* Checks that helper threads start with the first large transfer and end with the engine. */
+/* Checks that the helper threads start with the first large transfer and end with the transfer
+ * engine. */
 static void
 test_helpers_come_with_the_first_large_transfer(void **state)
 {
@@ -195,7 +196,8 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     assert_int_equal(r.engine->helpers.process, 0);
     unsigned before = threads_of_process();
     round_trip(&r, device, source, back, bytes);
-    /* The caller and the copies of the emulated device need one processor each. */
+    /* The calling thread and the thread of the emulated device need one processor each. Helper
+     * threads may use the other processors. */
     unsigned processors = ferryi_processors(), wanted = processors > 2 ? processors - 2 : 0;
     assert_int_equal(threads_of_process() - before, wanted < 3 ? wanted : 3);
     device_free(&r, device);
@@ -204,8 +206,8 @@ test_helpers_come_with_the_first_large_transfer(void **state)
     free(back);
 }
 
-/* Checks that a faster link to the device gets more helper threads, and that a machine with few
- * processors gets fewer. */
+/* Checks the number of helper threads. It must rise with the bandwidth of the link to the device,
+ * and must be lower on a machine with few processors. */
 static void
 test_helpers_follow_the_link(void **state)
 {
@@ -239,8 +241,8 @@ keep_going(size_t done, size_t total, void *user)
     return ++w->calls != w->stop_at;
 }
 
-/* Checks that progress callbacks run on the caller's thread and that the byte counts that they get
- * rise. Bytes reported as done must have arrived. Each of the other bytes must have its old or its
+/* Checks that progress callbacks run on the caller's thread, with increasing byte counts. Bytes
+ * that are reported as done must have arrived. All other bytes must have either their old or their
  * new value. */
 static void
 test_progress_and_cancel_with_helpers(void **state)
@@ -257,7 +259,8 @@ test_progress_and_cancel_with_helpers(void **state)
         struct watch up = {.thread = pthread_self(), .stop_at = stop}, down = up;
         ferry_copy_options options = {.keep_going = keep_going, .user = &up};
         struct ferryi_transfer_job job = {.options = &options};
-        /* After a cancelled download, copies into the staging ring are still queued. */
+        /* Waits for the device, because a cancelled download leaves queued copies into the staging
+         * ring. */
         assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
         memset(device, 0, bytes);
         ferry_status status = upload(&r, device, source, bytes, &job);
@@ -281,7 +284,7 @@ test_progress_and_cancel_with_helpers(void **state)
         assert_false(down.wrong);
         assert_int_equal(status, down.last < bytes ? FERRY_ERROR_CANCELLED : FERRY_OK);
         assert_true(memcmp(back, source, down.last) == 0);
-        /* The library must not write the caller's memory after the call. */
+        /* After the call has returned, the library must not write to the caller's memory. */
         char *later = allocate(bytes);
         memcpy(later, back, bytes);
         ferryi_sleep_ns(2000000);
@@ -327,8 +330,8 @@ watched_trips(void *opaque)
     free(memory);
 }
 
-/* Checks that several progress callbacks can copy through one short staging ring at the same time.
- * Their transfers hold chunks of that ring meanwhile. */
+/* Several threads copy through one short staging ring. Their progress callbacks also copy through
+ * it, while the outer transfers hold chunks of the ring. Checks that no copy waits forever. */
 static void
 test_callbacks_that_copy_do_not_starve(void **state)
 {
@@ -385,8 +388,8 @@ test_the_loop_that_was_asked_for(void **state)
     free(back);
 }
 
-/* Checks that, if no option selects them, the ring and the copy loop depend only on the size and
- * the processor. So equal transfers take equal time. */
+/* Checks how the staging ring and the copy loop are chosen if no option selects them. The choice
+ * may depend only on the size and the processor, so that equal transfers take equal time. */
 static void
 test_choices_are_fixed(void **state)
 {
@@ -395,7 +398,8 @@ test_choices_are_fixed(void **state)
     rig_open(&r, (struct ferryi_engine_config){0});
     const struct ferryi_port *port = &r.engine->ports[1];
     bool known = ferryi_copy_processor() != FERRYI_PROCESSOR_OTHER;
-    /* Copies of an emulated device need no driver call, so larger chunks would not be faster. */
+    /* The small ring is used for all sizes: copies of an emulated device need no driver call, so
+     * larger chunks would not be faster. */
     for (size_t bytes = 1; bytes <= 1024 * MIB; bytes *= 2)
         assert_ptr_equal(ferryi_staging_ring(r.engine, 1, bytes), &port->ring);
     for (int up = 0; up < 2; up++) {
@@ -424,7 +428,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     struct ferryi_pins *pins = ferryi_engine_pins(r.engine);
     char *device = device_memory(&r, bytes), *memory = allocate(bytes + page),
          *back = allocate(bytes);
-    char *host = memory + 24; /* not aligned to pages, as memory of malloc() */
+    char *host = memory + 24; /* not aligned to pages, like memory from malloc() */
     scribble(host, bytes);
     assert_int_equal(ferryi_pins_add(pins, host, bytes), FERRY_OK);
     for (size_t offset = 0; offset < bytes; offset += 3 * page / 2 + 1) {
@@ -443,7 +447,7 @@ test_registered_memory_goes_straight_across_pieces(void **state)
     assert_int_equal(download(&r, host + 1, device, bytes - 1, NULL), FERRY_OK);
     assert_false(r.staged);
     assert_memory_equal(host + 1, device, bytes - 1);
-    /* Memory beyond either end is not registered. */
+    /* These copies begin before the registered memory, or end behind it. So they must be staged. */
     assert_int_equal(upload(&r, device, host - 1, bytes, NULL), FERRY_OK);
     assert_true(r.staged);
     assert_int_equal(upload(&r, device, host + 1, bytes, NULL), FERRY_OK);
@@ -481,8 +485,8 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_ERROR_BUSY);
     ferryi_pins_release(pins, pin);
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_OK);
-    /* Ranges that the program registered and ranges that Ferry registered must be removed by
-     * different calls. */
+    /* The library also registers memory that the program has not registered. Such ranges, and
+     * ranges that the program registered, must be removed by different calls. */
     ferryi_pins_remove_own(pins, memory + 8 * page, page);
     assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
     assert_int_equal(ferryi_pins_add_own(pins, memory, 3 * page), FERRY_OK);
@@ -493,8 +497,8 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(ferryi_pins_add_own(pins, memory + 10 * page, page), FERRY_OK);
     assert_int_equal(pins->own_bytes, 4 * page);
-    /* The pinned pool takes one page of the limit, so Ferry removes one of its two ranges. The
-     * range that is in use must stay. */
+    /* The pinned pool uses one page of the limit, so the library must remove one of the two ranges
+     * that it registered. It must not remove the range that is in use. */
     pin = ferryi_pins_hold(pins, memory, page);
     ferryi_pins_pool_takes(pins, page);
     assert_true(ferryi_pins_holds(pins, memory, page));
@@ -514,7 +518,7 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
                 ferryi_pins_holds(pins, memory + 3 * page, page));
     assert_false(ferryi_pins_holds(pins, memory + page, 1) ||
                  ferryi_pins_holds(pins, memory + 2 * page, 1));
-    /* When the engine is destroyed, it must remove the ranges that are still registered. */
+    /* The destruction of the engine must unregister the ranges that are left. */
     rig_close(&r);
     struct ferryi_device_config config = {0};
     ferryi_device *device;

@@ -72,8 +72,8 @@ test_long_messages_are_reported_whole(void **state)
     ferryi_log(&(struct ferryi_log){0}, FERRY_LOG_WARNING, "nor this");
 }
 
-/* Makes the allocation for a thread's first error message fail. The thread's message must report
- * that failure. The next failure must have its normal message. */
+/* A thread allocates memory for error messages at its first error. The test makes this allocation
+ * fail. The message must report that, and the next error must have its own message. */
 static void *
 fail_without_memory(void *user)
 {
@@ -97,7 +97,8 @@ test_a_failure_without_memory_for_its_message(void **state)
 {
     (void)state;
     pthread_t thread;
-    /* The second thread reuses the error state of the first thread, which has ended. */
+    /* The first thread ends before the second starts, so the second thread reuses the first
+     * thread's memory for error messages. */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread, NULL, fail_without_memory, NULL), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
@@ -129,8 +130,8 @@ test_addresses_are_described(void **state)
 
 /* -- what a device lacks ----------------------------------------------------------------------- */
 
-/* Checks that each device call that a device does not implement returns UNSUPPORTED. Its entry in
- * the table of calls must not be NULL. The message must name the call and the device. */
+/* Checks that a device call that a device does not implement returns UNSUPPORTED. The message must
+ * name the call and the device. */
 static void
 test_what_a_device_lacks_is_unsupported(void **state)
 {

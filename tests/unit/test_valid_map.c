@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares the container of the valid map with an array that has one set of places for each byte.
- * test_coherence.c tests the effect of an operation on one set. This file tests that the container
- * finds, cuts, merges and plans the right bytes. It also tests that the memory that a reservation
- * reserves is always enough for the commit.
+ * Compares the container of the valid map with an array that has the set of valid places of each
+ * byte. This file tests that the container finds, splits and merges the right segments, and plans
+ * moves of the right bytes. It also tests that the memory that a reservation reserves is always
+ * enough for a commit. The file test_coherence.c tests the effect of an operation on the set of one
+ * byte.
  */
 
 #include <setjmp.h>
@@ -35,8 +36,8 @@ random_below(size_t limit)
     return (size_t)((random_state * 2685821657736338717u) >> 33) % limit;
 }
 
-/* Reserves memory of a map for `count` commits, just as the owner of the map does. The second
- * attempt has the memory that the first one lacked, so it must succeed. */
+/* Reserves memory of a map for `count` commits, as the owner of a map does. If the first call lacks
+ * memory, allocates this memory and calls again. The second call must succeed. */
 static void
 reserve_many(ferryi_valid_map *map, uint32_t count)
 {
@@ -155,15 +156,15 @@ is_consistent(const ferryi_valid_map *map)
 
 struct history {
     ferryi_valid_map map;
-    ferryi_places *sets; /* the oracle: one set of places for each byte up to `limit` */
+    ferryi_places *sets; /* the expected set of valid places for each byte up to `limit` */
     size_t limit;        /* maximal number of bytes */
     size_t reservations;
     int places;
     size_t operation;
 };
 
-/* Fails the test with a message that contains the seed and the number of the operation, so that the
- * failure can be reproduced. */
+/* Fails the test if `holds` is false. The message contains the seed and the number of the
+ * operation, so that the failure can be reproduced. */
 static void
 must(const struct history *h, bool holds, const char *what)
 {
@@ -227,7 +228,8 @@ do_commit(struct history *h, bool whole)
         h->reservations--;
     }
     oracle_change(h, place, change, begin, end);
-    /* A commit neither allocates nor frees chunks, so each chunk must be used or spare. */
+    /* A commit neither allocates nor frees chunks, so the total number of used and unused chunks
+     * must not change. */
     must(h, map->index->chunk_count + map->index->spare_count == chunks, "commits keep all chunks");
     must(h, map->index == index && map->index->chunk_capacity == capacity,
          "commits keep the index");
@@ -251,8 +253,8 @@ do_resize(struct history *h)
     must(h, h->map.bytes == bytes, "resize sets the length");
 }
 
-/* Returns the source that a plan for one byte names. test_coherence.c checks that this source is
- * the preferred one. */
+/* Plans the move of one byte. Returns whether the byte must be moved, and sets `*out_source` to the
+ * source. test_coherence.c checks that this source is the right one. */
 static bool
 oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
             ferryi_places reachable, int *out_source)
@@ -261,8 +263,8 @@ oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
     return *out_source != FERRYI_NOT_NEEDED && *out_source != FERRYI_NOWHERE;
 }
 
-/* Plans a range with several calls, each with room for only a few moves. The moves must be equal to
- * moves that are planned byte by byte. */
+/* Plans the moves of a range with several calls, each of which has room for only a few moves.
+ * Checks that the result equals a plan for each byte. */
 static void
 do_plan(struct history *h)
 {
@@ -393,8 +395,8 @@ test_random_history_of_many_chunks(void **state)
 /* -- reservations
  * ---------------------------------------------------------------------------------- */
 
-/* Makes all reservations first, and then splits segments by overwriting single bytes. Returns the
- * number of the map's chunks, used and spare. */
+/* Makes all reservations, and only then splits segments by overwriting single bytes. Returns the
+ * number of the map's chunks, including unused ones. */
 static size_t
 cut_on_reservations(ferryi_valid_map *map, size_t reservations, size_t first, size_t stride)
 {
@@ -422,8 +424,8 @@ test_many_reservations_hold_together(void **state)
     size_t chunks = cut_on_reservations(&map, 1000, 1, 2);
     assert_int_equal(map.index->segment_count, 2001);
     assert_true(chunks <= 1 + 2 * 1000 / 16);
-    /* These calls split the segment behind all earlier splits. Some chunks become full after the
-     * reservations were made. */
+    /* These calls split the last segment of the map. Some chunks become full between a reservation
+     * and its commit. */
     cut_on_reservations(&map, 500, 2001, 2);
     cut_on_reservations(&map, 498, 3001, 2);
     assert_int_equal(map.index->segment_count, 2 * 1998 + 1);
@@ -440,7 +442,7 @@ init_striped(ferryi_valid_map *map, size_t cuts)
         reserve_and_commit(map, 1, FERRYI_CHANGE_OVERWRITE, 20 * i, 20 * i + 10);
 }
 
-/* Merges inner segments of the chunk until only `count` segments are left. */
+/* Merges inner segments of the chunk until the chunk has only `count` segments. */
 static void
 thin_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk, size_t count)
 {
@@ -464,8 +466,8 @@ fill_chunk(ferryi_valid_map *map, const struct ferryi_map_chunk *chunk)
     return chunk->segments[next].begin + 5;
 }
 
-/* Checks that one reservation is enough for the worst case of a commit, in which each end of the
- * range splits a full chunk. */
+/* Checks that one reservation is enough for the worst case of a commit: both ends of the range
+ * split a segment in a full chunk. */
 static void
 test_one_reservation_is_enough_for_two_splits(void **state)
 {
@@ -479,7 +481,7 @@ test_one_reservation_is_enough_for_two_splits(void **state)
     take_excess(&map);
     reservation(&map);
     assert_true(map.index->spare_count >= 2);
-    /* the segments between are not merged */
+    /* A READ at this place merges no segments, so the commit frees no chunk. */
     ferryi_valid_map_commit(&map, 3, FERRYI_CHANGE_READ, begin, end);
     assert_int_equal(map.index->chunk_count, chunks + 2);
     assert_true(is_consistent(&map));
@@ -534,7 +536,7 @@ test_a_supply_that_is_too_small_reserves_nothing(void **state)
     assert_int_equal(map.reserved, 0);
     assert_int_equal(map.index->spare_count, 0);
 
-    /* A supply of chunks that has enough chunks must not allocate more. */
+    /* ferryi_map_supply_make() must not allocate chunks if the supply has enough of them. */
     struct ferryi_map_chunk *first = supply.chunks;
     assert_int_equal(make_supply(&supply, 1, 1), FERRY_OK);
     assert_ptr_equal(supply.chunks, first);
@@ -604,8 +606,8 @@ test_excess_goes_out_and_reserved_chunks_stay(void **state)
 
 /* -- few chunks -------------------------------------------------------------------------------- */
 
-/* Removes only the first segment of a chunk by a merge with the previous chunk. The rest of the
- * chunk must then merge with the next chunk. */
+/* A merge with the previous chunk removes the first segment of a chunk. The rest of the chunk is
+ * small and must be merged with the next chunk. */
 static void
 test_thin_chunks_join_behind_the_range(void **state)
 {
@@ -661,7 +663,7 @@ test_an_empty_map_has_one_empty_segment(void **state)
     assert_int_equal(next, 0);
     assert_false(lost);
 
-    /* The new bytes of an empty map must count as never written. */
+    /* Bytes that a resize adds must count as never written. */
     resize(&map, 10);
     assert_int_equal(ferryi_valid_map_at(&map, 9).places, 0);
     assert_int_equal(ferryi_valid_map_at(&map, 9).end, 10);
@@ -693,8 +695,8 @@ test_resize_keeps_the_prefix_and_forgets_the_rest(void **state)
     ferryi_valid_map_clear(&map);
 }
 
-/* Checks that a plan can continue after its array of moves is full. It continues over bytes that
- * need not be moved, and over bytes that extend the last move. */
+/* Plans moves into an array that has room for only one move. When the array is full, planning must
+ * go on over bytes that extend the last move or need no move. It must stop at the next move. */
 static void
 test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
 {

@@ -5,8 +5,8 @@
 #include <ferry/buffer.h>
 
 /*
- * Functions for programs in other languages. They use untyped buffers whose elements have the
- * content of mylib_vec3, whichever header describes these elements.
+ * Functions for programs in other languages. They use untyped buffers, whose elements must have the
+ * same layout as mylib_vec3.
  */
 
 /* Creates a buffer of the vectors (0, 1, 1), (1, 1, 1), (2, 1, 1) ... The caller owns `*out`. */

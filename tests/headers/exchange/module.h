@@ -16,8 +16,8 @@ struct module {
                          ferry_buffer **particles, ferry_kernel **kernel);
     /* Adds `amount` to the numbers on the host. */
     ferry_status (*add)(ferry_buffer *numbers, float amount);
-    /* number() and particle() return the element of the buffer of numbers and of the buffer of
-     * particles. Each element stays valid until the shared object is closed. */
+    /* number() returns the element type of numbers, and particle() that of particles. The returned
+     * pointer stays valid until the shared object is closed. */
     const ferry_element *(*number)(void);
     const ferry_element *(*particle)(void);
 };

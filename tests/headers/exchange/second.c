@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The second translation unit of the exchange test. It contains its own descriptions of the
- * elements. */
+/* The second translation unit of a test program. It contains separate descriptions of the element
+ * types. */
 #include "second.h"
 
 const ferry_element *
