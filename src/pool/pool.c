@@ -14,6 +14,7 @@ static void
 lists_init(ferry_pool *pool)
 {
     ferryi_link_init(&pool->slabs);
+    ferryi_link_init(&pool->empties);
     ferryi_link_init(&pool->caches);
     for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
         ferryi_link_init(&pool->classes[i].idle);
@@ -181,9 +182,11 @@ ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, con
     ferry_status status = ferryi_pool_check_call(pool, what, true, NULL);
     if (status != FERRY_OK)
         return status;
-    if (stream && ferryi_stream_context(stream) != pool->config.context)
-        return ferryi_stream_refuse(stream, "use a pool's memory");
-    return FERRY_OK;
+    if (!stream || stream->context == pool->config.context)
+        return FERRY_OK;
+    char attempted[128];
+    snprintf(attempted, sizeof(attempted), "%s %s", what, pool->name);
+    return ferryi_stream_refuse(stream, attempted);
 }
 
 void *

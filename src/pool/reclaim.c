@@ -13,12 +13,12 @@
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, uint64_t until_ns)
 {
-    struct ferryi_slab *oldest = NULL;
-    FERRYI_EACH_SLAB (pool, slab)
-        if (slab->live == 0 && slab->idle_since <= until_ns &&
-            (!oldest || slab->idle_since < oldest->idle_since) && ferryi_slab_is_done(pool, slab))
-            oldest = slab;
-    return oldest;
+    for (struct ferryi_link *link = pool->empties.next; link != &pool->empties; link = link->next) {
+        struct ferryi_slab *slab = FERRYI_SLAB_OF(link, in_empty);
+        if (slab->idle_since <= until_ns && ferryi_slab_is_done(pool, slab))
+            return slab;
+    }
+    return NULL;
 }
 
 /* If the backend fails to free a slab, the slab stays in the pool as idle memory, and the function

@@ -6,6 +6,9 @@
 
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
 #define LOOK         8  /* maximum number of unusable blocks of a list or bin that a search tries */
+/* Maximum number of steps back from the end of the list of empty slabs, to insert a slab by time.
+ */
+#define LOOK_BACK 64
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -216,8 +219,10 @@ block_begin_use(ferry_pool *pool, ferry_block *block)
     block->state = FERRYI_BLOCK_MOVING;
     pool->cached_bytes -= block->bytes;
     slab->live_bytes += block->bytes;
-    if (slab->live++ == 0)
-        slab->idle_since = 0;
+    if (slab->live++ > 0)
+        return;
+    ferryi_link_remove(&slab->in_empty);
+    slab->idle_since = 0;
 }
 
 /* Cuts a block of the size that the request needs from the best free piece. Returns the block,
@@ -385,6 +390,18 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
+/* Adds a slab to the list of empty slabs, which is ordered by time as far as LOOK_BACK steps go. */
+FERRYI_POOL_LOCKED static void
+append_empty(ferry_pool *pool, struct ferryi_slab *slab)
+{
+    struct ferryi_link *after = pool->empties.prev;
+    for (unsigned i = 0; i < LOOK_BACK && after != &pool->empties &&
+                         FERRYI_SLAB_OF(after, in_empty)->idle_since > slab->idle_since;
+         i++)
+        after = after->prev;
+    ferryi_link_append(after->next, &slab->in_empty);
+}
+
 void
 ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, uint64_t since)
 {
@@ -395,7 +412,8 @@ ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, 
     block->list = FERRYI_POOL_NO_LIST;
     slab->idle_since = since > slab->idle_since ? since : slab->idle_since;
     slab->live_bytes -= block->bytes;
-    slab->live--;
+    if (--slab->live == 0)
+        append_empty(pool, slab);
     pool->cached_bytes += block->bytes;
     block_list(pool, block);
 }
@@ -411,6 +429,7 @@ ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes)
         return NULL;
     }
     ferryi_link_init(&slab->in_pool);
+    ferryi_link_init(&slab->in_empty);
     slab->bytes = bytes;
     slab->large = block_bytes > FERRYI_POOL_SLAB_BLOCK;
     slab->first = block_new(pool);
@@ -474,6 +493,7 @@ ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
     /* a compaction that marked the slab as draining may have ended while the slab was detached */
     atomic_store(&slab->draining, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
+    ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;
     if (slab->large)
         block_list(pool, slab->first);
@@ -499,6 +519,7 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     slab->first->point = 0;
     slab->first->state = FERRYI_BLOCK_VOID;
     ferryi_link_remove(&slab->in_pool);
+    ferryi_link_remove(&slab->in_empty);
     pool->cached_bytes -= slab->bytes;
 }
 

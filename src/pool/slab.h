@@ -58,11 +58,12 @@ FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
 
 struct ferryi_slab {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link in_pool; /* all slabs */
-        uint64_t idle_since;        /* time of the last release of a block, from ferryi_now_ns() */
-        size_t live_bytes;          /* number of bytes in live blocks */
-        ferry_block *first;         /* block with the lowest address */
-        uint32_t live;              /* number of live blocks */
+        struct ferryi_link in_pool;  /* all slabs */
+        struct ferryi_link in_empty; /* slabs without live blocks, longest idle first */
+        uint64_t idle_since;         /* time of the last release of a block, from ferryi_now_ns() */
+        size_t live_bytes;           /* number of bytes in live blocks */
+        ferry_block *first;          /* block with the lowest address */
+        uint32_t live;               /* number of live blocks */
     };
     void *memory; /* `memory`, `bytes` and `large` are constant while the slab is in the pool's list
                    */
@@ -102,7 +103,7 @@ struct ferry_pool {
         struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1];
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
-        struct ferryi_link slabs;
+        struct ferryi_link slabs, empties;
         ferry_block *spares;         /* spare descriptors, linked by `after` */
         struct ferryi_arena *arenas; /* memory of the descriptors */
         struct ferryi_link caches;   /* caches of all threads */

@@ -504,7 +504,7 @@ copy_in_one_call(struct ferryi_run *run, const struct ferryi_piece *piece)
                                       .source = piece->source,
                                       .bytes = piece->bytes,
                                       .direction = run->direction};
-    ferry_status status = ferryi_run_submit(run->timeline, &whole);
+    ferry_status status = FERRYI_CALL(run->timeline->device, copy, &whole, run->timeline->native);
     if (status != FERRY_OK)
         return status;
     run->queued = true;
