@@ -75,9 +75,7 @@ open_default_streams(ferry_context *context)
 {
     for (int place = 1; place <= context->place_count; place++) {
         ferry_stream *stream;
-        ferry_status status = ferryi_stream_open_default(context, place, &stream);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(ferryi_stream_open_default(context, place, &stream));
         context->defaults[place] = stream;
     }
     return FERRY_OK;
@@ -157,9 +155,7 @@ open_devices(ferry_context *context, const ferry_context_options *options,
     const char *spec = options->devices ? options->devices : ferryi_getenv("FERRY_DEVICE");
     if (spec && !*spec && !options->devices)
         spec = NULL;
-    ferry_status status = ferryi_devices_open(spec, &config, devices, &context->place_count);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_devices_open(spec, &config, devices, &context->place_count));
     for (int i = 0; i < context->place_count; i++)
         context->devices[i + 1] = devices[i];
     ferryi_mutex_is_needless(&context->order.mutex);
@@ -619,9 +615,7 @@ ferry_context_register_host(ferry_context *context, void *memory, size_t bytes)
             FERRY_ERROR_INVALID_ARGUMENT,
             "register host memory: context or memory is NULL, or %zu bytes is 0 or too large",
             bytes);
-    ferry_status status = ferryi_shell_check_open(context, "register host memory");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, "register host memory"));
     return ferryi_pins_add(ferryi_engine_pins(context->engine), memory, bytes);
 }
 
@@ -631,8 +625,6 @@ ferry_context_unregister_host(ferry_context *context, void *memory)
     if (!context || !memory)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "unregister host memory: context or memory is NULL");
-    ferry_status status = ferryi_shell_check_open(context, "unregister host memory");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, "unregister host memory"));
     return ferryi_pins_remove(ferryi_engine_pins(context->engine), memory);
 }

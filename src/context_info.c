@@ -49,9 +49,7 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
 {
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get memory info: context or out is NULL");
-    ferry_status status = ferryi_shell_check_place(context, place, "ask for memory");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_place(context, place, "ask for memory"));
     ferry_memory_info info = {0};
     bool host = place == 0 || (context->coherent >> place & 1);
     struct ferryi_place_memory memory;
@@ -63,9 +61,8 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
         info.total = ferryi_physical_memory();
         info.free = left_of(info.total, memory.reserved);
     } else {
-        status = FERRYI_CALL(context->devices[place], memory_info, &info.free, &info.total);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(
+            FERRYI_CALL(context->devices[place], memory_info, &info.free, &info.total));
     }
     if (limit) {
         info.total = ferryi_min_size(info.total, limit);
@@ -82,9 +79,7 @@ ferry_context_get_transfer_stats(ferry_context *context, ferry_transfer_stats *o
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "get transfer statistics: context or out is NULL");
-    ferry_status status = ferryi_shell_check_alive(context, "ask for transfers");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_alive(context, "ask for transfers"));
     ferryi_engine_stats(context->engine, out);
     out->device_calls = 0;
     for (int place = 1; place <= context->place_count; place++)
@@ -99,9 +94,7 @@ ferry_context_reset_stats(ferry_context *context)
     if (!context)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "reset the statistics of a context: context is NULL");
-    ferry_status status = ferryi_shell_check_open(context, "reset the statistics of a context");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, "reset the statistics of a context"));
     ferryi_engine_reset_stats(context->engine);
     for (int place = 1; place <= context->place_count; place++)
         atomic_store_explicit(&context->devices[place]->calls, 0, memory_order_relaxed);

@@ -95,10 +95,8 @@ check_creation(ferry_context *context, const ferry_element *element, size_t coun
     if (!context || !element || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL",
                            what);
-    ferry_status status = ferryi_shell_check_open(context, what);
-    if (status != FERRY_OK)
-        return status;
-    status = ferryi_element_intern(element, out_interned);
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, what));
+    ferry_status status = ferryi_element_intern(element, out_interned);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s", what);
     if (!ferryi_mul_size(count, element->bytes, out_bytes) || *out_bytes > PTRDIFF_MAX)
@@ -121,14 +119,10 @@ ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t
     const ferry_element *interned;
     size_t bytes;
     ferryi_store *store;
-    ferry_status status =
-        check_creation(context, element, count, out, "create a buffer", &interned, &bytes);
-    if (status == FERRY_OK)
-        status = check_options(context, options);
-    if (status == FERRY_OK)
-        status = ferryi_store_create(context, bytes, options, true, &store);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        check_creation(context, element, count, out, "create a buffer", &interned, &bytes));
+    FERRYI_OR_RETURN(check_options(context, options));
+    FERRYI_OR_RETURN(ferryi_store_create(context, bytes, options, true, &store));
     *out = ferryi_store_open(store, interned, count);
     return FERRY_OK;
 }
@@ -150,9 +144,7 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferry_buffer_options named = {
         .name = options->name,
         .align = lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN};
-    ferry_status status = ferryi_store_create(context, bytes, &named, true, &store);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_store_create(context, bytes, &named, true, &store));
     bool needs_cold = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
     struct ferryi_store_cold *cold = needs_cold ? ferryi_store_make_cold(store) : NULL;
     if (needs_cold && !cold) {
@@ -308,13 +300,10 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
     ferryi_timeline *on = release || (cold && cold->on_release) ? release : timeline;
-    status = ferryi_buffer_bring_back(store, on);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, store->borrowed_place, on, true);
-    if (status == FERRY_OK && release && timeline && timeline != release)
-        status = ferryi_store_order(store, store->borrowed_place, timeline, true);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_buffer_bring_back(store, on));
+    FERRYI_OR_RETURN(ferryi_store_order(store, store->borrowed_place, on, true));
+    if (release && timeline && timeline != release)
+        FERRYI_OR_RETURN(ferryi_store_order(store, store->borrowed_place, timeline, true));
     ferryi_store_lock(store);
     if (on) {
         /* A stream already waits for all uses of the memory. So the sync points of these uses are
@@ -359,11 +348,8 @@ disown(ferry_buffer *buffer)
 ferry_status
 ferry_buffer_abandon(ferry_buffer **buffer)
 {
-    ferry_status status = check_wrap_end(buffer, "abandon a buffer", "abandon");
-    if (status == FERRY_OK)
-        status = disown(*buffer);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_wrap_end(buffer, "abandon a buffer", "abandon"));
+    FERRYI_OR_RETURN(disown(*buffer));
     ferry_buffer_destroy(buffer);
     return *buffer ? ferryi_callback_refuse("abandon a buffer") : FERRY_OK;
 }
@@ -401,10 +387,8 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
     if (!out || !element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer: element or out is NULL");
     do {
-        ferry_status status =
-            ferryi_buffer_check(base, element, offset, count, "view a buffer", &range);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(
+            ferryi_buffer_check(base, element, offset, count, "view a buffer", &range));
     } while (!ferryi_store_retain(
         base->store,
         range.end)); /* repeat if a resize shortened the store after the range was checked */
@@ -419,10 +403,8 @@ find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size
                    size_t count, struct ferryi_range *out)
 {
     struct ferryi_range whole;
-    ferry_status status =
-        ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole));
     size_t room = whole.end - whole.begin, bytes;
     if (offset_bytes > room)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
@@ -602,9 +584,7 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
     if (!context || !name || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "find a buffer: context, name or out is NULL");
-    ferry_status status = ferryi_shell_check_open(context, "find a buffer");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, "find a buffer"));
     ferry_buffer *found = NULL;
     ferryi_mutex_lock(&context->store_mutex);
     for (ferryi_store *store = context->stores; store && !found; store = store->next) {

@@ -367,9 +367,7 @@ find_known(const ferry_element *element)
 static ferry_status
 intern(const ferry_element *element, bool exact, const ferry_element **out)
 {
-    ferry_status status = check_description(element);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_description(element));
     struct entry *entry = exact ? find(element, true) : NULL;
     if (!entry)
         entry = add(element, exact);

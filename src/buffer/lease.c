@@ -223,12 +223,9 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
 {
     struct ferryi_range range;
     int place = 0;
-    ferry_status status =
-        ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range);
-    if (status == FERRY_OK)
-        status = check_options(buffer, options, &place);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range));
+    FERRYI_OR_RETURN(check_options(buffer, options, &place));
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
     attach(lease, store, place);
@@ -236,7 +233,7 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
 
     ferry_scope scope;
     lease->is_unordered = place != FERRY_PLACE_HOST && !options->stream;
-    status = open_scope(buffer, element, options, place, count, &scope, out);
+    ferry_status status = open_scope(buffer, element, options, place, count, &scope, out);
     ferryi_store_lock(store);
     if (status == FERRY_OK) {
         lease->scope = *ferryi_scope_of(&scope);

@@ -29,13 +29,10 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
     struct ferryi_access claim =
         ferryi_access_of(store, range, FERRY_READ, FERRYI_PLACE_NONE, "prefetch");
     ferryi_timeline *on = NULL;
-    ferry_status status = check_hints(store, device, "prefetch");
-    if (status == FERRY_OK)
-        status = ferryi_access_open(&claim, 1);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_hints(store, device, "prefetch"));
+    FERRYI_OR_RETURN(ferryi_access_open(&claim, 1));
     ferryi_claim_is_held();
-    status = ferryi_store_reserve(store, place, NULL);
+    ferry_status status = ferryi_store_reserve(store, place, NULL);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
@@ -73,9 +70,7 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
     ferry_status status = check_hints(store, device, "advise");
     if (status != FERRY_OK || range.begin == range.end)
         return status;
-    status = ferryi_access_open(&claim, 1);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_access_open(&claim, 1));
     ferryi_claim_is_held();
     status = ferryi_store_reserve(store, place, NULL);
     if (status == FERRY_OK)

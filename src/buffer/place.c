@@ -97,11 +97,10 @@ static ferry_status
 note_mark(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
     ferryi_timeline *on = NULL;
-    ferry_status status = check_mark(store, range, place);
-    if (status == FERRY_OK && timeline)
-        status = ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_mark(store, range, place));
+    if (timeline)
+        FERRYI_OR_RETURN(
+            ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on));
     if (on)
         ferryi_store_note_write(store, place, on);
     ferryi_pending_calls_overwritten(store, place, range.begin, range.end);
@@ -282,10 +281,8 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     ferryi_store *store = claim->store;
     struct ferryi_range range = {claim->begin, claim->end};
     int place = claim->place;
-    ferry_status status =
-        ferryi_buffer_migrate(store, range, place, fallback_of(store, place), claim->reason);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        ferryi_buffer_migrate(store, range, place, fallback_of(store, place), claim->reason));
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
     /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
@@ -307,10 +304,8 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
 static ferry_status
 drop(struct ferryi_access *claim, bool evicts)
 {
-    ferry_status status = ferryi_access_open(claim, 1);
-    if (status != FERRY_OK)
-        return status;
-    status = drop_claimed(claim, evicts);
+    FERRYI_OR_RETURN(ferryi_access_open(claim, 1));
+    ferry_status status = drop_claimed(claim, evicts);
     (void)ferryi_access_close(claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;
 }
@@ -354,9 +349,7 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
 ferry_status
 ferry_buffer_evict(ferry_buffer *buffer, int place)
 {
-    ferry_status status = check_whole(buffer, place, "evict");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_whole(buffer, place, "evict"));
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
     bool kept = is_kept(store, place), exists = store->exists & FERRYI_PLACE_BIT(place);
@@ -383,10 +376,8 @@ ferry_buffer_reserve(ferry_buffer *buffer, int place)
 ferry_status
 ferry_buffer_wait_idle(ferry_buffer *buffer, int place)
 {
-    ferry_status status = check_whole(buffer, place, "wait until idle");
-    if (status != FERRY_OK)
-        return status;
-    status = ferryi_access_wait_calls(buffer->store, "wait until idle");
+    FERRYI_OR_RETURN(check_whole(buffer, place, "wait until idle"));
+    ferry_status status = ferryi_access_wait_calls(buffer->store, "wait until idle");
     return status == FERRY_OK ? ferryi_store_order(buffer->store, place, NULL, true) : status;
 }
 
@@ -403,14 +394,12 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 {
     if (!out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "hold a copy: out is NULL");
-    ferry_status status = check_whole(buffer, place, "hold a copy");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_whole(buffer, place, "hold a copy"));
     ferryi_store *store = buffer->store;
     /* The pin is added before memory is allocated, so that an eviction cannot free the new memory.
      */
     count_pins(store, place, 1);
-    status = ferryi_store_reserve(store, place, NULL);
+    ferry_status status = ferryi_store_reserve(store, place, NULL);
     if (status != FERRY_OK) {
         count_pins(store, place, -1);
         return status;
@@ -431,9 +420,7 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
 ferry_status
 ferry_buffer_release(ferry_buffer *buffer, int place)
 {
-    ferry_status status = check_whole(buffer, place, "release a copy");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_whole(buffer, place, "release a copy"));
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
     bool pinned = store->copies[place].pins > ferryi_leases_at(store, place);

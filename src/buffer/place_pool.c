@@ -90,9 +90,7 @@ check_pool_kind(const ferry_context *context, int place, ferry_memory_kind *kind
     if (*kind < FERRY_MEMORY_DEFAULT || *kind > FERRY_MEMORY_MANAGED)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory kind %d is unknown", what,
                            (int)*kind);
-    ferry_status status = ferryi_shell_check_place(context, place, what);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_place(context, place, what));
     if (*kind == FERRY_MEMORY_DEFAULT)
         *kind = place == 0 ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_DEVICE;
     if ((*kind == FERRY_MEMORY_DEVICE) != (place != 0))
@@ -109,9 +107,7 @@ ferry_context_pool(ferry_context *context, int place, ferry_memory_kind kind, fe
     if (!context || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "get a pool: %s is NULL",
                            context ? "out" : "context");
-    ferry_status status = check_pool_kind(context, place, &kind, "get a pool");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_pool_kind(context, place, &kind, "get a pool"));
     /* A coherent device uses host memory. */
     if (place != 0 && (context->coherent >> place & 1)) {
         place = 0;
@@ -170,11 +166,8 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
                   const ferry_pool_backend *backend, const ferry_pool_options *options,
                   ferry_pool **out)
 {
-    ferry_status status = check_backend(context, backend, out);
-    if (status == FERRY_OK)
-        status = check_pool_kind(context, place, &kind, "create a pool");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_backend(context, backend, out));
+    FERRYI_OR_RETURN(check_pool_kind(context, place, &kind, "create a pool"));
     struct ferryi_place_own_pool *own = calloc(1, sizeof(*own));
     if (!own)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool: no host memory");
@@ -193,7 +186,7 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
     };
     if (options)
         config.options = *options;
-    status = ferryi_pool_create(&config, &own->pool);
+    ferry_status status = ferryi_pool_create(&config, &own->pool);
     if (status != FERRY_OK) {
         free(own);
         return status;

@@ -114,11 +114,8 @@ ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit,
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "walk over the buffers of a context: %s is NULL",
                            context ? "visit" : "context");
-    ferry_status status = ferryi_shell_check_open(context, "walk over the buffers of a context");
-    if (status == FERRY_OK)
-        status = take_snapshot(context, &snapshot);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, "walk over the buffers of a context"));
+    FERRYI_OR_RETURN(take_snapshot(context, &snapshot));
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
     running.context = context;

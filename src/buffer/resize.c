@@ -67,9 +67,7 @@ check_resizable(ferry_buffer *buffer)
         return refuse(store, "it is a view");
     /* A lease prevents the resize. The lease would have to keep the old memory. The program could
      * then not know which memory the lease uses. */
-    ferry_status status = ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize"));
     ferryi_store_lock(store);
     const char *why = why_not(store);
     ferryi_store_unlock(store);
@@ -145,9 +143,7 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
                                   .access = FERRY_OVERWRITE,
                                   .place = FERRYI_PLACE_NONE,
                                   .reason = "resize"};
-    status = ferryi_access_open(&claim, 1);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_access_open(&claim, 1));
     status = resize_claimed(&claim, bytes, count);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;

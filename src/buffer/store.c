@@ -163,9 +163,8 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
     if (!options)
         options = &defaults;
     struct ferryi_store_cold *cold = NULL;
-    ferry_status status = options->name ? make_name(options->name, &cold) : FERRY_OK;
-    if (status != FERRY_OK)
-        return status;
+    if (options->name)
+        FERRYI_OR_RETURN(make_name(options->name, &cold));
     ferryi_store *store = obtain(context, bytes, options, listed, cold);
     if (!store) {
         free_cold(cold);

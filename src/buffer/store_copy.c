@@ -96,12 +96,10 @@ ferryi_store_take(ferryi_store *store, int place, size_t bytes, ferryi_timeline 
                   struct ferryi_place_copy *out)
 {
     int home = home_of(store, place);
-    ferry_status status = make_counters(store, home);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(make_counters(store, home));
     const void *outer = ferryi_callback_thread.store;
     ferryi_callback_thread.store = store;
-    status = take_block(store, home, ferryi_max_size(bytes, 1), timeline, out);
+    ferry_status status = take_block(store, home, ferryi_max_size(bytes, 1), timeline, out);
     ferryi_callback_thread.store = outer;
     return status;
 }
@@ -135,9 +133,7 @@ ferryi_store_reserve(ferryi_store *store, int place, ferryi_timeline *timeline)
         ferryi_store_give_back(store->context, &fresh);
         if (there)
             return FERRY_OK;
-        ferry_status status = ferryi_store_take(store, place, bytes, timeline, &fresh);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(ferryi_store_take(store, place, bytes, timeline, &fresh));
     }
 }
 

@@ -94,11 +94,9 @@ compile_and_load(const ferryi_converter *converter, const char *name, const char
     void *image;
     size_t bytes;
     ferryi_device *device = converter->device;
-    ferry_status status = converter->compile(name, text, &device->properties, refused,
-                                             converter->log, &image, &bytes);
-    if (status != FERRY_OK)
-        return status;
-    status = FERRYI_CALL(device, code_load, image, bytes, out_module);
+    FERRYI_OR_RETURN(converter->compile(name, text, &device->properties, refused, converter->log,
+                                        &image, &bytes));
+    ferry_status status = FERRYI_CALL(device, code_load, image, bytes, out_module);
     free(image);
     return status;
 }
@@ -141,11 +139,9 @@ find_functions(ferryi_converter *converter, const struct ferryi_convert_kernel *
     for (int entry = 0; entry < ENTRIES; entry++) {
         char text[96];
         snprintf(text, sizeof(text), "%s_%s", name->entry, suffixes[entry]);
-        ferry_status status = there[entry] ? FERRYI_CALL(converter->device, code_function, module,
-                                                         text, &code->functions[entry])
-                                           : FERRY_OK;
-        if (status != FERRY_OK)
-            return status;
+        if (there[entry])
+            FERRYI_OR_RETURN(FERRYI_CALL(converter->device, code_function, module, text,
+                                         &code->functions[entry]));
     }
     if (!there[TOWARD_ZERO])
         code->functions[TOWARD_ZERO] = code->functions[NEAREST];

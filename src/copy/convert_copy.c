@@ -171,11 +171,9 @@ check_on_device(const struct device_work *work, const void *source, size_t count
                                       .traffic = ferryi_store_traffic(work->store)};
     uint64_t first = UINT64_MAX;
     struct scratch scratch;
-    ferry_status status = take_scratch(work, sizeof(first), &scratch);
-    if (status != FERRY_OK)
-        return status;
-    status = ferryi_engine_fill(engine, on_device(work, scratch.memory), sizeof(first), "\xff", 1,
-                                work->timeline, &job);
+    FERRYI_OR_RETURN(take_scratch(work, sizeof(first), &scratch));
+    ferry_status status = ferryi_engine_fill(engine, on_device(work, scratch.memory), sizeof(first),
+                                             "\xff", 1, work->timeline, &job);
     if (status == FERRY_OK)
         status = ferryi_converter_search(converter_of(work), work->conversion, source, count,
                                          scratch.memory, work->timeline->native);

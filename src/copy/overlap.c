@@ -20,13 +20,11 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
     int place = call->main.place;
     ferryi_timeline *timeline = call->main.timeline;
     struct ferryi_transfer_job first = ferryi_copy_quiet_job(job);
-    ferry_status status = ferryi_store_reserve(middle, place, NULL);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(middle, place, timeline, true);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_store_reserve(middle, place, NULL));
+    FERRYI_OR_RETURN(ferryi_store_order(middle, place, timeline, true));
     struct ferryi_memory between = ferryi_access_memory(middle, place, 0);
-    status = ferryi_engine_copy(engine, between, source, call->bytes, timeline, &first);
+    ferry_status status =
+        ferryi_engine_copy(engine, between, source, call->bytes, timeline, &first);
     if (status == FERRY_OK)
         status = ferryi_engine_copy(engine, target, between, call->bytes, timeline, job);
     /* The write is recorded even after a failure, because parts of it may already be queued. */
@@ -39,11 +37,9 @@ copy_through_temporary(const struct ferryi_copy_call *call, struct ferryi_memory
                        struct ferryi_memory source, struct ferryi_transfer_job *job)
 {
     ferryi_store *middle;
-    ferry_status status =
-        ferryi_store_create(call->main.store->context, call->bytes, NULL, false, &middle);
-    if (status != FERRY_OK)
-        return status;
-    status = copy_through(call, target, source, middle, job);
+    FERRYI_OR_RETURN(
+        ferryi_store_create(call->main.store->context, call->bytes, NULL, false, &middle));
+    ferry_status status = copy_through(call, target, source, middle, job);
     ferryi_store_release(middle);
     return status;
 }

@@ -266,12 +266,10 @@ work_on(struct pipeline *pipeline, uint64_t index)
                               .count = bytes / pipeline->element->bytes,
                               .bytes = bytes};
     slot->begun_ns = ferryi_now_ns();
-    ferry_status status =
-        ferry_buffer_open_device(chunk.buffer, pipeline->element, FERRY_UPDATE, pipeline->stream, 0,
-                                 FERRY_REST, &scope, &chunk.pointer);
-    if (status != FERRY_OK)
-        return status;
-    status = call_back(pipeline, &chunk);
+    FERRYI_OR_RETURN(ferry_buffer_open_device(chunk.buffer, pipeline->element, FERRY_UPDATE,
+                                              pipeline->stream, 0, FERRY_REST, &scope,
+                                              &chunk.pointer));
+    ferry_status status = call_back(pipeline, &chunk);
     struct ferryi_kept_error why;
     if (status != FERRY_OK)
         ferryi_last_error_keep(&why);
@@ -364,9 +362,7 @@ open_input(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
     struct ferryi_file *file = &pipeline->input;
-    ferry_status status = ferryi_file_open(file, options->input, FERRYI_FILE_READ, options->direct);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_file_open(file, options->input, FERRYI_FILE_READ, options->direct));
     pipeline->bytes = options->bytes;
     if (pipeline->bytes == 0 && !file->sized)
         return ferryi_fail(FERRY_ERROR_IO,
@@ -390,12 +386,9 @@ open_output(struct pipeline *pipeline)
     struct ferryi_file *file = &pipeline->output;
     if (!options->output)
         return FERRY_OK;
-    ferry_status status =
-        ferryi_file_check_range(options->output, options->output_offset, pipeline->bytes);
-    if (status == FERRY_OK)
-        status = ferryi_file_open(file, options->output, FERRYI_FILE_WRITE, options->direct);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        ferryi_file_check_range(options->output, options->output_offset, pipeline->bytes));
+    FERRYI_OR_RETURN(ferryi_file_open(file, options->output, FERRYI_FILE_WRITE, options->direct));
     pipeline->in_place =
         file->sized && file->device == pipeline->input.device && file->node == pipeline->input.node;
     if (pipeline->in_place && options->output_offset > options->input_offset)
@@ -453,10 +446,9 @@ open_pipeline(struct pipeline *pipeline)
 {
     const ferry_file_pipeline_options *options = pipeline->options;
     ferryi_timeline *timeline;
-    ferry_status status =
-        ferryi_stream_find_timeline(pipeline->context, options->stream, "stream a file", &timeline);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_stream_find_timeline(pipeline->context, options->stream,
+                                                 "stream a file", &timeline));
+    ferry_status status = FERRY_OK;
     pipeline->place = timeline->place;
     pipeline->stream =
         options->stream ? options->stream : pipeline->context->defaults[timeline->place];
@@ -545,11 +537,8 @@ explain(const struct pipeline *pipeline)
 ferry_status
 ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *options)
 {
-    ferry_status status = check_options(context, options);
-    if (status == FERRY_OK)
-        status = ferryi_shell_check_open(context, "stream a file");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_options(context, options));
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, "stream a file"));
     struct pipeline pipeline = {.options = options,
                                 .context = context,
                                 .input = FERRYI_FILE_CLOSED,
@@ -559,7 +548,7 @@ ferry_file_pipeline(ferry_context *context, const ferry_file_pipeline_options *o
     ferryi_cond_init(&pipeline.worker);
     ferryi_cond_init(&pipeline.finisher);
     uint64_t begun = ferryi_now_ns();
-    status = open_pipeline(&pipeline);
+    ferry_status status = open_pipeline(&pipeline);
     if (status != FERRY_OK)
         fail(&pipeline, status);
     else if (pipeline.chunks > 0)

@@ -71,14 +71,12 @@ add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
     if (!ferryi_grow(&plan->middles, &plan->middle_room, plan->middle_count + 1,
                      sizeof(*plan->middles)))
         return fail_memory(plan->count);
-    ferry_status status = ferryi_store_create(plan->call.async.context, ferryi_region_bytes(region),
-                                              NULL, false, &middle.store);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_store_create(plan->call.async.context, ferryi_region_bytes(region),
+                                         NULL, false, &middle.store));
     plan->middles[plan->middle_count++] = middle.store;
     struct ferryi_region in = *region, out = *region;
     in.target = out.source = middle;
-    status = add_rows(plan, &in, true);
+    ferry_status status = add_rows(plan, &in, true);
     return status == FERRY_OK ? add_rows(plan, &out, false) : status;
 }
 

@@ -54,11 +54,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     size_t needed = plan->piece_room ? plan->piece_count + 1 : ferryi_max_size(plan->count, 4);
     if (!ferryi_grow(&plan->pieces, &plan->piece_room, needed, sizeof(*plan->pieces)))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu pieces", needed);
-    if (piece->target_owner) {
-        ferry_status status = ferryi_store_reserve_changes(store_of(piece->target_owner), 1);
-        if (status != FERRY_OK)
-            return status;
-    }
+    if (piece->target_owner)
+        FERRYI_OR_RETURN(ferryi_store_reserve_changes(store_of(piece->target_owner), 1));
     plan->pieces[plan->piece_count++] = *piece;
     return FERRY_OK;
 }
@@ -130,9 +127,7 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
                 segment.places, place, ferryi_store_sharers(source, place),
                 ferryi_engine_reachable(plan->call.async.context->engine, place));
         set_source(&piece, source, place, segment.begin);
-        ferry_status status = make_counters(&piece);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(make_counters(&piece));
     }
     return add_piece(plan, &piece);
 }
@@ -176,9 +171,7 @@ add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
         place = copy->source_store
                     ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)
                     : ferryi_copy_home(copy->target_store, to);
-    ferry_status status = ferryi_store_reserve(copy->target_store, place, NULL);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_store_reserve(copy->target_store, place, NULL));
     set_target(&piece, copy->target_store, place, copy->target);
     return copy->source_store ? add_from_store(plan, copy, piece) : add_piece(plan, &piece);
 }

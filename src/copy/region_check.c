@@ -39,21 +39,17 @@ static ferry_status
 find_elements(const ferry_copy_region *from, struct ferryi_region *region)
 {
     const ferry_element *target, *source;
-    ferry_status status =
-        from->conversion ? ferryi_conversion_check(from->conversion, what) : FERRY_OK;
-    if (status == FERRY_OK)
-        status = named_element(&from->target, &target);
-    if (status == FERRY_OK)
-        status = named_element(&from->source, &source);
-    if (status != FERRY_OK)
-        return status;
+    if (from->conversion)
+        FERRYI_OR_RETURN(ferryi_conversion_check(from->conversion, what));
+    FERRYI_OR_RETURN(named_element(&from->target, &target));
+    FERRYI_OR_RETURN(named_element(&from->source, &source));
     /* At least one side is a buffer, so at least one of the two element types is set. */
     if (!source)
         source = from->conversion ? from->conversion->from : target;
     if (!target)
         target = from->conversion ? from->conversion->to : source;
     const ferry_element *buffers = from->target.buffer ? target : source;
-    status = intern(target, buffers, &region->target.element);
+    ferry_status status = intern(target, buffers, &region->target.element);
     return status == FERRY_OK ? intern(source, buffers, &region->source.element) : status;
 }
 

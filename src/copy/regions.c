@@ -121,9 +121,7 @@ check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
 {
     size_t total = 0, kept = 0;
     for (size_t i = 0; i < count; i++) {
-        ferry_status status = check_region(from, i, setting, &total, &regions[kept]);
-        if (status != FERRY_OK)
-            return status;
+        FERRYI_OR_RETURN(check_region(from, i, setting, &total, &regions[kept]));
         kept += regions[kept].kind != FERRYI_REGION_NOTHING;
     }
     *out_count = kept;
@@ -193,18 +191,15 @@ copy_one(const ferry_copy_region *from, struct ferryi_region_setting *setting)
     struct ferryi_region region;
     size_t total = 0;
     ferryi_plan *plan = NULL;
-    ferry_status status = check_region(from, 0, setting, &total, &region);
-    if (status == FERRY_OK)
-        status = find_place(setting);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_region(from, 0, setting, &total, &region));
+    FERRYI_OR_RETURN(find_place(setting));
     if (region.kind == FERRYI_REGION_NOTHING)
         return ferryi_async_finished(setting->context, setting->transfer);
     if (is_one_call(&region, setting->event != NULL))
         return copy_row(&region, setting);
     if (region.kind != FERRYI_REGION_PLAIN)
         return ferryi_region_list_do(setting, &region, 1);
-    status = add_to_plan(&region, 1, setting, &plan);
+    ferry_status status = add_to_plan(&region, 1, setting, &plan);
     if (status == FERRY_OK)
         return ferryi_plan_do(plan, setting->place, setting->event);
     ferryi_plan_drop(plan);

@@ -67,13 +67,11 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
            struct ferryi_range *from)
 {
-    ferry_status status =
-        check_range(source, element, source_offset, count, "", "copy a buffer", from);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_range(source, element, source_offset, count, "", "copy a buffer", from));
     if (count == FERRY_REST)
         count = (from->end - from->begin) / source->element_bytes;
-    status = check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
+    ferry_status status =
+        check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                              "copy a buffer: the buffers belong to different contexts");
@@ -88,15 +86,12 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     struct ferryi_range to, from;
     struct ferryi_copy_call call = {.options = options};
     int place;
-    ferry_status status =
-        check_pair(target, element, target_offset, source, source_offset, count, &to, &from);
-    if (status == FERRY_OK)
-        status = ferryi_async_place(target->store->context, options, "copy a buffer", &place);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        check_pair(target, element, target_offset, source, source_offset, count, &to, &from));
+    FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy a buffer", &place));
     if (to.begin == to.end || (target->store == source->store && to.begin == from.begin))
         return ferryi_async_finished(target->store->context, options);
-    status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
+    ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
@@ -162,10 +157,8 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
     ferry_buffer *buffer = NULL;
     if (!out) /* ferry_buffer_create() reports the error */
         return ferry_buffer_create(context, element, count, options, NULL);
-    ferry_status status = ferry_buffer_create(context, element, count, options, &buffer);
-    if (status != FERRY_OK)
-        return status;
-    status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
+    FERRYI_OR_RETURN(ferry_buffer_create(context, element, count, options, &buffer));
+    ferry_status status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
     if (status != FERRY_OK)
         ferry_buffer_destroy(&buffer);
     else

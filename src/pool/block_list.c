@@ -67,11 +67,8 @@ ferry_status
 ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user)
 {
     struct snapshot snapshot;
-    ferry_status status = ferryi_pool_check_call(pool, "walk over the blocks of", visit, "visit");
-    if (status == FERRY_OK)
-        status = take_snapshot(pool, &snapshot);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "walk over the blocks of", visit, "visit"));
+    FERRYI_OR_RETURN(take_snapshot(pool, &snapshot));
     struct ferryi_callback running;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
     for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i], user); i++)
@@ -163,9 +160,7 @@ ferry_block_label(ferry_block *block, const char *label)
     if (!block)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL",
                            label ? label : "");
-    ferry_status status = ferryi_pool_check_call(block->pool, "label a block of", true, NULL);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_call(block->pool, "label a block of", true, NULL));
     /* The release order makes the characters of the label visible to a thread that lists the
      * blocks. */
     atomic_store_explicit(&block->label, label, memory_order_release);

@@ -119,9 +119,7 @@ ferry_status
 ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
 {
     static const ferry_pool_options defaults;
-    ferry_status status = ferryi_pool_check_call(pool, "configure", true, NULL);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "configure", true, NULL));
     ferryi_pool_set_policy(pool, options ? options : &defaults);
     ferryi_pool_maintain(pool, true);
     return FERRY_OK;

@@ -180,9 +180,7 @@ ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
 ferry_status
 ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream, const char *what)
 {
-    ferry_status status = ferryi_pool_check_call(pool, what, true, NULL);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_call(pool, what, true, NULL));
     if (!stream || stream->context == pool->config.context)
         return FERRY_OK;
     char attempted[128];
@@ -237,11 +235,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
         return FERRY_OK;
 
     ferryi_sync_point point;
-    ferry_status status = ferryi_pool_check_stream(block->pool, stream, "give a block back to");
-    if (status == FERRY_OK)
-        status = note_use(block->pool, stream, &point);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_stream(block->pool, stream, "give a block back to"));
+    FERRYI_OR_RETURN(note_use(block->pool, stream, &point));
     if (!give_slowly(block, point))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "give block %p of %zu bytes back to %s: it was given back already",

@@ -63,9 +63,7 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
 static ferry_status
 trim(ferry_pool *pool, size_t keep_bytes, uint64_t until_ns)
 {
-    ferry_status status = ferryi_pool_check_call(pool, "trim", true, NULL);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "trim", true, NULL));
     ferryi_pool_ask_pending(pool);
     ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns, NULL);
     return FERRY_OK;

@@ -210,10 +210,8 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
 ferry_status
 ferry_pool_on_shortage(ferry_pool *pool, ferry_pool_shortage *callback, void *user)
 {
-    ferry_status status =
-        ferryi_pool_check_call(pool, "set what is called on a shortage of", true, NULL);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        ferryi_pool_check_call(pool, "set what is called on a shortage of", true, NULL));
     ferryi_mutex_lock(&pool->mutex);
     pool->on_shortage = callback;
     pool->on_shortage_user = user;

@@ -111,9 +111,7 @@ read_all(ferry_pool *pool, struct figures *out)
 ferry_status
 ferry_pool_get_stats(ferry_pool *pool, ferry_pool_stats *out)
 {
-    ferry_status status = ferryi_pool_check_call(pool, "read the statistics of", out, "out");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "read the statistics of", out, "out"));
 
     struct figures figures;
     read_all(pool, &figures);
@@ -129,10 +127,8 @@ ferry_pool_get_class_stats(ferry_pool *pool, int class_index, ferry_pool_class_s
             FERRY_ERROR_INVALID_ARGUMENT,
             "read the statistics of a size class: there is no class %d, only 0 to %d", class_index,
             FERRY_POOL_CLASS_COUNT - 1);
-    ferry_status status =
-        ferryi_pool_check_call(pool, "read the statistics of a size class of", out, "out");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(
+        ferryi_pool_check_call(pool, "read the statistics of a size class of", out, "out"));
 
     struct figures figures;
     read_all(pool, &figures);

@@ -50,9 +50,7 @@ record_time(ferry_event *event, ferryi_timeline *timeline)
 {
     ferryi_device *device = timeline->device;
     void *native;
-    ferry_status status = FERRYI_CALL(device, event_create, true, &native);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(FERRYI_CALL(device, event_create, true, &native));
     event->time.device = device;
     event->time.place = timeline->place;
     event->time.native = native;
@@ -205,15 +203,11 @@ ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
             FERRY_ERROR_INVALID_ARGUMENT,
             "record an event: flags are %" PRIu32 ", and only FERRY_EVENT_TIMED is defined", flags);
     ferry_event *event;
-    ferry_status status = ferryi_stream_check(stream, "record an event");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_stream_check(stream, "record an event"));
     ferryi_timeline *timeline = stream->timeline;
-    status = ferryi_timeline_check_capture(timeline);
-    if (status == FERRY_OK)
-        status = ferryi_event_new(stream->context, false, &event);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_timeline_check_capture(timeline));
+    FERRYI_OR_RETURN(ferryi_event_new(stream->context, false, &event));
+    ferry_status status = FERRY_OK;
     if (flags & FERRY_EVENT_TIMED)
         status = record_time(event, timeline);
     if (status == FERRY_OK)
@@ -231,15 +225,12 @@ ferry_stream_record(ferry_stream *stream, uint32_t flags, ferry_event **out)
 ferry_status
 ferry_stream_wait_event(ferry_stream *stream, ferry_event *event)
 {
-    ferry_status status = ferryi_stream_check(stream, "wait for an event");
-    if (status == FERRY_OK)
-        status = ferryi_event_check(event, "wait for an event");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_stream_check(stream, "wait for an event"));
+    FERRYI_OR_RETURN(ferryi_event_check(event, "wait for an event"));
     if (event->context != stream->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                            "wait for an event: stream and event belong to different contexts");
-    status = wait_job(event, "wait for an event");
+    ferry_status status = wait_job(event, "wait for an event");
     return status == FERRY_OK
                ? ferryi_sync_point_wait(&event->context->order, stream->timeline, event->point)
                : status;
@@ -262,11 +253,8 @@ ferry_event_query(ferry_event *event, bool *out_done)
 {
     if (!out_done)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "query an event: out_done is NULL");
-    ferry_status status = ferryi_event_check(event, "query an event");
-    if (status == FERRY_OK)
-        status = ferryi_callback_check("query an event");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_event_check(event, "query an event"));
+    FERRYI_OR_RETURN(ferryi_callback_check("query an event"));
     ferryi_mutex_lock(&event->mutex);
     bool done = !event->is_job || event->done;
     ferryi_mutex_unlock(&event->mutex);
@@ -291,9 +279,7 @@ ferry_event_progress(ferry_event *event, size_t *out_done, size_t *out_total)
     if (!out_done || !out_total)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "progress of an event: out_done or out_total is NULL");
-    ferry_status status = ferryi_event_check(event, "progress of an event");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_event_check(event, "progress of an event"));
     *out_done = atomic_load_explicit(&event->arrived, memory_order_acquire);
     *out_total = event->bytes;
     return FERRY_OK;
@@ -332,17 +318,12 @@ ferry_event_elapsed(ferry_event *begin, ferry_event *end, double *out_seconds)
     static const char what[] = "measure the time between two events";
     if (!out_seconds)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: out_seconds is NULL", what);
-    ferry_status status = ferryi_event_check(begin, what);
-    if (status == FERRY_OK)
-        status = ferryi_event_check(end, what);
-    if (status == FERRY_OK)
-        status = ferryi_callback_check(what);
-    if (status == FERRY_OK)
-        status = check_times(begin, end, what);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_event_check(begin, what));
+    FERRYI_OR_RETURN(ferryi_event_check(end, what));
+    FERRYI_OR_RETURN(ferryi_callback_check(what));
+    FERRYI_OR_RETURN(check_times(begin, end, what));
     ferryi_device *device = begin->time.device;
-    status = ferryi_device_wait_event(device, begin->time.native);
+    ferry_status status = ferryi_device_wait_event(device, begin->time.native);
     if (status == FERRY_OK)
         status = ferryi_device_wait_event(device, end->time.native);
     return status == FERRY_OK ? FERRYI_CALL(device, event_elapsed, begin->time.native,

@@ -89,9 +89,7 @@ ferryi_shell_check_open(const ferry_context *context, const char *what)
 ferry_status
 ferryi_shell_check_place(const ferry_context *context, int place, const char *what)
 {
-    ferry_status status = ferryi_shell_check_open(context, what);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_open(context, what));
     if (place < 0 || place > context->place_count)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: there is no place %d, only 0 to %d",
                            what, place, context->place_count);

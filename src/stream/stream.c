@@ -98,11 +98,9 @@ check_stream_place(ferry_context *context, int place, ferry_stream **out, const 
 ferry_status
 ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 {
-    ferry_status status = check_stream_place(context, place, out, "create a stream");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_stream_place(context, place, out, "create a stream"));
     ferryi_mutex_lock(&context->stream_mutex);
-    status = stream_new(context, place, NULL, out);
+    ferry_status status = stream_new(context, place, NULL, out);
     ferryi_mutex_unlock(&context->stream_mutex);
     return status;
 }
@@ -291,11 +289,9 @@ ferry_stream_flush(ferry_stream *stream)
 ferry_status
 ferry_stream_synchronize(ferry_stream *stream)
 {
-    ferry_status status = ferryi_stream_check(stream, "synchronize a stream");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_stream_check(stream, "synchronize a stream"));
     ferryi_timeline *timeline = stream->timeline;
-    status = ferryi_timeline_check_capture(timeline);
+    ferry_status status = ferryi_timeline_check_capture(timeline);
     if (status == FERRY_OK)
         status = ferryi_device_wait_stream(timeline->device, timeline->native);
     ferry_status failure = ferryi_stream_take_failure(stream);
@@ -308,9 +304,7 @@ ferry_status
 ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const char *what,
                             ferryi_timeline **out)
 {
-    ferry_status status = ferryi_shell_check_alive(context, what);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_shell_check_alive(context, what));
     if (!stream && context->place_count != 1)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "%s: a stream is needed in a context with %d devices", what,

@@ -249,11 +249,8 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
 {
     bool owned = native == NULL;
     bool per_thread = native && native == device->per_thread_stream;
-    if (owned) {
-        ferry_status status = FERRYI_CALL(device, stream_create, &native);
-        if (status != FERRY_OK)
-            return status;
-    }
+    if (owned)
+        FERRYI_OR_RETURN(FERRYI_CALL(device, stream_create, &native));
 
     ferryi_mutex_lock(&order->mutex);
     ferryi_timeline *timeline = find_timeline(order, device, place, internal, per_thread);
@@ -342,18 +339,12 @@ static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
 {
     struct ferryi_timeline_event *slot = &timeline->ring[timeline->next];
-    if (!slot->event) {
-        ferry_status status = FERRYI_CALL(timeline->device, event_create, false, &slot->event);
-        if (status != FERRY_OK)
-            return status;
-    }
+    if (!slot->event)
+        FERRYI_OR_RETURN(FERRYI_CALL(timeline->device, event_create, false, &slot->event));
     uint64_t number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1;
     slot->number = 0;
     read_seen(timeline, slot->seen);
-    ferry_status status =
-        FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native));
     slot->number = number;
     timeline->next = (timeline->next + 1) % FERRYI_TIMELINE_EVENTS;
     *out = slot;

@@ -26,12 +26,9 @@ ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *t
 ferry_status
 ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {
-    for (; set; set &= set - 1) {
-        ferry_status status = ferryi_sync_point_wait(
-            order, timeline, last_use(order, (unsigned)__builtin_ctzll(set)));
-        if (status != FERRY_OK)
-            return status;
-    }
+    for (; set; set &= set - 1)
+        FERRYI_OR_RETURN(ferryi_sync_point_wait(order, timeline,
+                                                last_use(order, (unsigned)__builtin_ctzll(set))));
     return FERRY_OK;
 }
 

@@ -440,12 +440,8 @@ copy_between(struct ferryi_batch *batch)
         batch->at = (struct ferryi_cursor){0, 0};
     }
     run->staged = true;
-    ferry_status status =
-        ferryi_engine_open_timeline(engine, run->source_place, true, &run->second);
-    if (status == FERRY_OK)
-        status = ferryi_run_order(run, run->second);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_engine_open_timeline(engine, run->source_place, true, &run->second));
+    FERRYI_OR_RETURN(ferryi_run_order(run, run->second));
     if (batch->count == 1) {
         struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
         return ferryi_staged_copy(run, &how, batch->pieces->target, batch->pieces->source);
@@ -504,9 +500,7 @@ copy_in_one_call(struct ferryi_run *run, const struct ferryi_piece *piece)
                                       .source = piece->source,
                                       .bytes = piece->bytes,
                                       .direction = run->direction};
-    ferry_status status = FERRYI_CALL(run->timeline->device, copy, &whole, run->timeline->native);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(FERRYI_CALL(run->timeline->device, copy, &whole, run->timeline->native));
     run->queued = true;
     ferryi_run_arrived(run, run->bytes);
     return ferryi_run_progress(run);
@@ -516,9 +510,7 @@ static ferry_status
 copy_pieces(struct ferryi_run *run, const struct ferryi_piece *pieces, size_t count,
             enum ferryi_layout layout)
 {
-    ferry_status status = ferryi_run_begin(run);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_run_begin(run));
     if (count == 1 && is_one_call(run, pieces))
         return copy_in_one_call(run, pieces);
     struct ferryi_batch batch = {.run = run,

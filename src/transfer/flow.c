@@ -24,9 +24,7 @@ ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     ferryi_timeline *timeline = ferryi_run_source_timeline(run);
     const struct ferryi_copy copy = {chunk->memory, flow->source + flow->filled, chunk->bytes,
                                      FERRY_DIRECTION_DOWNLOAD, NULL};
-    ferry_status status = FERRYI_CALL(timeline->device, copy, &copy, timeline->native);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(FERRYI_CALL(timeline->device, copy, &copy, timeline->native));
     run->queued = true;
     return ferryi_flow_mark_fetched(flow, chunk);
 }
@@ -108,10 +106,8 @@ drain_next(struct ferryi_flow *flow)
 {
     struct ferryi_chunk *chunk = flow->filling.first;
     finish_task(flow, chunk);
-    ferry_status status = ferryi_chunk_wait(flow->ring, chunk);
-    if (status != FERRY_OK)
-        return status;
-    status = flow->drain(flow, chunk);
+    FERRYI_OR_RETURN(ferryi_chunk_wait(flow->ring, chunk));
+    ferry_status status = flow->drain(flow, chunk);
     flow->drained += chunk->bytes;
     if (status == FERRY_OK)
         ferryi_chain_push(&flow->draining, ferryi_chain_pop(&flow->filling));

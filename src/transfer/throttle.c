@@ -12,10 +12,7 @@ ferry_status
 ferryi_throttle_end(struct ferryi_throttle *throttle)
 {
     ferryi_timeline *timeline = throttle->timeline, *on;
-    ferry_status status =
-        ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on);
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on));
     throttle->parts[throttle->begun++ % 2] =
         on ? ferryi_timeline_sync_point_since(on, on->generation) : 0;
     /* The event is recorded now, so that a wait for this part does not include the next one. */
