@@ -22,11 +22,12 @@
  * it. When the last owner is dropped, the context ends: its work is completed and its memory is
  * freed.
  *
- * A thread of the context cannot end it, because the end joins that thread. A callback cannot end
- * it, because the Ferry call that runs the callback may hold locks and claims. In these cases a
- * separate thread ends the context, and the process waits for such threads before it exits. This is
- * safe if the callback runs on a thread of the context, because the end waits for that thread. It
- * is not safe if the callback runs on a thread of the program, so such a destroy is refused.
+ * A thread of the context cannot end the context, because ending it joins that thread. A callback
+ * cannot end the context, because the Ferry call that runs the callback may hold locks. In these
+ * cases a separate thread ends the context, and the process waits for such threads before it exits.
+ * A separate thread is safe if the callback runs on a thread of the context, because ending the
+ * context waits for that thread. It is not safe if the callback runs on a thread of the program, so
+ * such a destroy is refused.
  */
 
 /* Default number of transfers after which a host replica is page-locked, because more transfers are
@@ -166,10 +167,11 @@ open_devices(ferry_context *context, const ferry_context_options *options,
 }
 
 /*
- * Sets `*out` to the path of a file that the context writes. The option specifies this path, or
- * else the environment variable. If neither does, leaves `*out` unchanged. The variable applies to
- * all contexts of the process. Further contexts therefore append a number to the path, so that they
- * do not overwrite the first context's file.
+ * Sets `*out` to the path of a file that the context writes. The option `wanted` specifies this
+ * path. If the option is not set, the environment variable `variable` specifies it. If neither is
+ * set, leaves `*out` unchanged. The variable applies to all contexts of the process. Further
+ * contexts therefore append a number to the path, so that they do not overwrite the first context's
+ * file.
  */
 static ferry_status
 name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
@@ -218,8 +220,8 @@ trace_devices(ferry_context *context)
     }
 }
 
-/* Log callback of a checked run (FERRY_DEBUG) whose program has none. Writes errors and warnings to
- * stderr. */
+/* Log callback for a checked run (FERRY_DEBUG) of a program that sets no log callback. Writes
+ * errors and warnings to stderr. */
 static void
 log_to_standard_error(ferry_log_level level, const char *line, void *user)
 {
@@ -310,8 +312,9 @@ static struct {
     ferry_context *context; /* valid memory, but may have no owner left */
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Forgets the shared context in the child of a fork, and initializes its mutex again. The fork does
- * not lock this mutex, because it is held while a context is created, which may take long. */
+/* Forgets the shared context in the child of a fork, and initializes the mutex of the shared
+ * context again. The fork handlers do not lock this mutex, because it is held while a context is
+ * created, which may take long. */
 static void
 forget_shared(bool in_child)
 {
@@ -348,8 +351,8 @@ ferry_context_shared(ferry_context **out)
     return status;
 }
 
-/* Forgets the shared context if it is this one, before the context's memory is freed. The context
- * may have no owner left at that time. */
+/* If `context` is the shared context of the process, forgets it before its memory is freed. The
+ * context may have no owner left at that time. */
 static void
 stop_sharing(const ferry_context *context)
 {
@@ -361,8 +364,9 @@ stop_sharing(const ferry_context *context)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
-/* Removes the newest store from the context's list of stores and returns it with a reference.
- * Returns NULL if the list is empty. Waits for stores that other threads are freeing. */
+/* Removes the newest buffer from the context's list of buffers and returns its storage with a
+ * reference. Returns NULL if the list is empty. Waits for buffers that other threads are freeing.
+ */
 static ferryi_store *
 take_store(ferry_context *context)
 {
@@ -385,7 +389,7 @@ report_and_kill_stores(ferry_context *context)
     ferryi_store *store;
     while ((store = take_store(context))) {
         /* Releasing wrapped memory calls a callback of the program, which may destroy buffers. So
-         * no lock is held here, and a reference keeps this store alive. */
+         * no lock is held during the release, and a reference keeps the buffer's storage alive. */
         char scopes[FERRYI_SCOPES_TEXT];
         const char *site = ferryi_site_text(atomic_load(&store->site));
         ferryi_store_describe_scopes(store, scopes, sizeof(scopes));

@@ -11,8 +11,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Tables of units; NULL ends a table. A number without a unit is valid only if the table contains
- * the unit "". */
+/* Tables of the units that a number may have. An entry with the name NULL ends a table. A number
+ * without a unit is valid only if the table contains the unit "". */
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 static const struct unit sizes[] = {{"", 1},
                                     {"K", UINT64_C(1) << 10},

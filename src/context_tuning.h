@@ -20,10 +20,10 @@ struct ferryi_context_tuning {
 };
 
 /*
- * Parses a string into `tuning`. The last value of a key is used. `text` may be NULL. `source`
- * names the string in messages. If `log` is not NULL, invalid pairs are logged as warnings and
- * ignored. Otherwise the first invalid pair fails with FERRY_ERROR_INVALID_ARGUMENT, and the
- * message contains its key and its position, counted from 1.
+ * Parses a tuning string into `tuning`. If a key occurs several times, its last value is used.
+ * `text` may be NULL. `source` names the string in messages. If `log` is not NULL, invalid pairs
+ * are logged as warnings and ignored. If `log` is NULL, the first invalid pair fails with
+ * FERRY_ERROR_INVALID_ARGUMENT, and the message contains its key and its position, counted from 1.
  */
 ferry_status ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *text,
                                          const char *source, const struct ferryi_log *log);

@@ -15,12 +15,13 @@
 #include "src/transfer/batch.h"
 #include "src/transfer/engine.h"
 
-/* The two main steps of an access. "Prepare" copies stale bytes to the place that needs them.
- * "Close" records the use and commits a write. */
+/* This file implements the two main steps of an access to a range of a buffer. "Prepare" copies
+ * stale bytes to the place of the access. "Close" records the use of the range and commits a write.
+ */
 
-/* Maximum number of moves (copies of stale bytes) that are planned while the store's lock is held
- * once. A list of MOVES_PER_STEP moves is tried first. If it is too short, a list of
- * MOVES_PER_LONG_STEP moves is allocated. */
+/* Capacities of a list of moves. A move copies one range of stale bytes. The moves are planned
+ * while the buffer's spin lock is held, so their number is limited. If a list of MOVES_PER_STEP
+ * moves is too short, a list of MOVES_PER_LONG_STEP moves is allocated. */
 #define MOVES_PER_STEP      16
 #define MOVES_PER_LONG_STEP 1024
 /* Consecutive moves (copies of stale bytes) of up to this many bytes each are merged into one
@@ -37,7 +38,8 @@ struct ferryi_memory
 ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 {
     const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
-    /* Managed memory counts as pinned here, because the copy engine can use both directly. */
+    /* Managed memory counts as pinned, because the copy engine of a GPU can use managed memory
+     * directly, like pinned memory. */
     bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
     return (struct ferryi_memory){
         .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
@@ -74,8 +76,9 @@ ferryi_access_lost_places(ferry_context *context, int first, int second)
     return lost;
 }
 
-/* Handles a move that failed. If a device at the target or at the source was lost, marks all bytes
- * of the store as lost at that device. `source` may be FERRYI_ZERO. Returns `status`. */
+/* Handles a failed copy between two places. If a device at the target or at the source was lost,
+ * marks all bytes of the buffer as lost at that device. `source` is FERRYI_ZERO if the bytes were
+ * to be zeroed instead of copied. Returns `status`. */
 static ferry_status
 note_loss_of_move(ferryi_store *store, int place, int source, ferry_status status)
 {
@@ -118,8 +121,9 @@ fill_zero(struct ferryi_access *access, size_t begin, size_t end, struct ferryi_
     return status;
 }
 
-/* Returns whether `place` is the host and the host replica is pageable memory. No device uses
- * pageable memory directly, so each transfer from or to it is complete when its call returns. */
+/* Returns whether `place` is the host and the host replica is pageable memory. Devices do not
+ * access pageable memory directly. So a transfer from or to pageable memory is complete when the
+ * call that starts the transfer returns. */
 static bool
 is_pageable(ferryi_store *store, int place)
 {
@@ -141,9 +145,9 @@ ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store
 }
 
 /*
- * Returns whether the move can be queued directly on the access's own stream. This costs less than
- * ordering an internal stream before and after the move. It is done only for short uploads from
- * pinned memory. The caller has checked that the stream is not being captured.
+ * Returns whether the copy `move` can be queued directly on the stream of the access. This costs
+ * less than ordering an internal stream before and after the copy. The result is true only for
+ * short uploads from pinned memory. The caller has checked that the stream is not being captured.
  *
  * Sets `*out_uploads` to the timeline on which the read of the host replica is recorded.
  */
@@ -219,7 +223,7 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
            !ferryi_store_same_memory(access->store, access->place, move->source);
 }
 
-/* Returns how many of the next planned moves are merged into one transfer. */
+/* Returns how many copies at the start of the list `moves` can be merged into one transfer. */
 static size_t
 count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
 {
@@ -269,7 +273,7 @@ move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, siz
     return status;
 }
 
-/* Runs several moves that have the same source place as one transfer. */
+/* Merges several copies from one source place into a single transfer, and runs this transfer. */
 static ferry_status
 move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t count,
           struct ferryi_transfer_job *job)
@@ -277,7 +281,8 @@ move_many(struct ferryi_access *access, const struct ferryi_move *moves, size_t 
     ferryi_claim_is_held();
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
-    /* If the list for the merged transfer cannot be allocated, the moves run one by one. */
+    /* If the list for a merged transfer cannot be allocated, each range is copied by a separate
+     * transfer. */
     for (size_t i = 0; i < count && status == FERRY_OK; i++) {
         if (pieces)
             pieces[i] = piece_of(access, &moves[i]);
@@ -304,7 +309,7 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
                        access->reason, access->begin, access->end, ferryi_store_name(store), text);
 }
 
-/* Returns whether the move transfers bytes between the host replica and a device. */
+/* Returns whether the copy `move` transfers bytes between the host replica and a device. */
 static bool
 crosses(ferryi_store *store, int place, const struct ferryi_move *move)
 {
@@ -312,9 +317,9 @@ crosses(ferryi_store *store, int place, const struct ferryi_move *move)
            !ferryi_store_same_memory(store, place, move->source);
 }
 
-/* Marks the bytes [begin, end) as current at the access's place. This uses up one of the access's
- * reservations; each is space in the valid map for one change. If the range is empty, the function
- * only releases the reservation. */
+/* Marks the bytes [begin, end) as current at the place of the access. Each such change of the valid
+ * map uses up one reservation, which the access made in advance. If the range is empty, the
+ * function only releases the reservation. */
 static void
 join(const struct ferryi_access *access, size_t begin, size_t end)
 {
@@ -334,15 +339,15 @@ struct brought {
     bool any;
 };
 
-/* List of moves (copies of stale bytes) that were planned while the store's lock was held once. */
+/* List of moves (copies of stale bytes) that were planned together under the buffer's lock. */
 struct step {
     struct ferryi_move few[MOVES_PER_STEP], *moves;
     size_t room, count, next;
 };
 
-/* Plans the moves that make the bytes [at, end) current at the access's place. Plans only as many
- * moves as fit into the list of `step`. If the short list is full, allocates the long list and
- * plans again. */
+/* Plans the copies that make the bytes [at, end) current at the place of the access. Plans only as
+ * many copies as fit into the list of `step`. If this list is full, allocates a longer list and
+ * plans all the copies again. */
 static ferry_status
 plan_step(const struct ferryi_access *access, size_t at, size_t end, struct step *step)
 {
@@ -414,7 +419,8 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return status;
 }
 
-/* Skips bytes that an open write of the same stream covers. */
+/* Copies the stale bytes of the range to the place of the access. Skips bytes that an open write of
+ * the same stream covers, because they need no copy. */
 ferry_status
 ferryi_access_bring_claimed(struct ferryi_access *access)
 {
@@ -463,8 +469,9 @@ scrub(struct ferryi_access *access)
         return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
                                   : status;
     }
-    /* The zeroing is queued on the access's own timeline, which already waits for all earlier uses
-     * of the range. No later step of the open can fail. Closing the access records the use. */
+    /* The zeroing is queued on the timeline of the access, which is already ordered after all
+     * previous uses of the range. Closing the access records the zeroing as a use. No later step of
+     * opening the access can fail, so the access is always closed. */
     struct ferryi_transfer_job job = job_of(access);
     return ferryi_engine_fill(store->context->engine,
                               ferryi_access_memory(store, access->place, access->begin),
@@ -553,7 +560,7 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Changes the claim's state from "being opened" to "open". Called when all accesses that are opened
+/* Marks the access's claim (its range lock) as open. Called when all accesses that are opened
  * together are prepared. Cannot fail. */
 static void
 hold(struct ferryi_access *access)
@@ -629,8 +636,8 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     return status;
 }
 
-/* Returns the change of the valid map that a write makes when it is closed in the way `how`; see
- * enum ferryi_close. */
+/* Returns the change that closing a write makes to the valid map. `how` states whether the write is
+ * committed, abandoned or cancelled. */
 static enum ferryi_change
 change_of(uint8_t access, enum ferryi_close how)
 {
@@ -639,8 +646,8 @@ change_of(uint8_t access, enum ferryi_close how)
     return access == FERRY_UPDATE ? FERRYI_CHANGE_WRITE : FERRYI_CHANGE_OVERWRITE;
 }
 
-/* Returns the other places that use the same memory as the replica at `place`. The set is empty if
- * `place` is FERRYI_PLACE_NONE. */
+/* Returns the places other than `place` that use the same memory as the replica at `place`. The set
+ * is empty if `place` is FERRYI_PLACE_NONE. */
 static ferryi_places
 other_sharers(const ferryi_store *store, int place)
 {
@@ -668,9 +675,9 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     if (how != FERRYI_CLOSE_CANCEL)
         status = ferryi_access_note_use(store, &claim, timeline);
 
-    /* Records that this write replaced its range. If a kernel that was queued earlier fails later,
-     * the range is then not marked as lost. Nothing is recorded if later work on the stream has
-     * already relied on this write. */
+    /* Records that this write replaced the bytes of its range. If a kernel that was queued before
+     * this write fails, these bytes are then not marked as lost. Nothing is recorded if a later
+     * scope or launch on the same stream has already committed this write. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
@@ -690,8 +697,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
                               done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
-        /* The store stays alive while it is unlocked, because the claim still exists. Scopes can no
-         * longer find the claim. */
+        /* The claim (range lock) of this access still exists. So the buffer's storage stays alive
+         * while it is unlocked. Scopes can no longer find the claim. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);
         ferryi_observe_close(access, &claim, done_end, how);

@@ -3,24 +3,27 @@
 #define FERRYI_ACCESS_H
 
 /*
- * An access is one use of a range of a store, at a place, by work on a timeline. All code that uses
- * a buffer's bytes goes through these steps:
+ * An access is one use of a byte range of a store, which is the storage of a buffer (store.h). The
+ * bytes are used at one place, by work on one timeline. All code that uses a buffer's bytes goes
+ * through three steps:
  *
- *   claim     claims the range; fails with BUSY on a conflict with a user's scope, and waits for
- *             conflicting calls
- *   prepare   allocates memory, copies stale bytes, orders the timeline after earlier uses
- *   close     commits a write to the map, records the use, removes the claim
+ * - "Claim" locks the range. It fails with BUSY if the range conflicts with a user's scope, and
+ *   waits for conflicting calls.
+ * - "Prepare" allocates memory, copies stale bytes, and orders the timeline after previous uses.
+ * - "Close" commits a write to the valid map, records the use, and removes the claim.
  *
- * ferryi_access_open() claims and prepares several accesses: all or none. If two ranges of one
- * store overlap and one of them is written, the caller must merge them before the call.
+ * The function ferryi_access_open() claims and prepares several accesses: all or none. If two
+ * ranges of one store overlap and one of them is written, the caller must merge them before the
+ * call.
  *
  * An access may overlap an open write of the same stream. The access then relies on that write, and
- * commits the write as soon as the access itself can no longer fail. For the user's scopes this is
- * when all accesses that are opened together are prepared. For a launch it is when the launch is
- * closed with FERRYI_CLOSE_COMMIT. Before the commit, the map does not contain the write, and the
- * written bytes are not copied. A call that abandons the write waits for the commit.
+ * commits the write as soon as the access itself can no longer fail. An access of a user's scope
+ * can no longer fail when all accesses that are opened together are prepared. An access of a kernel
+ * launch can no longer fail when the launch is closed with FERRYI_CLOSE_COMMIT. Before the commit,
+ * the valid map does not contain the write, and the written bytes are not copied. A call that
+ * abandons the write waits for the commit.
  *
- * A launch works as follows. Fill one ferryi_access per merged range with access, place, the
+ * A kernel launch works as follows. Fill one ferryi_access per merged range with access, place, the
  * stream's timeline, and `user` false. Open the accesses, use `pointer`, and queue the work on the
  * timeline. Close each access with FERRYI_CLOSE_COMMIT, or with FERRYI_CLOSE_CANCEL if the launch
  * was refused.
@@ -33,19 +36,21 @@ struct ferryi_access {
     ferryi_store *store;
     size_t begin, end; /* range in bytes, begin < end */
     uint8_t access;    /* ferry_access, or FERRYI_ACCESS_DROP */
-    uint8_t place; /* place of the access. FERRYI_PLACE_NONE means that the range is only claimed,
+    uint8_t place; /* place of the access. FERRYI_PLACE_NONE means that the range is only locked,
                       and that no memory is prepared */
-    bool user;   /* whether a user's scope makes the access; conflicting calls then fail with BUSY.
-                    Otherwise a call of the library makes it; conflicting calls then wait */
-    bool to_end; /* whether the access fails with OUT_OF_RANGE unless `end` is the store's end */
-    bool whole;  /* whether the claim covers the whole store. If so, claiming sets `begin` and `end`
-                    to the range of all bytes, or of one byte if the store is empty */
+    bool user;   /* true if a user's scope makes the access; conflicting calls fail with BUSY. false
+                    if a call of the library makes the access; conflicting calls wait */
+    bool to_end; /* whether the range must end at the end of the buffer; if it does not, the access
+                    fails with OUT_OF_RANGE */
+    bool whole; /* whether the access locks the whole buffer. Locking then sets `begin` and `end` to
+                   the range of all bytes, or of one byte if the buffer is empty */
     bool is_launch;   /* whether the access belongs to a kernel launch, whose reads and writes are
                          tracked in pending_calls.h */
     bool derives;     /* whether the call copies or converts the bytes that it reads */
     bool writes_all;  /* whether the call writes every byte that it commits, so that the range need
                          not be zeroed first */
-    ferryi_site site; /* place in the program that opened the scope; set only in a checked run */
+    ferryi_site site; /* call site in the program that opened the scope; set only in a checked run
+                         (FERRY_DEBUG) */
     /* timeline on which the work is queued; NULL if the host does the work */
     ferryi_timeline *timeline;
     const char *reason; /* name of the operation that needs the bytes, such as "read_device"; used
@@ -53,10 +58,10 @@ struct ferryi_access {
     /* options, cancel flag and progress of the transfers that the access needs, or NULL. The
      * progress counts bytes of the range */
     const struct ferryi_transfer_job *job;
-    uint64_t under; /* 0, or the id of a claim on this store. If this access is one step of a longer
-                       call, the id is that of the longer call's claim */
-    /* the parts of [begin, end) that are claimed; NULL if the whole range is claimed. If the list
-     * is given, the place must be FERRYI_PLACE_NONE */
+    uint64_t under; /* 0, or the id of a claim (range lock) on the same buffer. If this access is
+                       one step of a longer call, the id is that of the longer call's claim */
+    /* list of the parts of [begin, end) that are locked; NULL if the whole range is locked. If the
+     * list is not NULL, `place` must be FERRYI_PLACE_NONE */
     const struct ferryi_interval_set *pieces;
     /* filled in by the library */
     void *pointer; /* address of byte `begin` of the replica */
@@ -66,7 +71,8 @@ struct ferryi_access {
                         each of them, the access owns one reservation in the valid map */
 };
 
-/* Returns an access to a range by a call of the library, without a timeline. */
+/* Initializes an access that a call of the library makes to a range. The access has no timeline, so
+ * the host does the work. */
 static inline struct ferryi_access
 ferryi_access_of(ferryi_store *store, struct ferryi_range range, uint8_t access, int place,
                  const char *reason)
@@ -80,8 +86,8 @@ ferryi_access_of(ferryi_store *store, struct ferryi_range range, uint8_t access,
 }
 
 /*
- * Merges overlapping ranges of one store, and sorts the merged ranges into the order in which they
- * are claimed. `merged` has room for `count` entries. `group[i]` is the index in `merged` of the
+ * Merges overlapping ranges of one buffer, and sorts the merged ranges into the order in which they
+ * will be locked. `merged` has room for `count` entries. `group[i]` is the index in `merged` of the
  * range that contains wanted[i]. READ merged with a write becomes UPDATE. OVERWRITE merged with
  * UPDATE becomes UPDATE, too.
  * @return the number of merged ranges
@@ -97,12 +103,13 @@ enum ferryi_close {
     FERRYI_CLOSE_COMMIT,  /* commits a write, or records a read */
     FERRYI_CLOSE_ABANDON, /* closes a write that may have changed bytes, and records the use. The
                              written place becomes stale if other places have the old value */
-    FERRYI_CLOSE_CANCEL   /* closes an access for which no work was queued. The map and the sync
-                             points stay unchanged, unless the range was zeroed when the access was
-                             opened */
+    FERRYI_CLOSE_CANCEL   /* closes an access for which no work was queued. The valid map and the
+                             recorded uses stay unchanged, unless opening the access zeroed the range
+                           */
 };
 
-/* Claims and prepares all accesses of the list, or none. Sorts `list` by store and range. */
+/* Locks the ranges of all accesses of the list and prepares the accesses. If one access fails, none
+ * stays open. Sorts `list` by store (storage of a buffer) and range. */
 ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
 
 /* The two halves of ferryi_access_open(), for calls that continue in a different thread.
@@ -110,14 +117,14 @@ ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
  * ferryi_access_prepare() fails, it removes the claims. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
-/* Writes to the claim which thread runs the call: FERRYI_THREAD_QUEUED when the call is queued for
- * a different thread, and that thread when it starts the call. A thread that evicts can then
- * distinguish its claims from the claims of other threads. */
+/* Stores in the access's claim (range lock) the id of the thread that runs the call. `thread` is
+ * FERRYI_THREAD_QUEUED while the call is queued for a different thread. A thread that evicts can
+ * then distinguish its own claims from those of other threads. */
 void ferryi_access_set_thread(const struct ferryi_access *access, uint64_t thread);
 
-/* Records that work on `timeline` uses the replica at the claim's place. The claim must be open,
- * and the caller must own it. Makes a driver call if the timeline's stream has no number in the
- * context's table. */
+/* Records that work on `timeline` uses the replica at the place of the claim (range lock). The
+ * claim must be open, and the caller must own it. Makes a driver call if the timeline's stream has
+ * no number in the context's table of timelines. */
 ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
                                     ferryi_timeline *timeline);
 
@@ -125,21 +132,21 @@ ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_cla
  * access's own timeline. If the host made the last use, `timeline` is NULL. */
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how,
                                  ferryi_timeline *timeline);
-/* Closes a write of which only the first part was done. Commits the bytes from the begin of the
- * access to `done_end`. */
+/* Closes a write that was only partly done. Commits the bytes from the start of the access's range
+ * up to `done_end`. */
 ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_end,
                                       ferryi_timeline *timeline);
 
 /* Describes the replica at `place`, from byte `begin` on, as memory for the transfer engine. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
-/* Records a transfer in the target replica and in the source replica, after the engine has queued
- * it on `timeline`. `target` and `source` may be the same store. */
+/* Records that a transfer writes the target replica and reads the source replica. The engine has
+ * already queued the transfer on `timeline`. `target` and `source` may be the same buffer. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
                                  int source_place, ferryi_timeline *timeline);
-/* Marks all bytes of the store as lost at `place`, if `status` is DEVICE_LOST and `place` is a
- * device. Otherwise changes nothing. Returns `status`. */
+/* Marks all bytes of the buffer as lost at `place`, if `status` is DEVICE_LOST and `place` is a
+ * device. If not, changes nothing. Returns `status`. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 /* Returns which devices are lost, after a transfer between two places failed with DEVICE_LOST.
@@ -148,18 +155,18 @@ ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_statu
  * message. */
 ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
-/* Waits for all calls that use the store when the wait begins, including asynchronous calls. Does
- * not wait for scopes. Fails within a callback that must not wait. */
+/* Waits until all calls that now use the buffer have ended, including asynchronous calls. Does not
+ * wait for open scopes. Fails within a callback that must not wait. */
 ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
-/* Waits until no call uses the store. Includes calls that begin during the wait, such as evictions.
- * Called with the store locked; the lock is released while the thread waits. Inside a callback that
- * must not wait for other calls, the function returns at once. */
+/* Waits until no call uses the buffer. Includes calls that begin during the wait, such as
+ * evictions. Called with the buffer locked; the lock is released while the thread waits. Inside a
+ * callback that must not wait for other calls, the function returns at once. */
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store *store);
-/* Returns whether a call that runs in the thread `thread` uses ranges of the store. If `thread` is
+/* Returns whether a call that runs in the thread `thread` uses ranges of the buffer. If `thread` is
  * 0, checks the calls of all threads. */
 bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
-/* Fails because the access needs bytes whose value was lost. The status and the message were stored
- * in the store when the bytes were lost. */
+/* Fails because the access needs bytes whose value was lost. The returned status and the message
+ * were stored in the buffer when the bytes were lost. */
 ferry_status ferryi_access_fail_lost(const struct ferryi_access *access);
 
 #endif

@@ -3,10 +3,10 @@
 #include "src/buffer/store.h"
 
 /*
- * Fork handlers. In the child every context is closed, and no store can be used any more. The child
- * frees nothing, because freeing needs the parent's driver, threads and locks. The memory of
- * contexts and stores is freed when the child process ends. The handlers visit the list of the open
- * contexts of the process.
+ * Handlers of fork(). In the child process every context is closed, and no buffer can be used. The
+ * child frees nothing, because freeing needs the parent's driver, threads and locks. The memory of
+ * contexts and buffers is freed when the child process ends. The handlers visit the list of all
+ * open contexts of the process.
  */
 
 FERRYI_MUTEX_CLASS(ferryi_living_mutex);
@@ -32,9 +32,9 @@ ferryi_after_fork_remove(ferry_context *context)
     ferryi_mutex_unlock(&mutex);
 }
 
-/* Locks each context's list of stores before a fork, so that the lists are consistent in the child.
- * The lock analysis skips this function, because it locks one mutex per context and a different
- * function unlocks them. */
+/* Locks the mutex of each context's list of buffers before a fork, so that the lists are consistent
+ * in the child. Clang's thread safety analysis skips this function, because the function locks one
+ * mutex per context and a different function unlocks them. */
 FERRYI_NOT_ANALYSED
 static void
 hold_lists(void)
@@ -53,8 +53,8 @@ inherit(ferry_context *context)
     atomic_store(&context->closed, true);
 }
 
-/* Unlocks the lists of stores after a fork. The lock analysis skips this function, because
- * hold_lists() locked the mutexes. */
+/* Unlocks the mutexes of the lists of buffers after a fork. Clang's thread safety analysis skips
+ * this function, because the function hold_lists() locked these mutexes. */
 FERRYI_NOT_ANALYSED
 static void
 let_lists_go(bool in_child)

@@ -202,8 +202,8 @@ ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, voi
                : status;
 }
 
-/* Fails if `place` is a coherent device and `memory` cannot be used by the host. The host and a
- * coherent device use the same memory, so a buffer has no separate replica there. */
+/* Fails if `place` is a coherent device and the host cannot use `memory`. The host and a coherent
+ * device use the same memory, so a buffer has no separate replica at a coherent device. */
 static ferry_status
 check_of_host(const ferry_context *context, int place, const void *memory)
 {
@@ -245,7 +245,8 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
                               : status;
 }
 
-/* Returns whether this handle is the store's only handle and no scope of the store is open. */
+/* Returns whether `buffer` is the only handle of its storage, and no scope on this storage is open.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
@@ -254,9 +255,9 @@ is_only_user(const ferry_buffer *buffer)
            ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Checks that the wrapping of a buffer may end. Waits for queued calls, including prefetches, and
- * for evictions in other threads. The program itself cannot wait for a prefetch, because a prefetch
- * has no event. `verb` is "unwrap" or "abandon". */
+/* Checks that a buffer may stop using the program's memory that it wraps. Waits for queued calls,
+ * including prefetches, and for evictions in other threads. The program itself cannot wait for a
+ * prefetch, because a prefetch has no event. `verb` is "unwrap" or "abandon". */
 static ferry_status
 check_wrap_end(ferry_buffer *const *buffer, const char *what, const char *verb)
 {
@@ -294,9 +295,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
                            "unwrap buffer \"%s\": %s", ferryi_store_name(store),
                            scopes ? "a scope is open"
                                   : "other handles, views or batches of it live");
-    /* on_release may free the wrapped memory. If the owner named no stream for the release, the
-     * host must therefore wait for all uses of the memory. It is not enough that the caller's
-     * stream waits. */
+    /* The callback on_release may free the wrapped memory. If the owner named no stream for the
+     * release, the host must therefore wait for all uses of the memory. A wait by the caller's
+     * stream is not enough. */
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_timeline *release = cold && cold->release_on ? cold->release_on->timeline : NULL;
     ferryi_timeline *on = release || (cold && cold->on_release) ? release : timeline;
@@ -306,8 +307,8 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         FERRYI_OR_RETURN(ferryi_store_order(store, store->borrowed_place, timeline, true));
     ferryi_store_lock(store);
     if (on) {
-        /* A stream already waits for all uses of the memory. So the sync points of these uses are
-         * cleared here, and releasing the memory does not wait. */
+        /* The timeline `on` is already ordered after all uses of the memory. So the sync points of
+         * these uses are cleared, and releasing the memory does not wait for them. */
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
         copy->written = 0;
         copy->readers = 0;
@@ -319,9 +320,9 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 }
 
 /*
- * Marks the wrapped memory as current and read-only. Afterwards neither an eviction nor the end of
- * the wrapping copies bytes to this memory. Fails if another handle, an open scope or a running
- * call may use the memory.
+ * Marks the wrapped memory as current and read-only. From then on, neither an eviction nor an
+ * unwrap copies bytes to this memory. Fails if another handle, an open scope or a running call may
+ * use the memory.
  */
 static ferry_status
 disown(ferry_buffer *buffer)
@@ -356,8 +357,8 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 
 /* -- views ------------------------------------------------------------------------------------- */
 
-/* Creates a view of a store. The caller has already added a reference to the store, and the view
- * takes over this reference. If the function fails, it drops the reference. */
+/* Creates a view of a buffer's storage. The caller has added a reference to the storage, and the
+ * view takes over this reference. If the function fails, it drops the reference. */
 static ferry_status
 view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
          ferry_buffer **out)
@@ -391,7 +392,7 @@ ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offse
             ferryi_buffer_check(base, element, offset, count, "view a buffer", &range));
     } while (!ferryi_store_retain(
         base->store,
-        range.end)); /* repeat if a resize shortened the store after the range was checked */
+        range.end)); /* repeat if a resize shortened the buffer after the range was checked */
     return view_new(base->store, base->element, range.begin,
                     (range.end - range.begin) / base->element_bytes, out);
 }
@@ -459,7 +460,7 @@ ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_
             return status;
     } while (!ferryi_store_retain(
         base->store,
-        range.end)); /* repeat if a resize shortened the store after the range was checked */
+        range.end)); /* repeat if a resize shortened the buffer after the range was checked */
     return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes,
                     out);
 }
@@ -494,10 +495,10 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* Returns whether the running callback may drop the last reference to the store. It may not while a
- * call in this thread may still use the store, such as the call that runs the callback. Wrapped
- * memory is stricter, because freeing it waits for its last use. If the callback must not wait,
- * then calls that run in other threads forbid it as well. */
+/* Returns whether the running callback may drop the last reference to a buffer's storage. It may
+ * not if a call in this thread still uses the storage, such as the call that runs the callback.
+ * Freeing the storage of wrapped memory waits for its last use. So if the callback must not wait,
+ * the calls of other threads forbid this as well. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -568,8 +569,8 @@ ferry_buffer_destroy(ferry_buffer **buffer)
     bool is_view = gone != &store->first;
     if (store->context->debug)
         gone->identity = FERRYI_BUFFER_GONE;
-    /* The handle is put into quarantine before its store. Messages about the handle need its name,
-     * which the store contains. So the store must be freed after the handle. */
+    /* The handle is put into quarantine before its storage. Messages about the handle need its
+     * name, which the storage contains. So the storage must be freed after the handle. */
     if (is_view)
         ferryi_quarantine_free(store->context->debug, gone, free);
     ferry_context *context = keep_context(store);

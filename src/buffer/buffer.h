@@ -3,8 +3,9 @@
 #define FERRYI_BUFFER_H
 
 /*
- * The struct behind ferry_buffer: an element type, and a range of a store (store.h). A view differs
- * from a buffer only in its range.
+ * The struct behind ferry_buffer is a handle: an element type, and a range of a store. A store
+ * holds the bytes of one buffer (store.h). The handle of a view differs from that of a buffer only
+ * in its range.
  */
 
 #include <ferry/buffer.h>
@@ -19,8 +20,8 @@
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
                                  size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
-/* Finds out why the fast check rejected the arguments of a call. Sets the error message and returns
- * the status of the failure. */
+/* Finds out why a fast check, which sets no message, rejected the arguments of a call. Sets the
+ * error message and returns the status of the failure. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
                                   size_t offset, size_t count, const char *what);
 
@@ -56,9 +57,9 @@ ferryi_buffer_starts_over(ferry_status status, size_t count)
     return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
 }
 
-/* Snapshot of which places hold which bytes of a range. If the range exceeds the store, only its
- * part inside the store counts. ferryi_store_validity() makes the snapshot, and takes and releases
- * the store's lock. */
+/* Snapshot of which places hold which bytes of a range. If the range exceeds the buffer, only the
+ * part inside the buffer counts. ferryi_store_validity() makes the snapshot, and takes and releases
+ * the buffer's lock. */
 struct ferryi_validity {
     bool written;     /* whether some byte was written */
     bool host_only;   /* whether some written byte is current at the host and at no device */
@@ -71,9 +72,10 @@ struct ferryi_validity {
 struct ferryi_validity ferryi_store_validity(ferryi_store *store, struct ferryi_range range);
 ferry_state ferryi_validity_state(const struct ferryi_validity *validity);
 
-/* Describes a range of a store in two steps. ferryi_store_get_info() sets most members of `*out`.
- * ferryi_store_end_info() is called without the lock. It sets the element and the count, and looks
- * up the host memory `host` of `host_bytes` bytes in the engine's list of page-locked memory. */
+/* Describes a range of a buffer in two steps. ferryi_store_get_info() sets most members of `*out`
+ * under the buffer's lock. ferryi_store_end_info() is called without the lock. It sets the element
+ * and the count, and looks up the host memory `host` of `host_bytes` bytes in the engine's list of
+ * page-locked memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buffer_info *out,
                            const void **out_host);
@@ -101,12 +103,13 @@ ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeli
 /* Waits until no queued work uses the host memory at `place`, because the program is about to
  * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);
-/* Copies newer bytes to the memory that the store wraps, unless this memory is read-only. If
- * `timeline` belongs to the place of this memory, the copies are queued on `timeline`. Otherwise
- * the host waits for the copies, and the caller must order later work on `timeline`. */
+/* Copies newer bytes to the program's memory that the buffer wraps, unless this memory is
+ * read-only. If `timeline` belongs to the place of this memory, the copies are queued on
+ * `timeline`. If not, the host waits for the copies, and the caller must order later work on
+ * `timeline`. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, ferryi_timeline *timeline);
-/* Copies the bytes that are current only at `place` to the place `to`. The caller has claimed the
- * range, so no other access to it can be open. */
+/* Copies the bytes that are current only at `place` to the place `to`. The caller has locked the
+ * range with a claim, so no other access to the range can be open. */
 ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
                                    int to, const char *reason);
 /* Finds the first part of the range whose bytes are current at one of `places` and nowhere else.

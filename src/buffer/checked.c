@@ -112,7 +112,8 @@ ferryi_checked_opened(ferryi_store *store, int place, void *pointer, const char 
 {
     if (!is_checked(store) || !pointer || !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST))
         return pointer;
-    /* The replica is neither moved nor freed, because the caller has a claim or a pin. */
+    /* The replica is neither moved nor freed, because the caller has locked its range or pinned it.
+     */
     struct ferryi_guarded replica = host_replica(store);
     if (!replica.memory)
         return pointer;

@@ -3,14 +3,16 @@
 #define FERRYI_CHECKED_H
 
 /*
- * Reports of the buffers to src/debug in a checked run (a run with debug checks). They cover opened
- * and closed ranges of host replicas, leases on these replicas, and the end of the replicas.
- * src/debug does not know stores. Therefore this file computes which bytes of a host replica the
- * program may use. It uses the store's map, claims and pins.
+ * In a checked run (a run with debug checks), the buffers report events to src/debug. The reports
+ * cover opened and closed ranges of host replicas, leases on these replicas, and the end of the
+ * replicas. src/debug does not know the internal structs of buffers. Therefore this file computes
+ * which bytes of a host replica the program may use. It uses the buffer's valid map, open range
+ * locks and pins.
  *
  * In a run that is not checked, each function returns after one branch. In a checked run, the state
- * word of each store contains FERRYI_STORE_CHECKED. The fast path of scopes requires a word of 0,
- * so all scopes of such a store take the slow path. The fast path needs no branch for checked runs.
+ * word of each buffer contains FERRYI_STORE_CHECKED. The fast path that opens scopes requires a
+ * state word of 0, so all scopes of such a buffer take the slow path. The fast path therefore needs
+ * no branch for checked runs.
  */
 
 #include "src/buffer/store.h"
@@ -20,12 +22,12 @@
  * run is checked. */
 void ferryi_checked_size(const ferryi_store *store, int place, size_t *bytes, size_t *align);
 
-/* Reports that the program opened a scope or a hold. `pointer` points into the replica at `place`.
- * Returns the address to pass to the program. */
+/* Reports that the program opened a scope or called ferry_buffer_hold(). `pointer` points into the
+ * replica at `place`. Returns the address to pass to the program. */
 void *ferryi_checked_opened(ferryi_store *store, int place, void *pointer, const char *call,
                             ferryi_site site, struct ferryi_range range);
-/* Updates the protection of the host replica's pages. Called after claims, pins or the map have
- * changed. Called without the store's lock. */
+/* Updates the protection of the host replica's pages. Called after scopes, pins or the valid map
+ * have changed. Called without the buffer's lock. */
 void ferryi_checked_closed(ferryi_store *store);
 
 /* ferryi_checked_leased() reports that a lease at `place` was opened. ferryi_checked_unleased()
@@ -35,12 +37,12 @@ void ferryi_checked_leased(ferryi_store *store, int place, struct ferryi_guard_n
 void ferryi_checked_unleased(ferryi_store *store, struct ferryi_guard_note *note);
 
 /* Checks `memory`, which the program passed as host memory. In a checked run, fails with
- * INVALID_ARGUMENT if it is memory of a device of the store's context. Otherwise does nothing.
- * `what` is the beginning of the error message. */
+ * INVALID_ARGUMENT if `memory` belongs to a device of the buffer's context. In other runs, does
+ * nothing. `what` is the beginning of the error message. */
 ferry_status ferryi_checked_memory(ferryi_store *store, const void *memory, const char *what);
 
-/* Reports that the memory of a replica is about to be freed. Called without the store's lock. `why`
- * is a string literal that completes messages, such as "was destroyed". */
+/* Reports that the memory of a replica is about to be freed. Called without the buffer's lock.
+ * `why` is a string literal that completes messages, such as "was destroyed". */
 static inline void
 ferryi_checked_gone(const ferry_context *context, const void *memory, const char *why)
 {

@@ -7,7 +7,8 @@
 #include "src/base/callback.h"
 #include "src/buffer/pending_calls.h"
 
-/* Claims: detects conflicts between ranges in use, and manages a store's table of open claims. */
+/* A claim locks a byte range of a buffer while the range is in use. This file detects conflicts
+ * between claims, and manages the table of a buffer's open claims. */
 
 static bool
 same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access)
@@ -18,7 +19,7 @@ same_stream(const struct ferryi_claim *claim, const struct ferryi_access *access
     return !claim->timeline->by_thread || claim->thread == ferryi_thread_id();
 }
 
-/* Returns the index of the first piece of a sorted set of ranges that ends after `at`. */
+/* Returns the index of the first range in the sorted set `spans` that ends after the byte `at`. */
 static size_t
 first_after(const struct ferryi_interval_set *spans, size_t at)
 {
@@ -55,8 +56,8 @@ spans_meet(const struct ferryi_interval_set *a, const struct ferryi_interval_set
     return found;
 }
 
-/* Returns how the claim and the access overlap: not at all, only in bytes that both read, or in
- * bytes that at least one of them writes. */
+/* Returns how a claim (range lock) and an access overlap: not at all, only in bytes that both read,
+ * or in bytes that at least one of them writes. */
 static enum meeting
 meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
@@ -114,9 +115,10 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     }
     if (meeting == READERS) {
         /*
-         * A call may already be moving the same bytes to the same replica. This access then waits
-         * for that call, so that the bytes are moved only once. A step of a longer call must not
-         * wait. The other call may itself be waiting for a range that the longer call has claimed.
+         * Another call may already be copying the same bytes to the same replica. This access then
+         * waits for that call, so that the bytes are copied only once. A step of a longer call must
+         * not wait. The other call may itself be waiting for a range that the longer call has
+         * locked.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&
@@ -138,8 +140,9 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
         left--;
-        /* The longer call's own claim is skipped. A scope that is being closed has the claim id 0.
-         * Its claim is not skipped, because `under` is not 0 here. */
+        /* If the access is a step of a longer call, that call's own claim causes no conflict and is
+         * skipped. The claim of a scope that is being closed has the id 0. It is not skipped,
+         * because `under` is not 0 here. */
         if (access->under && claim->id == access->under)
             continue;
         enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
@@ -149,9 +152,9 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     return worst;
 }
 
-/* Stores a claim in a free entry of the table of claims. If the access writes, the claim takes over
- * one of the caller's reservations in the map. Returns false and changes nothing if the table is
- * full. */
+/* Adds a claim (range lock) for the access to a free entry of the table of claims. If the access
+ * writes, the claim takes over one of the reservations that the caller made in the valid map.
+ * Returns false and changes nothing if the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 add_claim(ferryi_store *store, struct ferryi_access *access)
@@ -169,8 +172,8 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     return true;
 }
 
-/* Doubles the size of the table of claims. Does nothing if another thread has enlarged the table
- * since the caller read `seen_capacity`. Called without the lock. */
+/* Doubles the size of the table of claims (range locks). Does nothing if another thread has
+ * enlarged the table since the caller read `seen_capacity`. Called without the buffer's lock. */
 static ferry_status
 grow_claims(ferryi_store *store, uint32_t seen_capacity)
 {
@@ -252,8 +255,8 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
             part.end = ferryi_min_size(part.end, claim->begin);
             continue;
         }
-        /* The begin of the part has moved. Claims that were already examined may cover the new
-         * begin or shorten the part, so the search starts again. */
+        /* The part now begins at a later byte. Claims that were examined before may cover the new
+         * begin or shorten the part. So the search restarts with the first claim. */
         part = (struct ferryi_range){ferryi_min_size(claim->end, access->end), access->end};
         slot = 0;
     }
@@ -302,8 +305,8 @@ fail_busy(const struct ferryi_access *access)
                        scope);
 }
 
-/* Tries once to claim the range. Sets `*out_again` if this thread waited or enlarged the table, so
- * that the caller must try again. */
+/* Tries once to lock the range of the access. Sets `*out_again` if this thread had to wait or to
+ * enlarge the table of claims, so that the caller must try again. */
 static ferry_status
 try_claim(struct ferryi_access *access, bool *out_again)
 {
@@ -312,7 +315,8 @@ try_claim(struct ferryi_access *access, bool *out_again)
     *out_again = false;
 
     ferryi_store_lock(store);
-    /* The range was checked before, but a resize may have shortened the store since then. */
+    /* The caller checked the range without the lock. Since that check, a resize may have shortened
+     * the buffer. */
     if (access->whole) {
         access->begin = 0;
         access->end = ferryi_max_size(store->map.bytes, 1);
@@ -355,8 +359,9 @@ try_claim(struct ferryi_access *access, bool *out_again)
     return status;
 }
 
-/* Returns whether a call is still running whose claim has an id of at most `until`. Claims that
- * were made earlier have lower ids. If `thread` is not 0, counts only calls of this thread. */
+/* Returns whether a call is running whose claim (range lock) has an id of at most `until`. Ids
+ * increase, so these are the calls that claimed their ranges before that id was assigned. If
+ * `thread` is not 0, counts only calls of this thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 has_call(const ferryi_store *store, uint64_t until, uint64_t thread)
@@ -370,8 +375,9 @@ has_call(const ferryi_store *store, uint64_t until, uint64_t thread)
     return false;
 }
 
-/* Waits until has_call() returns false. The lock is released while the thread waits. If the calling
- * thread runs a callback that must not wait for calls, returns false at once. */
+/* Waits until the function has_call() returns false. The buffer's lock is released while the thread
+ * waits. If the calling thread runs a callback that must not wait for calls, returns false at once.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 outlast(ferryi_store *store, uint64_t until)
@@ -412,8 +418,8 @@ ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 void
 ferryi_access_set_thread(const struct ferryi_access *access, uint64_t thread)
 {
-    /* On a per-thread stream, the thread in the claim identifies the stream. So this thread must
-     * not be replaced. */
+    /* On a per-thread stream, the thread id in the claim (range lock) identifies the stream. So
+     * this thread id must not be replaced. */
     if (!access->store || (access->timeline && access->timeline->by_thread))
         return;
     ferryi_store_lock(access->store);
@@ -434,8 +440,8 @@ ferryi_claim_drop(struct ferryi_access *access)
         ferryi_store_free(store);
 }
 
-/* Claims the range of an access. A write first makes a reservation in the map, which the claim
- * takes over. */
+/* Locks the range of an access with a claim. If the access writes, first makes a reservation in the
+ * valid map, which the claim then takes over. */
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
@@ -473,8 +479,8 @@ size_t
 ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
                     size_t *group)
 {
-    /* Before the ranges are merged, `group` contains the sorted order. This saves a second array.
-     */
+    /* The array `group` first receives the indexes of the ranges in sorted order, and later the
+     * result. This saves a second array. */
     for (size_t i = 0; i < count; i++) {
         size_t at = i;
         for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
@@ -502,9 +508,9 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Returns whether the call must wait until the kernels that are pending on the store have ended.
- * This is the case if the call copies the kernels' output to a different place, or computes other
- * bytes from it. */
+/* Returns whether the access must wait until all pending kernels that use the buffer have ended.
+ * The wait is needed if the call copies the kernels' output to a different place, or computes other
+ * bytes from this output. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
@@ -527,7 +533,7 @@ needs_outcome(const struct ferryi_access *access)
 ferry_status
 ferryi_access_claim(struct ferryi_access *list, size_t count)
 {
-    /* All calls take their claims in the same order. So two calls that use the same buffers cannot
+    /* All calls lock their ranges in the same order. So two calls that use the same buffers cannot
      * deadlock. */
     if (count > 1)
         qsort(list, count, sizeof(*list), by_store_and_range);

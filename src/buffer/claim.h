@@ -3,8 +3,9 @@
 #define FERRYI_CLAIM_H
 
 /*
- * Internal functions for claims. They are used by access.c and by the inlined fast path in scope.c.
- * The store's lock is held during each call unless a comment says otherwise.
+ * Internal functions for claims, which lock byte ranges of a store (the storage of a buffer). The
+ * functions are used by access.c and by the inlined fast path in scope.c. The store's lock is held
+ * during each call unless a comment states otherwise.
  */
 
 #include "src/buffer/access.h"
@@ -16,9 +17,9 @@ ferryi_claim_writes(uint8_t access)
 }
 
 /*
- * Commits the claim's write to the map. Each claim that writes owns one reservation in the map (see
- * valid_map.h), so the commit cannot fail. If the claim is removed without a commit, its
- * reservation is released.
+ * Commits a write to the valid map. The claim (range lock) of each write owns one reservation in
+ * the map (see valid_map.h), so the commit cannot fail. If the claim is removed without a commit,
+ * its reservation is released.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
@@ -48,23 +49,23 @@ void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
-/* Returns the claim of a running call that relies on the open write `write`. Returns NULL if there
- * is none. */
+/* Returns the claim (range lock) of a running call that relies on the open write `write`. Returns
+ * NULL if there is no such call. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
                                                 const struct ferryi_claim *write);
 
-/* Removes the claim of an access without a commit. If nothing else uses the store any more, frees
- * the store. Called without the lock. */
+/* Removes the claim (range lock) of an access without a commit. If nothing else uses the buffer's
+ * storage, frees the storage. Called without the buffer's lock. */
 void ferryi_claim_drop(struct ferryi_access *access);
 
-/* Copies the range's stale bytes to the access's place and marks the range as current at this
- * place, which already has memory. Called without the lock, while the access has a claim that
- * excludes other users of the range. */
+/* Copies the range's stale bytes to the place of the access, and marks the range as current at this
+ * place. The place already has memory for the replica. Called without the buffer's lock, while the
+ * access has a claim that excludes other users of the range. */
 ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
 
-/* Result of comparing an access with the open claims: it may proceed, must wait for a claim, or
- * must fail with BUSY. */
+/* Result of comparing an access with the open claims (range locks). The access may proceed, must
+ * wait for a claim, or must fail with BUSY. */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
 FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
@@ -98,8 +99,8 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
            ferryi_timelines_are_ordered(order, timeline, copy->readers);
 }
 
-/* Returns the index of a free entry in the table of claims. Returns the capacity if the table is
- * full. */
+/* Returns the index of a free entry in the table of claims (range locks). Returns the table's
+ * capacity if the table is full. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint32_t
 ferryi_access_free_slot(const ferryi_store *store)
@@ -119,14 +120,15 @@ ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
                                                   .state = (uint8_t)state,
                                                   .shares = 1}},
                                   place_one = {.each = {.place = 1}};
-    /* The addition changes only the byte of the place, because a place fits into this byte. */
+    /* The union holds several small members as one word, `kind`. Adding `place` to the word changes
+     * only the byte that holds the place, because a place fits into this byte. */
     return all.kind + (unsigned)place * place_one.kind;
 }
 
-/* Stores a claim in the free entry `slot` of the table and returns the claim's id. If the access
- * writes, the claim takes over one of the caller's reservations in the map. A caller that made no
- * reservation must set `spent` in the claim afterwards. On a per-thread stream, the claim also
- * stores the calling thread. */
+/* Adds a claim (range lock) in the free entry `slot` of the table and returns the claim's id. If
+ * the access writes, the claim takes over one of the caller's reservations in the valid map. A
+ * caller that made no reservation must set `spent` in the claim after this call. On a per-thread
+ * stream, the claim also stores the calling thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -171,8 +173,8 @@ ferryi_access_free_claim(ferryi_store *store, struct ferryi_claim *claim, uint32
         store->claim_high = slot;
 }
 
-/* Removes a claim that owns no reservation in the map. Such a claim is a READ, or a
- * write that has already used its reservation. */
+/* Removes a claim (range lock) that owns no reservation in the valid map. Such a claim is for a
+ * READ, or for a write that has already used its reservation. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 ferryi_access_remove_spent(ferryi_store *store, uint32_t slot)

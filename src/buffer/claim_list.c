@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-/* Computes the union of the ranges in `uses`: of the written ranges if `writes` is true, otherwise
- * of the read ones. All `uses` belong to one store and are sorted by begin. Returns the number of
- * ranges in the union. */
+/* Computes the union of the ranges in `uses`: of the written ranges if `writes` is true, of the
+ * read ranges if it is false. All `uses` belong to one buffer and are sorted by begin. Returns the
+ * number of ranges in the union. */
 static size_t
 unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_interval *out)
 {
@@ -50,9 +50,9 @@ lay_over(const struct ferryi_interval *reads, size_t read_count,
     return made;
 }
 
-/* Adds to the list one access that claims the ranges of all `uses`, which belong to one store.
- * `spans` has space for 2 * count ranges, `work` for `count`. Returns the number of ranges of the
- * claim. */
+/* Adds to the list one access that locks the ranges of all `uses`, which belong to one buffer.
+ * `spans` has space for 2 * count ranges, and `work` for `count` ranges. Returns the number of
+ * ranges that the access locks. */
 static size_t
 make_claim(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
            const char *reason, struct ferryi_interval *spans, struct ferryi_interval *work)

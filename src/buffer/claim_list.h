@@ -3,9 +3,9 @@
 #define FERRYI_CLAIM_LIST_H
 
 /*
- * Claims of a call that uses many ranges, such as a copy plan or a list of regions. The call makes
- * one claim for each store, on exactly the bytes that it reads or writes. Each step of a list of
- * regions then claims its own range under these claims (ferryi_access.under).
+ * Claims (range locks) of a call that uses many ranges, such as a list of regions to copy. The call
+ * makes one claim for each buffer, on exactly the bytes that it reads or writes. Each step of a
+ * list of regions then claims its own range under these claims (ferryi_access.under).
  */
 
 #include "src/buffer/access.h"
@@ -18,15 +18,16 @@ struct ferryi_claim_list {
     struct ferryi_interval *spans;
 };
 
-/* Fills the list with one access for each store that occurs in `uses`. The caller then claims these
- * accesses. `uses` are sorted by space (a store or NULL) and begin. Uses whose space is NULL are
- * skipped. The caller must free the list, even after a failure. */
+/* Fills the list with one access for each store (storage of a buffer) that occurs in `uses`. The
+ * caller then locks the ranges of these accesses. `uses` are sorted by space (a store or NULL) and
+ * begin. Uses whose space is NULL are skipped. The caller must free the list, even after a failure.
+ */
 ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses,
                                     size_t count, const char *reason);
-/* Frees the list. The caller has already removed all claims of the list. */
+/* Frees the list. The caller has already removed all claims (range locks) of the list. */
 void ferryi_claim_list_free(struct ferryi_claim_list *list);
-/* Returns the index of the access that the list has for the store. Returns `list->count` if there
- * is none. */
+/* Returns the index of the list's access to the buffer with the storage `store`. Returns
+ * `list->count` if there is no such access. */
 size_t ferryi_claim_list_find(const struct ferryi_claim_list *list, const ferryi_store *store);
 
 #endif

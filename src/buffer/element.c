@@ -165,18 +165,18 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Hash tables of elements. Elements in `buckets` differ in their content. Elements in
- * `exact_buckets` differ in their description, which includes all names. Complete entries are added
- * at the head of a bucket's list, under the lock, and are never removed. So readers need no lock.
- */
+/* Hash tables of element types. Elements in `buckets` differ in their content. Elements in
+ * `exact_buckets` differ in their description, which includes all names. Each entry is complete
+ * when it is added, under the lock, at the head of a bucket's list. Entries are never removed, so
+ * readers need no lock. */
 static _Atomic(struct entry *) buckets[BUCKETS], exact_buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Returns the list of the hash table that contains the element. Scalars of the same kind and width
- * share a list, because they are the same element, whatever their alignment. */
+/* Returns the hash bucket for the element type. Scalars of the same kind and width share a bucket,
+ * because they are the same element type, whatever their alignment. */
 static _Atomic(struct entry *) *
 bucket_of(const ferry_element *element, bool exact)
 {
@@ -302,8 +302,8 @@ complete_entry(struct entry *entry, const ferry_element *element)
     return true;
 }
 
-/* Returns the entry of the element in a table of elements, which is created if there is none.
- * Returns NULL if no memory can be allocated. */
+/* Returns the entry for the element type in one of the hash tables of elements. Creates the entry
+ * if there is none. Returns NULL if no memory can be allocated. */
 static struct entry *
 add(const ferry_element *element, bool exact)
 {
@@ -349,8 +349,8 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Returns the entry of an element type whose description has been checked before. Returns NULL if
- * there is none. Does not compare names. */
+/* Returns the entry for an element type whose description was already checked by an earlier call.
+ * Returns NULL if there is no such entry. Does not compare names. */
 static struct entry *
 find_known(const ferry_element *element)
 {

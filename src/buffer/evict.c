@@ -11,9 +11,9 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
-/* Maximum number of tries of an eviction, if it frees nothing because calls in other threads use
- * the replicas. The thread sleeps for MOMENT_NS after each such try, in total for a tenth of a
- * second. On a busy machine both the sleeps and the other threads' calls take longer. */
+/* An eviction may free nothing because calls in other threads use the replicas. It is then tried up
+ * to RETRIES times, and the thread sleeps for MOMENT_NS after each try. The sleeps take a tenth of
+ * a second in total, and longer on a busy machine. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -31,14 +31,15 @@ struct scan {
     size_t freed;
 };
 
-/* Result of visiting one store: either memory that can be freed at once, or a store that the visit
- * has claimed. The bytes of a claimed store must be copied before memory is freed. */
+/* Result of visiting one buffer during an eviction. Either the memory of a replica can be freed at
+ * once, or the visit has locked the whole buffer. The bytes of a locked buffer must be copied
+ * before its memory is freed. */
 struct victim {
     ferryi_store *store; /* the store that the visit has claimed, or NULL */
     int place;
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
-    /* what the trace entry of the eviction needs; set only in a traced context */
+    /* data for the trace entry of the eviction; set only in a context that records a trace */
     struct ferryi_observed_store evicted;
 };
 
@@ -105,9 +106,9 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
                                      &part);
 }
 
-/* Returns whether the claim belongs to a running or queued call that can end while this thread
- * waits. A call of this thread cannot. If this thread is a helper thread, a queued call cannot
- * either, because it may be queued behind this thread's own call. */
+/* Returns whether the claim (range lock) belongs to a running or queued call that can end while
+ * this thread waits. A call of this thread cannot end. If this thread is a helper thread, a queued
+ * call cannot end either, because it may be queued behind this thread's own call. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
@@ -117,7 +118,7 @@ ends_soon(const struct ferryi_claim *claim)
                                                  : claim->thread != ferryi_thread_id();
 }
 
-/* Returns whether the store is used by a call in a different thread that can end while this thread
+/* Returns whether the buffer is used by a call in a different thread that can end while this thread
  * waits. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
@@ -164,8 +165,8 @@ forget(ferryi_store *store, int place, ferryi_places mask)
     return ferryi_store_detach(store, place);
 }
 
-/* Claims the whole store, so that all other accesses wait. If the store's table of claims is full,
- * claims nothing and leaves `*out` unchanged. */
+/* Locks the whole buffer with a claim, so that all other accesses wait. If the buffer's table of
+ * claims is full, locks nothing and leaves `*out` unchanged. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 claim(ferryi_store *store, int place, struct victim *out)
@@ -192,13 +193,15 @@ unclaim(struct victim *victim)
     ferryi_store_unlock_waking(store);
 }
 
-/* Visits one store. If the replica's memory can be freed at once, removes it from the store and
- * returns it in `out->gone`. If bytes must be copied to the host first, claims the store. */
+/* Visits one buffer during an eviction. If the memory of its replica can be freed at once, removes
+ * the memory from the buffer and returns it in `out->gone`. If bytes must be copied to the host
+ * first, locks the whole buffer instead. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct scan *scan, struct victim *out)
 {
-    /* A store without references is already being freed, or will be freed with its last claim. */
+    /* Storage without references is already being freed, or is freed when its last range lock is
+     * removed. */
     if (store->references == 0)
         return;
     int place = place_from(store, scan->pool);
@@ -221,9 +224,11 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
 
 /* -- writing back ------------------------------------------------------------------------------ */
 
-/* Copies the claimed store's dirty bytes to the host, and frees the replica. If the copy fails, the
- * replica stays.
- * @return the number of bytes freed */
+/*
+ * Copies the dirty bytes of the locked buffer to the host, and frees the replica. If the copy
+ * fails, the replica stays.
+ * @return the number of bytes freed
+ */
 static size_t
 write_back_and_drop(struct victim *victim)
 {
@@ -236,8 +241,8 @@ write_back_and_drop(struct victim *victim)
         victim->evicted = ferryi_observed_store(store);
 
     bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
-    /* A pending kernel may still fail, and the bytes that it wrote are then lost. So wait until all
-     * pending kernels have run. */
+    /* A pending kernel may still fail, and the bytes that it wrote are then lost. So the eviction
+     * waits until all pending kernels have run. */
     ferryi_pending_calls_wait(store);
     (void)ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, victim->place,
                                 FERRY_PLACE_HOST, "evict");
@@ -248,7 +253,8 @@ write_back_and_drop(struct victim *victim)
     ferryi_places device = FERRYI_PLACE_BIT(victim->place),
                   host = ferryi_store_sharers(store, FERRY_PLACE_HOST);
     ferryi_store_lock(store);
-    /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
+    /* The claim locks all bytes but does not prevent other threads from adding a pin. So the pins
+     * are checked again under the lock. */
     if (is_ours_to_give(store, device) && !is_only_there(store, device)) {
         victim->gone = forget(store, victim->place, device);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
@@ -277,8 +283,8 @@ advance(ferry_context *context)
     return store;
 }
 
-/* Visits up to `*left` stores of the context, until a store has memory that can be freed or moved.
- * Returns whether such a store was found. */
+/* Visits up to `*left` buffers of the context, until a buffer has memory that can be freed or
+ * moved. Returns whether such a buffer was found. */
 static bool
 find(struct scan *scan, size_t *left, struct victim *out)
 {
@@ -306,8 +312,8 @@ count_stores(struct scan *scan)
     return count;
 }
 
-/* Visits every store of the context up to twice, until enough memory is freed. The first visit
- * skips a store that was used since an eviction last visited it. */
+/* Visits every buffer of the context up to twice, until enough memory is freed. The first visit
+ * skips a buffer that was used since an eviction last visited it. */
 static void
 go_round(struct scan *scan, bool fitting)
 {
@@ -373,9 +379,11 @@ held_bytes(ferryi_store *store, int place)
     return held;
 }
 
-/* Moves the claimed store's replica to a different block of its pool. Does nothing if the pool
- * cannot supply such a block.
- * @return the number of bytes moved */
+/*
+ * Moves the replica of the locked buffer to a different block of the replica's pool. Does nothing
+ * if the pool cannot supply such a block.
+ * @return the number of bytes moved
+ */
 static size_t
 move_copy(struct victim *victim)
 {
@@ -391,7 +399,8 @@ move_copy(struct victim *victim)
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
-    /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
+    /* The claim locks all bytes but does not prevent other threads from adding a pin. So the pins
+     * are checked again under the lock. */
     bool moves = status == FERRY_OK && is_ours_to_give(store, FERRYI_PLACE_BIT(victim->place)) &&
                  copy->block;
     if (moves) {

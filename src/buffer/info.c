@@ -49,7 +49,8 @@ ferryi_validity_state(const struct ferryi_validity *validity)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    /* Bytes that are lost were written, but neither the host nor a device has their value. */
+    /* Lost bytes were written, but no place has their value any more. So a range with replicas at
+     * the host and at a device is MIXED if it has lost bytes. */
     if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)

@@ -68,9 +68,9 @@ ferryi_leases_check_none(ferryi_store *store, int place, const char *what)
                        *labels ? ", held by " : "", labels);
 }
 
-/* Adds the lease to the store's list of leases, and pins the replica at the lease's place. The list
- * is one of the store's cold members, which are already allocated. The caller's handle or a
- * different lease has a reference to the store, which keeps it alive during the call. */
+/* Adds the lease to the buffer's list of leases, and pins the replica at the lease's place. The
+ * caller has already allocated the struct that contains the list. The caller's handle or a
+ * different lease keeps the buffer's storage alive during the call. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach(ferry_lease *lease, ferryi_store *store, int place)
@@ -88,8 +88,8 @@ attach(ferry_lease *lease, ferryi_store *store, int place)
     store->copies[place].pins++;
 }
 
-/* Removes the lease from the store's list and removes the lease's pin. The lease keeps its
- * reference to the store. */
+/* Removes the lease from the buffer's list of leases and removes the lease's pin. The lease keeps
+ * its reference to the buffer's storage. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 detach(ferry_lease *lease, ferryi_store *store)
@@ -157,7 +157,8 @@ open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease
                                    ferryi_scope_of(scope), out);
 }
 
-/* Adds a lease to the store after the lease's scope was opened. Called under the store's lock. */
+/* Adds a lease to the buffer's list of leases after the lease's scope was opened. Called under the
+ * buffer's lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void
 attach_open(ferry_lease *lease, ferryi_store *store, int place)
@@ -252,8 +253,8 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
 
 /* -- ending ------------------------------------------------------------------------------------ */
 
-/* Closes the lease's scope. If several threads close it at the same time, one of them closes it,
- * and the others return FERRY_OK. */
+/* Closes the scope of the lease. If several threads call this function at the same time, one of
+ * them closes the scope, and the others return FERRY_OK. */
 static ferry_status
 end_scope(ferry_lease *lease, enum ferryi_close how)
 {
@@ -338,9 +339,10 @@ close_locked(ferryi_store *store, struct ferryi_claim *claim)
     return ferryi_scope_close_locked(store, claim);
 }
 
-/* Fast path that closes the lease's scope and drops the lease's reference to the store. The scope
- * must be open, must not share its claim with other scopes, and must close without a driver call.
- * The reference must not be the last one. Otherwise returns false and changes nothing. */
+/* Fast path that closes the lease's scope and drops the lease's reference to the buffer's storage.
+ * The scope must be open, must not share its range lock with other scopes, and must close without a
+ * driver call. The reference must not be the last one. If one of these conditions is not met,
+ * returns false and changes nothing. */
 static bool
 end_hit(ferry_lease *lease)
 {
@@ -393,8 +395,8 @@ may_end_now(const ferry_lease *lease)
     return !last || ferryi_store_may_end(store);
 }
 
-/* Ends the lease's use of the buffer and drops its reference to the store. If this thread runs a
- * callback that must not do this, returns false and changes nothing. */
+/* Ends the lease's use of the buffer and drops the lease's reference to the buffer's storage. If
+ * this thread runs a callback that must not end a lease, returns false and changes nothing. */
 static bool
 end_use(ferry_lease *lease)
 {
@@ -490,8 +492,8 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
     }
     if (!ferryi_shell_try_own(store->context)) {
         /* The context is being destroyed, so the new lease is ended at once. The caller's handle
-         * keeps the store alive, and the lease does not own the context yet. So the limits on
-         * destroying leases within callbacks do not apply here. */
+         * keeps the buffer's storage alive, and the lease does not own the context yet. So the
+         * limits on destroying leases within callbacks do not apply to this lease. */
         if (!end_hit(lease))
             end_slow(lease);
         free(lease);

@@ -3,11 +3,12 @@
 
 /* A buffer in managed memory has one replica, which all places share. The driver moves the pages of
  * this replica between the places. Ferry passes hints to the driver only if the program asks for
- * this. A claim on the range keeps the memory at its address while the driver uses this address. */
+ * hints. A claim (range lock) keeps the memory at its address while the driver uses this address.
+ */
 
-/* Fails with UNSUPPORTED unless the driver accepts hints for the store. Hints need managed memory
- * that the host and the device can use at the same time. Other managed memory is moved as a whole
- * by the driver at every launch. */
+/* Fails with UNSUPPORTED unless the driver accepts hints for the buffer's memory. Hints need
+ * managed memory that the host and the device can use at the same time. Other managed memory is
+ * moved as a whole by the driver at every launch. */
 static ferry_status
 check_hints(const ferryi_store *store, const ferryi_device *device, const char *what)
 {

@@ -156,8 +156,9 @@ ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t e
 
 /* -- pieces of one transfer -------------------------------------------------------------------- */
 
-/* Returns the offset of an address from the start of the replica that contains it. The claim of the
- * running transfer keeps the replica at its address, so the offset is never negative. */
+/* Returns the offset of an address from the start of the replica that contains it. The running
+ * transfer has locked the range, which keeps the replica at its address. So the offset is never
+ * negative. */
 static size_t
 offset_of(ferryi_store *store, int place, const void *memory)
 {

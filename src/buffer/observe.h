@@ -3,32 +3,33 @@
 #define FERRYI_OBSERVE_H
 
 /*
- * Functions that record events of buffers in the trace of a traced context. Only
- * ferryi_observed_store() may be called under the store's lock: it copies what a later trace entry
- * needs. All other functions are called without locks.
+ * Functions that record events of buffers in the trace of a context. A context that records a trace
+ * is called a traced context. Only ferryi_observed_store() may be called under a buffer's lock: it
+ * copies what a later trace entry needs. All other functions are called without locks.
  *
- * In a traced context, the state word of each store contains FERRYI_STORE_TRACED. Because of this
- * bit, opening or closing a scope first misses the hit path (scope.c), which makes no driver call.
- * scope.c then tries the hit path again, and ignores the bit. So tracing does not change which
- * scopes the hit path opens and closes, not even inside callbacks.
+ * In a traced context, the state word of each buffer contains FERRYI_STORE_TRACED. Because of this
+ * bit, a scope first misses the hit path, which is the fast path without driver calls (scope.c).
+ * scope.c then tries the hit path a second time, and ignores the bit. So tracing does not change
+ * which scopes the hit path opens and closes, not even inside callbacks.
  */
 
 #include "src/buffer/access.h"
 #include "src/transfer/batch.h"
 
-/* Records the creation of a store and its size, and assigns an id to the store. */
+/* Records in the trace that a buffer of `bytes` bytes was created, and assigns a trace id to the
+ * buffer. */
 void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
-/* Records that the function named `call` opened a scope. */
+/* Records in the trace that the function named `call` opened a scope. */
 void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind,
                          int place, const ferryi_timeline *timeline, uint64_t id, const char *call);
 /* Records that an access was closed after it used the bytes up to `done_end`. An access without a
  * reason belongs to a scope; an access with a reason belongs to a call. */
 void ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
                           size_t done_end, enum ferryi_close how);
-/* Records that the program took a hold on a replica, which keeps the replica's address. */
+/* Records that the program called ferry_buffer_hold(), which keeps a replica at its address. */
 void ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end);
-/* Records one transfer that consists of several pieces of memory. Only its first `done` bytes were
- * copied. */
+/* Records one transfer that consists of several pieces of memory. Only the first `done` bytes of
+ * the transfer were copied. */
 void ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces,
                            size_t count, size_t done, const char *reason);
 void ferryi_observe_launch(const ferry_context *context, const char *kernel,

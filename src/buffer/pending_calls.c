@@ -103,8 +103,8 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call en
 }
 
 /* Removes entries from the start of the log. Stops at the first pending launch that writes or whose
- * input is lost. If a pending launch only reads and no older entry is left, no failure can reach
- * it, so its entry is removed, too. */
+ * input is lost. The entry of a pending launch that only reads is removed, too, if no older entry
+ * is left. No failure can then affect this launch. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -147,8 +147,8 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
             continue;
         size_t left_end = ferryi_max_size(entry->begin, begin),
                right_begin = ferryi_min_size(entry->end, end);
-        /* The recursive call handles the smaller part. Its depth is therefore at most the number of
-         * bits of a size_t. */
+        /* The recursive call handles the smaller of the two remaining parts. The depth of the
+         * recursion is therefore at most the number of bits of a size_t. */
         if (left_end - begin < end - right_begin) {
             spread(pending_calls, index + 1, begin, left_end, place, loses);
             begin = right_begin;
@@ -188,8 +188,8 @@ count_pending(struct ferryi_pending_calls *pending_calls, int more)
     ferryi_store_unlock(store);
 }
 
-/* Returns the store's struct of pending calls, and adds a reference for the caller. The first call
- * creates the struct. Returns NULL if no memory can be allocated. */
+/* Returns the buffer's struct of pending calls, and adds a reference for the caller. The first call
+ * for a buffer creates the struct. Returns NULL if no memory can be allocated. */
 static struct ferryi_pending_calls *
 obtain(ferryi_store *store)
 {
@@ -254,7 +254,7 @@ begin_use(struct ferryi_body_use *use, const struct ferryi_access *access,
     struct ferryi_pending_calls *pending_calls = use->pending_calls;
     ferry_status status = entry->reads ? check_lost(access) : FERRY_OK;
     /* An earlier write that fails would make this launch fail, too. If the log is empty, there is
-     * no such write, so a launch that only reads needs no entry. */
+     * no earlier write that can fail. So a launch that only reads then needs no entry. */
     if (status != FERRY_OK || (pending_calls->count == 0 && !entry->is_write))
         return status;
     use->number = append(pending_calls, *entry);
@@ -303,8 +303,8 @@ ferryi_pending_calls_commit(const struct ferryi_body_use *use)
 void
 ferryi_pending_calls_queued(const struct ferryi_body_use *use, const ferryi_timeline *timeline)
 {
-    /* A stream may have no number in the context's table. Its uses are recorded on the join
-     * timeline of its place, which waits for all such streams. */
+    /* A stream may have no number in the context's table of timelines. Its uses are then recorded
+     * on the join timeline of its place, which waits for all streams without a number. */
     if (!ferryi_timeline_is_numbered(timeline))
         timeline = timeline->order->joins[timeline->place];
     if (timeline && use->is_write)
@@ -427,10 +427,10 @@ wait_for_writes(ferryi_store *store)
 }
 
 /*
- * Waits until no launch that writes the store is pending. A write's sync point is complete slightly
- * before its launch is marked as ended, so the wait is repeated. If a replica was freed during the
- * wait, its write has no sync point left. So after some tries, the loop waits for the timelines of
- * the launches instead.
+ * Waits until no pending launch writes the buffer. A write's sync point is complete slightly before
+ * its launch is marked as ended, so the function waits in a loop. If a replica was freed during the
+ * wait, its write has no sync point any more. So after some tries, the loop waits for the timelines
+ * of the launches instead.
  */
 void
 ferryi_pending_calls_wait(ferryi_store *store)

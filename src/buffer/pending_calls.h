@@ -3,8 +3,8 @@
 #define FERRYI_PENDING_CALLS_H
 
 /*
- * Tracks pending launches: launches of kernels that use a store and whose host functions have not
- * run yet.
+ * Tracks pending launches. These are launches of kernels that use a store (the storage of a buffer)
+ * and whose host functions have not run yet.
  *
  * The writes of a launch are committed when the device accepts the launch, but its host function
  * may fail later. A failure marks the bytes that the launch wrote as lost, as a lost device does.
@@ -12,9 +12,9 @@
  *
  * - A thread that must move bytes of the store first waits until every pending launch that writes
  *   the store has ended.
- * - The struct below keeps a log of the uses of the store at the places of the pending launches, in
- *   order. The log begins with the oldest launch that has not ended. A launch adds one entry for
- *   each range that it uses.
+ * - The struct ferryi_pending_calls keeps a log of the uses of the store at the places of the
+ *   pending launches, in order. The log begins with the oldest launch that has not ended. A launch
+ *   adds one entry for each range that it uses.
  * - When a launch fails, the log is read from the launch's entry to the end. A later launch that
  *   reads bytes of the failed write is poisoned: its host function is not called, and the launch
  *   fails in the same way. Bytes that a later write replaced are removed from the failed range. The
@@ -22,9 +22,9 @@
  *
  * Three kinds of changes need no entry. A write at a different place needs none, because the
  * failure loses only the replica at the launch's place. A resize needs none, because the lost range
- * is cut to the length of the store, and bytes added later have no replica that could be lost. A
- * scope's write has no entry if the scope was still open when a later scope of its stream relied on
- * it. Such a write is lost together with the bytes that it overwrote.
+ * is cut to the length of the store. Bytes that are added later have no replica that could be lost.
+ * A scope's write has no entry if the scope was still open when a later scope of its stream relied
+ * on it. Such a write is lost together with the bytes that it overwrote.
  *
  * Handling a failure takes time proportional to the number of entries after the launch's entry. It
  * ends early once later writes have replaced all of the launch's range.
@@ -44,7 +44,8 @@ struct ferryi_pending_call;
 FERRYI_MUTEX_CLASS(ferryi_pending_calls_mutex);
 
 struct ferryi_pending_calls {
-    /* number of references: one by the store, and one by each use of a range by a launch */
+    /* number of references: one by the buffer's storage, and one by each use of a range by a launch
+     */
     atomic_int references;
     /* number of log entries that belong to launches that write and have not ended */
     _Atomic uint32_t pending;
@@ -73,15 +74,15 @@ struct ferryi_body_use {
 };
 
 /*
- * Registers a launch's use of a range, which the caller has already claimed. The first call creates
- * the store's struct. After this call, a write counts as pending. Fails if bytes that the launch
- * reads are lost, or if no memory can be allocated. The caller must end the use with
- * ferryi_pending_calls_end(), even after a failure.
+ * Registers a launch's use of a range, which the caller has already locked. The first call for a
+ * buffer creates its struct ferryi_pending_calls. After this call, a write counts as pending. Fails
+ * if bytes that the launch reads are lost, or if no memory can be allocated. The caller must end
+ * the use with ferryi_pending_calls_end(), even after a failure.
  */
 ferry_status ferryi_pending_calls_begin(const struct ferryi_access *access,
                                         struct ferryi_body_use *out);
-/* Marks the write of an accepted launch as committed in the log, so that it replaces earlier
- * writes. Called just before the write is committed to the map. */
+/* Marks the write of an accepted launch as committed in the log of pending launches, so that it
+ * replaces earlier writes. Called just before the write is committed to the valid map. */
 void ferryi_pending_calls_commit(const struct ferryi_body_use *use);
 /* Records the timeline on which the launch was queued, so that ferryi_pending_calls_wait() can wait
  * for this timeline. */
@@ -100,14 +101,16 @@ void ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status s
  * withdrawn. If the launch failed, the bytes that it wrote are marked as lost, except those that a
  * later write replaced. */
 void ferryi_pending_calls_end(struct ferryi_body_use *use);
-/* Adds to the log a write that was not made by a host function, and that overwrites the range at
- * the place. Called without the store's lock, before the valid map is changed. */
+/* Adds to the log of pending launches a write that overwrites the range at the place. The write was
+ * not made by a host function. Called without the buffer's lock, before the valid map is changed.
+ */
 void ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, size_t end);
-/* Detaches the struct of pending calls from a store that is being freed. */
+/* Detaches the struct of pending launches from a buffer whose storage is being freed. */
 void ferryi_pending_calls_cut(ferryi_store *store);
 
-/* Waits until all launches have ended that write the store and were queued before this call. Called
- * without locks. The caller's claims prevent new launches on its range. */
+/* Waits until all launches that write the buffer and were queued before this call have ended.
+ * Called without locks. The caller has locked its range with a claim, which prevents new launches
+ * on this range. */
 void ferryi_pending_calls_wait(ferryi_store *store);
 static inline bool
 ferryi_pending_calls_are_pending(const ferryi_store *store)

@@ -10,14 +10,14 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
-/* Public functions for programs that keep raw pointers to replicas. They mark, invalidate, evict
- * and hold replicas. */
+/* Public functions for programs that keep raw pointers to replicas. The functions mark, invalidate,
+ * evict and hold replicas. */
 
 ferry_status
 ferryi_buffer_bring_back(ferryi_store *store, ferryi_timeline *timeline)
 {
-    ferryi_claim_is_held(); /* no claim is needed, because the length of wrapped memory never
-                               changes */
+    ferryi_claim_is_held(); /* no claim (range lock) is needed, because the length of wrapped memory
+                               never changes */
     struct ferryi_range whole = {0, ferryi_claimed_bytes(store)};
     int place = store->borrowed_place;
     if (store->read_only || whole.end == 0)
@@ -91,8 +91,9 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* Records the write of a range that will be marked. The write was queued on `timeline`. If
- * `timeline` is NULL, the host wrote the range, or the write is already complete. */
+/* Records a write of the program to a range that is about to be marked as written. The write was
+ * queued on `timeline`. If `timeline` is NULL, the host wrote the range, or the write is already
+ * complete. */
 static ferry_status
 note_mark(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
@@ -107,8 +108,8 @@ note_mark(ferryi_store *store, struct ferryi_range range, int place, ferryi_time
     return FERRY_OK;
 }
 
-/* Marks the range as written at the place, see note_mark(). If `change` is FERRYI_CHANGE_DISCARD,
- * marks it as never written instead; the place and the timeline then do not matter. */
+/* Marks the range as written at the place; see note_mark(). If `change` is FERRYI_CHANGE_DISCARD,
+ * marks the range as never written instead. The place and the timeline are then ignored. */
 static ferry_status
 mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline,
            enum ferryi_change change)
@@ -227,8 +228,8 @@ ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range
     ferry_status status = ferryi_place_timeline(store, place, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
-    /* Work of an earlier owner may still use the new block. The sync point in fresh->written covers
-     * all such work. */
+    /* Work of the block's previous owner may still use the new block. The sync point in
+     * fresh->written covers all such work, so `timeline` waits for this sync point. */
     if (status == FERRY_OK)
         status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
     if (status != FERRY_OK || range.begin == range.end)
@@ -250,8 +251,9 @@ ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range
 }
 
 /* Fails because the program uses the address of a replica, so the replica cannot be freed. Returns
- * BUSY if a lease uses the address, because the lease can end without this caller. Returns
- * INVALID_STATE for a hold or a wrap, which the program itself must end. */
+ * BUSY if a lease uses the address, because a lease can end without an action of this caller.
+ * Returns INVALID_STATE for a hold or wrapped memory, because the program itself must end these
+ * uses. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
@@ -272,9 +274,10 @@ is_kept(const ferryi_store *store, int place)
     return store->copies[place].pins > 0 || store->borrowed_place == place;
 }
 
-/* Marks the claimed range as stale at the claim's place. Bytes that are current only at this place
- * are first copied to a different place. If the claim covers the whole store, frees the replica's
- * memory, unless it is pinned or belongs to the program. In that case an eviction fails. */
+/* Marks the range of `claim` (a range lock) as stale at the claim's place. Bytes that are current
+ * only at this place are first copied to a different place. If the claim covers the whole buffer,
+ * frees the replica's memory. Memory that is pinned or belongs to the program is not freed; an
+ * eviction then fails. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {
@@ -285,7 +288,8 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
         ferryi_buffer_migrate(store, range, place, fallback_of(store, place), claim->reason));
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
-    /* The claim does not prevent other threads from adding a pin, so the pins are checked again. */
+    /* The claim locks the range but does not prevent other threads from adding a pin. So the pins
+     * are checked again under the lock. */
     bool kept = is_kept(store, place), refuses = evicts && kept;
     range.end = ferryi_min_size(range.end, store->map.bytes);
     if (!refuses && range.begin < range.end) {

@@ -68,8 +68,8 @@ system_memory_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* Frees system memory. Memory that Ferry has page-locked itself is usually unlocked earlier. If it
- * is still page-locked, this call unlocks it first. */
+/* Frees system memory. Memory that Ferry has page-locked itself is usually unlocked before this
+ * call. If the memory is still page-locked, this call unlocks it first. */
 static ferry_status
 system_memory_free(void *user, void *memory, size_t bytes)
 {

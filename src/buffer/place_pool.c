@@ -49,7 +49,7 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
                                         .kind = kind,
                                         .name = name};
     /* In managed memory all places share one replica. An eviction would free the only copy of the
-     * bytes, so pools of managed memory have none. */
+     * bytes, so pools of managed memory do not evict. */
     if (kind != FERRY_MEMORY_MANAGED)
         config.holders = (struct ferryi_pool_holders){
             .evict = ferryi_evict,

@@ -19,7 +19,8 @@ struct ferryi_place_backend {
     ferryi_engine *engine;
     ferry_context *context;
     int place;
-    /* in a traced context: the original functions, which the traced functions call */
+    /* the original functions, which the tracing functions call; set only in a context that records
+     * a trace */
     struct ferryi_pool_backend untraced;
     _Atomic uint64_t traced_bytes;
 };
@@ -31,8 +32,8 @@ struct ferryi_place_own_pool {
     struct ferryi_place_own_pool *next;
 };
 
-/* Returns the context's pool for this place and kind of memory, and creates it if it does not exist
- * yet. Locks the mutex of the context's pools. */
+/* Returns the context's pool for this place and kind of memory. Creates the pool if it does not
+ * exist yet. Locks the mutex of the context's pools. */
 ferry_status ferryi_place_pool_make(ferry_context *context, int place, ferry_memory_kind kind,
                                     ferry_pool **out);
 
@@ -52,10 +53,10 @@ FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                                          struct ferryi_pool_config *config);
 
-/* Memory and counters of all pools of a place together. */
+/* Sums of the memory and the counters of all pools of one place. */
 struct ferryi_place_memory {
-    /* Bytes now. `limited` is the part of `reserved` that counts against the limit of the place.
-     * Page-locked and managed memory have separate limits. */
+    /* Numbers of bytes at present. `limited` is the part of `reserved` that counts against the
+     * limit of the place. Page-locked and managed memory have separate limits. */
     size_t live, cached, reserved, limited;
     /* `hits` and `misses` since the last reset, and the other counts since the pools were created
      */

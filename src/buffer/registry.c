@@ -8,7 +8,8 @@
 #include "src/buffer/place_pool.h"
 #include "src/transfer/engine.h"
 
-/* A snapshot of the state of all buffers of a context, as a list and as text. */
+/* Functions that return a snapshot of the state of all buffers of a context, as a list and as text.
+ */
 
 struct snapshot {
     ferry_buffer_info *infos; /* descriptions of the buffers; their strings are in `names` */
@@ -16,8 +17,8 @@ struct snapshot {
     size_t count, room, name_bytes, name_room;
 };
 
-/* Returns whether the store has neither a reference nor a claim. Such a store is about to be
- * removed from the context's list of stores. Called under the list's mutex. */
+/* Returns whether a buffer's storage has neither a reference nor a claim (range lock). Such storage
+ * is about to be removed from the context's list. Called under the mutex of this list. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_going(const ferryi_store *store)
@@ -25,9 +26,9 @@ is_going(const ferryi_store *store)
     return store->references == 0 && store->claim_count == 0;
 }
 
-/* Adds a store to the snapshot. Called under the mutex of the context's list of stores, which keeps
- * the store and its name valid. If the snapshot has no room left, only counts the buffer and the
- * bytes of its name. */
+/* Adds a buffer to the snapshot. Called under the mutex of the context's list of buffers, which
+ * keeps the buffer and its name valid. If the snapshot has no room left, only counts the buffer and
+ * the bytes of its name. */
 static void
 add(struct snapshot *snapshot, ferryi_store *store)
 {
@@ -83,8 +84,8 @@ clear(struct snapshot *snapshot)
 }
 
 /* Takes a snapshot of all buffers. The caller must free it with clear(). Memory is allocated while
- * the list's mutex is not held. If buffers were added during the allocation, the snapshot is taken
- * again with more room. */
+ * the mutex of the list of buffers is not held. If buffers were added during the allocation, the
+ * snapshot is taken again with more room. */
 static ferry_status
 take_snapshot(ferry_context *context, struct snapshot *out)
 {

@@ -35,7 +35,7 @@ copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places,
     return status;
 }
 
-/* Returns the reason why the store cannot be resized, or NULL if it can. */
+/* Returns the reason why the buffer cannot be resized, or NULL if it can. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static const char *
 why_not(const ferryi_store *store)
@@ -65,8 +65,8 @@ check_resizable(ferry_buffer *buffer)
     ferryi_store *store = buffer->store;
     if (buffer != &store->first)
         return refuse(store, "it is a view");
-    /* A lease prevents the resize. The lease would have to keep the old memory. The program could
-     * then not know which memory the lease uses. */
+    /* A lease prevents the resize. If it did not, the lease would have to keep the old memory. The
+     * program could then not know which memory the lease uses. */
     FERRYI_OR_RETURN(ferryi_leases_check_none(store, FERRYI_PLACE_NONE, "resize"));
     ferryi_store_lock(store);
     const char *why = why_not(store);
@@ -74,9 +74,9 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes the length, the valid map and the replicas of a store together. Uses the reservation in
- * the map that the resize's claim owns. The store takes the replicas in `fresh`, and `fresh` takes
- * the old ones. If `fresh` is NULL, the store keeps its replicas. */
+/* Changes the length, the valid map and the replicas of a buffer together. Uses a reservation in
+ * the valid map that the resize made in advance. The buffer takes the replicas in `fresh`, and
+ * `fresh` receives the old replicas. If `fresh` is NULL, the buffer keeps its replicas. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
@@ -94,8 +94,8 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Resizes a store. The caller's claim covers all bytes, so no other call can change the length.
- * Views and pins can be added without a claim, so this function checks again under the lock that
+/* Resizes a buffer. The caller has locked all bytes with a claim, so no other call can change the
+ * length. Views and pins can be added without a claim. So this function checks under the lock that
  * there are none. */
 static ferry_status
 resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)

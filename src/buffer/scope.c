@@ -10,13 +10,14 @@
 #include "src/buffer/scope_hit.h"
 
 /*
- * Opens and closes scopes. If the range of a scope is current at its place, the hit path opens or
- * closes the scope. The hit path takes one atomic exchange, and a few dozen plain loads and stores
- * under the store's spin bit. The functions of access.c handle all other scopes.
+ * Opens and closes scopes. If the range of a scope is current at its place, a fast path, called the
+ * hit path, opens or closes the scope. The hit path takes one atomic exchange, and a few dozen
+ * plain loads and stores under the buffer's spin lock. The functions of access.c handle all other
+ * scopes.
  */
 
-/* Opens a READ scope on the hit path. Returns false if the hit path does not apply (see
- * scope_hit.h). */
+/* Opens a READ scope on the hit path, the fast path of scopes. Returns false if the hit path does
+ * not apply (see scope_hit.h). */
 FERRYI_INLINE bool
 open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline,
               struct ferryi_scope *scope, void **out)
@@ -29,8 +30,8 @@ open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_ti
     return hit;
 }
 
-/* Returns whether an OVERWRITE of the range could use the hit path if the replica had memory.
- * Called under the lock. */
+/* Returns whether an OVERWRITE of the range could use the fast path (the hit path) if the replica
+ * had memory. Called under the buffer's lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
@@ -41,7 +42,7 @@ lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 }
 
 /* Opens a scope for the first write to a replica that has no memory. Allocates the memory, and then
- * tries the hit path. */
+ * tries the fast path (the hit path). */
 static __attribute__((noinline)) ferry_status
 open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_end, int place,
          ferryi_timeline *timeline, struct ferryi_scope *scope, void **out, bool *out_open)
@@ -59,7 +60,7 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
     return FERRY_OK;
 }
 
-/* Returns whether the hit path could lock the store if its context were not traced. */
+/* Returns whether tracing is the only reason why the fast path cannot lock the buffer. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_plain_but_traced(const ferryi_store *store)
@@ -124,8 +125,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     return FERRY_OK;
 }
 
-/* Opens a scope. If the stream has no number in the context's table, ordering it needs a driver
- * call, so the hit path is not tried. */
+/* Opens a scope. If the stream has no number in the context's table of timelines, ordering the
+ * stream needs a driver call. The fast path makes no driver calls, so it is then not tried. */
 static ferry_status
 open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_access kind, int place,
         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
@@ -198,8 +199,10 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
     if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
         if (open_read_hit(buffer, offset, count, NULL, body, out))
             return FERRY_OK;
-        element = buffer->element; /* same value as the argument; read again, so that the hit path
-                                      need not keep the argument in a register */
+        element =
+            buffer
+                ->element; /* same value as the argument `element`; read again, so that the compiler
+                              need not keep the argument in a register on the fast path */
         access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
@@ -255,8 +258,10 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
         if (stream->plain_context == buffer->store->context &&
             open_read_hit(buffer, offset, count, timeline, body, out))
             return FERRY_OK;
-        element = buffer->element; /* same value as the argument; read again, so that the hit path
-                                      need not keep the argument in a register */
+        element =
+            buffer
+                ->element; /* same value as the argument `element`; read again, so that the compiler
+                              need not keep the argument in a register on the fast path */
         access = FERRY_READ;
     }
     return open_device(buffer, element, access, stream, offset, count, body, out);
@@ -264,8 +269,8 @@ ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, fer
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-/* Returns the claim of an open scope and leaves the store locked. If the scope is closed, returns
- * NULL and leaves the store unlocked. */
+/* Returns the claim (range lock) of an open scope and leaves the buffer locked. If the scope is
+ * closed, returns NULL and leaves the buffer unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 static struct ferryi_claim *
 find_claim(const struct ferryi_scope *scope)
@@ -280,7 +285,8 @@ find_claim(const struct ferryi_scope *scope)
     return NULL;
 }
 
-/* Copies the claim of an open scope to `*out`. Returns false if the scope is closed. */
+/* Copies the claim (range lock) of an open scope to `*out`. Returns false if the scope is closed.
+ */
 static bool
 find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
 {
@@ -292,8 +298,8 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Returns the bit of a scope in claim->shares. Scopes that share a claim have one bit each. A scope
- * that does not share its claim has bit 0. */
+/* Returns the bit of a scope in the bit set claim->shares. Scopes that share a claim (range lock)
+ * have one bit each. A scope that does not share its claim has bit 0. */
 static uint32_t
 share_of(const struct ferryi_scope *scope)
 {
@@ -306,9 +312,9 @@ is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
     return claim->shares != 1 && claim->shares != share_of(scope);
 }
 
-/* Marks the claim as being closed by this thread. A different thread that has a copy of the scope
- * can then no longer close it. Conflicting accesses wait until the close is complete. Called under
- * the lock. */
+/* Marks the claim (range lock) of a scope as being closed by this thread. A different thread that
+ * has a copy of the scope can then no longer close the scope. Conflicting accesses wait until the
+ * close is complete. Called under the buffer's lock. */
 static void
 take_claim(struct ferryi_claim *claim)
 {
@@ -331,8 +337,8 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* Returns whether a scope of a traced context could be closed on the hit path if the context were
- * not traced. Only then may a callback close the scope. */
+/* Returns whether the fast path could close a scope of a traced context if the context were not
+ * traced. A callback may close the scope only if this is the case. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {
@@ -353,8 +359,8 @@ closes_freely(const struct ferryi_scope *scope)
 }
 
 /* Closes a scope. `last_use` is the timeline of the last use, or NULL for the scope's own stream.
- * If other scopes share the claim, records the use before this scope gives up its share of the
- * claim. */
+ * If other scopes share the claim (range lock), the use is recorded before this scope gives up its
+ * share of the claim. */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
@@ -373,9 +379,9 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         bool shared = is_shared(claim, scope);
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* A call still relies on the write of this scope, so wait until that call has ended. The
-         * call runs in a different thread, because a scope cannot be abandoned within a callback.
-         */
+        /* A running call relies on the write of this scope, so this thread waits until that call
+         * has ended. The call runs in a different thread, because a scope cannot be abandoned
+         * within a callback. */
         if (relying) {
             ferryi_store_unlock_and_park(store, 0);
             continue;
@@ -396,9 +402,9 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
     return status;
 }
 
-/* Closes a scope that ferryi_scope_close_read() cannot close. The caller has locked the store with
- * ferryi_store_lock_plain(). If the scope is already closed, the claim in its slot may belong to a
- * different scope. */
+/* Closes a scope that the function ferryi_scope_close_read() cannot close. The caller has locked
+ * the buffer with ferryi_store_lock_plain(). If the scope is already closed, the claim (range lock)
+ * in its slot may belong to a different scope. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
 close_locked(struct ferryi_scope *scope)
@@ -545,8 +551,8 @@ ferry_scope_wait(ferry_scope *scope)
                            ferryi_shell_why_closed(body->store->context));
     if (claim.place == FERRY_PLACE_HOST)
         return FERRY_OK;
-    /* If the buffer is zeroed before each OVERWRITE, the zeroing that opening the scope queued may
-     * still run. Record it now, so that the wait below includes it. */
+    /* If the buffer is zeroed before each OVERWRITE, the zeroing was queued when the scope was
+     * opened. It may still run. It is recorded here, so that the following wait includes it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
     return status == FERRY_OK

@@ -6,14 +6,14 @@
 
 #include "src/buffer/access.h"
 
-/* How the library uses the words of a ferry_scope. A scope whose words are all 0 is closed.
- * Programs may copy and clear a scope, so the library keeps no pointer to it. */
+/* Members that the library stores in the public struct ferry_scope. A scope whose words are all 0
+ * is closed. Programs may copy and clear a scope, so the library keeps no pointer to it. */
 struct ferryi_scope {
     ferryi_store *store; /* NULL if the scope is closed */
-    uint64_t id;         /* id of the scope's claim while the scope is open */
+    uint64_t id;         /* id of the scope's claim (range lock) while the scope is open */
     uint32_t slot;       /* slot of the scope's claim in the store's table */
-    uint32_t share; /* number of this scope among the scopes that share its claim; 0 if the claim is
-                       not shared */
+    uint32_t share; /* number of this scope among the scopes that share its claim (range lock); 0 if
+                       the claim is not shared */
 } __attribute__((may_alias));
 
 FERRY_STATIC_ASSERT(sizeof(struct ferryi_scope) <= sizeof(ferry_scope),
@@ -34,17 +34,17 @@ ferryi_scope_set(struct ferryi_scope *scope, const struct ferryi_access *access)
     *scope = (struct ferryi_scope){.store = access->store, .id = access->id, .slot = access->slot};
 }
 
-/* Returns whether the scope must end at the end of the store. This is the case if the program asked
- * for the rest of the buffer. The program then relies on the buffer's count until the scope is
- * closed. */
+/* Returns whether the scope must end at the end of the buffer. This is the case if the program
+ * asked for the rest of the buffer with FERRY_REST. The program then relies on the buffer's length
+ * until the scope is closed. */
 FERRYI_INLINE bool
 ferryi_scope_goes_to_end(const ferry_buffer *buffer, size_t count)
 {
     return count == FERRY_REST && buffer == &buffer->store->first;
 }
 
-/* Opens a scope at a place without a stream. Before it returns, it waits for all queued work that
- * uses the bytes in a conflicting way. */
+/* Opens a scope at a place, but on no stream. Before the function returns, it waits for all queued
+ * work that conflicts with the scope's access. */
 ferry_status ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element,
                                      ferry_access access, int place, size_t offset, size_t count,
                                      struct ferryi_scope *scope, void **out);

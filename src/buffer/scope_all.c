@@ -8,8 +8,8 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
-/* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share a claim.
- */
+/* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share one range
+ * lock (claim). */
 
 static ferry_status
 check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
@@ -32,7 +32,7 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
 }
 
 /* Fills `wanted` with one access for each argument whose range is not empty. `index[i]` is the
- * index of the access of argument i in `wanted`, or SIZE_MAX if its range is empty. */
+ * index in `wanted` of the access of argument i, or SIZE_MAX if the argument's range is empty. */
 static ferry_status
 collect(const ferry_argument *arguments, size_t count, int place, ferryi_timeline *timeline,
         struct ferryi_access *wanted, size_t *index, size_t *out_used)
@@ -60,8 +60,8 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
     return FERRY_OK;
 }
 
-/* Numbers the scope among the scopes that share its claim, starting with 1. Only a scope that was
- * opened alone has number 0, which allows the hit path to close it. */
+/* Numbers the scope among the scopes that share its claim (range lock), starting with 1. Only a
+ * scope that was opened alone has number 0, which allows the fast path to close it. */
 static void
 share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
 {
@@ -98,7 +98,8 @@ hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi
     }
 }
 
-/* Returns whether no group of overlapping ranges has more scopes than can share one claim. */
+/* Returns whether every group of overlapping ranges has few enough scopes to share one range lock
+ * (claim). */
 static bool
 shares_suffice(const size_t *group, size_t used)
 {

@@ -3,15 +3,16 @@
 #define FERRYI_BUFFER_SCOPE_HIT_H
 
 /*
- * The hit path of scopes. All functions in this file are called under the lock that
- * ferryi_store_lock_plain() takes. scope.c and lease.c inline these functions to avoid a call.
+ * The hit path: the fast path that opens and closes scopes. All functions in this file are called
+ * with the buffer locked by ferryi_store_lock_plain(). scope.c and lease.c inline these functions
+ * to avoid a call.
  */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
 
-/* Returns the store's replica at the place of the timeline, as ferryi_store_copy() does. */
+/* Returns the buffer's replica at the place of the timeline, as ferryi_store_copy() does. */
 FERRYI_INLINE struct ferryi_place_copy *
 ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
 {
@@ -20,8 +21,8 @@ ferryi_scope_copy(ferryi_store *store, const ferryi_timeline *timeline)
                               : (unsigned)timeline->place];
 }
 
-/* Returns whether the replica's last write is known to precede later work on the timeline. NULL
- * means the host. Makes no driver call. Called under the lock. */
+/* Returns whether later work on the timeline is known to run after the replica's last write. A
+ * timeline of NULL means the host. Makes no driver call. Called under the buffer's lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy *copy,
@@ -32,9 +33,9 @@ ferryi_scope_can_read(const ferryi_store *store, const struct ferryi_place_copy 
            ferryi_sync_point_is_done(&store->context->order, written);
 }
 
-/* Opens a READ that needs no transfer: fills in a claim and the scope. Returns false and changes
- * nothing if the range is empty or out of bounds, or if the table of claims is full. Called under
- * the lock. */
+/* Opens a READ that needs no transfer: fills in a claim (range lock) and the scope. Returns false
+ * and changes nothing if the range is empty or out of bounds, or if the table of claims is full.
+ * Called under the buffer's lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t offset, size_t count,
@@ -76,9 +77,11 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 /*
  * The fast path of the most common case: a READ of a buffer whose bytes are all current at the
  * place, while no write is open. All called functions are inlined, and the slow path needs few
- * arguments. So the compiler saves few registers. `timeline` is numbered and ordered for all
- * threads (is_plain), or NULL for the host. The range is checked under the lock. A resize needs the
- * same lock, so the checked range stays valid.
+ * arguments. So the compiler saves few registers.
+ *
+ * `timeline` is NULL for the host. If it is not NULL, it must have a number in the context's table
+ * and must not be a per-thread stream's timeline. The range is checked under the lock. A resize
+ * needs the same lock, so the checked range stays valid.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
@@ -104,8 +107,8 @@ ferryi_scope_arguments_fit(const ferry_buffer *buffer, const ferry_element *elem
     return buffer && element && scope && out && element->identity == buffer->identity;
 }
 
-/* Returns whether a range that was computed earlier still fits the store. A resize may have changed
- * the store since then. */
+/* Returns whether a range that was computed earlier still fits the buffer. A resize may have
+ * changed the buffer's length since then. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_fits(const ferryi_store *store, struct ferryi_range range, bool to_end)
@@ -113,9 +116,9 @@ ferryi_scope_fits(const ferryi_store *store, struct ferryi_range range, bool to_
     return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
 }
 
-/* Opens a write, or a read while only other reads are open. The range is not empty. The timeline is
- * numbered, or NULL for the host. Returns false and changes nothing if a transfer, an allocation or
- * a wait is needed. */
+/* Opens a scope for a write, or for a read while only other reads are open. The range is not empty.
+ * `timeline` is NULL for the host, or a timeline with a number in the context's table. Returns
+ * false and changes nothing if a transfer, an allocation or a wait is needed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
@@ -152,9 +155,9 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Records the end of a READ by the host, or by a timeline that was used since its last event. The
- * READ must not share its claim. In all other cases returns false. After a success, the caller
- * removes the claim. Called under the lock. */
+/* Records the end of a READ by the host, or by a timeline that was used since its last event.
+ * Returns false for all other scopes, and for a READ that shares its claim (range lock). After a
+ * success, the caller removes the claim. Called under the buffer's lock. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {
@@ -177,8 +180,8 @@ ferryi_scope_close_read(struct ferryi_claim *claim)
 }
 
 /* Closes a READ scope that is the first use of its timeline since the last event was recorded on
- * that timeline. ferryi_scope_close_read() does not close such a scope. The claim's access is READ.
- * Returns false if the close needs a driver call. */
+ * that timeline. The function ferryi_scope_close_read() does not close such a scope. `claim` is the
+ * claim (range lock) of a READ. Returns false if the close needs a driver call. */
 FERRYI_INLINE bool
 ferryi_scope_close_first_read(struct ferryi_claim *claim)
 {
@@ -188,9 +191,9 @@ ferryi_scope_close_first_read(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Commits a write if this needs no driver call, and returns whether it did. The commit uses the
- * reservation in the valid map that the claim owns. After a success, the caller removes the claim.
- * Called under the lock. */
+/* Commits a write if the commit needs no driver call, and returns whether it was committed. The
+ * commit uses the reservation in the valid map that the claim (range lock) owns. After a success,
+ * the caller removes the claim. Called under the buffer's lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)
@@ -213,8 +216,9 @@ ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)
     return true;
 }
 
-/* Closes a scope that ferryi_scope_close_read() cannot close and that does not share its claim with
- * other scopes. Returns false and changes nothing if a driver call is needed. */
+/* Closes a scope that the function ferryi_scope_close_read() cannot close. The scope must not share
+ * its claim (range lock) with other scopes. Returns false and changes nothing if a driver call is
+ * needed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)

@@ -16,13 +16,13 @@
 #include "src/buffer/pending_calls.h"
 #include "src/debug/debug.h"
 
-/* Whether freed stores are cached for reuse. A cached store keeps its table of claims, the memory
- * of its valid map and its reference to the context. So a new temporary buffer allocates only the
- * memory of its replicas. The address sanitizer needs real frees to find uses after free, so under
- * it stores are not cached. */
+/* Whether freed stores are cached for reuse. A store is the storage of one buffer. A cached store
+ * keeps its table of range locks, the memory of its valid map and its reference to the context. So
+ * a new temporary buffer allocates only the memory of its replicas. The address sanitizer needs
+ * real frees to find uses after free, so stores are not cached when it is enabled. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
 #define SPARE_STORES 32
-#define SPARE_CLAIMS 64 /* a store with a larger table of claims is not cached */
+#define SPARE_CLAIMS 64 /* a store with a larger table of range locks is not cached for reuse */
 
 static void
 free_memory(ferryi_store *store)
@@ -33,8 +33,8 @@ free_memory(ferryi_store *store)
     free(store);
 }
 
-/* Zeroes the store but keeps its allocations. Its replicas and cold members were zeroed before the
- * store was cached. */
+/* Zeroes a store (the storage of a buffer) but keeps its allocations. The store's replicas and
+ * rarely used members were zeroed before the store was cached for reuse. */
 static void
 clean(ferryi_store *store)
 {
@@ -95,7 +95,8 @@ make_name(const char *name, struct ferryi_store_cold **out)
                        name);
 }
 
-/* Adds a store to the context's list. The store has no handle and no replica yet. */
+/* Adds a new store (the storage of a buffer) to the context's list. The store has no handle and no
+ * replica yet. */
 FERRYI_REQUIRES(ferryi_stores_mutex)
 static void
 list(ferry_context *context, ferryi_store *store)
@@ -296,8 +297,8 @@ release_copies(ferryi_store *store)
     }
 }
 
-/* Ends the use of wrapped memory: copies newer bytes back to it, just as an unwrap does. A failure
- * is logged, because no caller could receive it. */
+/* Ends the use of wrapped memory: copies newer bytes back to this memory, just as
+ * ferry_buffer_unwrap() does. A failure is logged, because no caller could receive it. */
 static void
 end_wrap(ferryi_store *store)
 {
@@ -312,8 +313,8 @@ end_wrap(ferryi_store *store)
             ferryi_store_name(store), ferry_last_error());
 }
 
-/* Removes a store from the context's list. Called before the store's on_release callback runs, so
- * that no other thread finds the store while the callback runs. */
+/* Removes a buffer from the context's list. Called before the buffer's on_release callback runs, so
+ * that no other thread finds the buffer while the callback runs. */
 static void
 unlist_wrap(ferry_context *context, ferryi_store *store)
 {
@@ -322,8 +323,8 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Returns whether the cold members contain nothing except counters. No other thread can then still
- * be reading the cold members. */
+/* Returns whether the struct of rarely used members contains nothing except counters. In this case
+ * no other thread can be reading the struct. */
 static bool
 is_spare(const struct ferryi_store_cold *cold)
 {
@@ -331,9 +332,9 @@ is_spare(const struct ferryi_store_cold *cold)
                      atomic_load(&cold->number) == 0);
 }
 
-/* Removes the store from the context's list. Then puts it into the cache of freed stores, and
- * returns true. Returns false if the cache is full, or if another thread may still be reading the
- * store's name. */
+/* Removes a store (the storage of a buffer) from the context's list. Then puts it into the cache of
+ * freed stores, and returns true. Returns false if the cache is full, or if another thread may
+ * still be reading the store's name. */
 static bool
 retire(ferry_context *context, ferryi_store *store)
 {
@@ -373,8 +374,9 @@ ferryi_store_free(ferryi_store *store)
     if (context->inherited)
         return;
     if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED) {
-        /* end_wrap() takes a claim. While FERRYI_STORE_DOOMED is set, removing that claim would
-         * free the store a second time. So the bit is cleared first. */
+        /* The function end_wrap() adds a claim (range lock) and removes it. While
+         * FERRYI_STORE_DOOMED is set, removing that claim would free the buffer's storage a second
+         * time. So the bit is cleared first. */
         ferryi_store_lock(store);
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
@@ -391,7 +393,7 @@ ferryi_store_free(ferryi_store *store)
     ferryi_pending_calls_cut(store);
     release_copies(store);
     if (!retire(context, store)) {
-        /* The quarantined store keeps its name, so that a late use of its destroyed handle can be
+        /* The quarantined storage keeps the buffer's name. So a use of the destroyed handle can be
          * reported by name. */
         store->first.identity = FERRYI_BUFFER_GONE;
         ferryi_quarantine_free(context->debug, store, free_header);
@@ -408,8 +410,8 @@ ferryi_store_retain_living(ferryi_store *store)
     ferryi_store_lock(store);
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
-    if (living) /* from now on, dropping the new reference frees the store; removing the last claim
-                   does not */
+    if (living) /* from now on, dropping the new reference frees the buffer's storage; removing the
+                   last claim (range lock) does not */
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
     ferryi_store_unlock(store);
@@ -459,7 +461,7 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
 }
 
 /* Logs an error because the program destroys a buffer that has open scopes. These scopes keep the
- * store alive. */
+ * buffer's storage alive. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_open_scopes(ferryi_store *store)
@@ -481,13 +483,13 @@ ferryi_store_release(ferryi_store *store)
 {
     ferryi_store_lock(store);
     assert(store->references > 0);
-    /* If the store is dead, its open scopes were already reported when the context was destroyed.
-     */
+    /* If the context was destroyed before the buffer, the open scopes were already reported at that
+     * time. */
     if (store->references == 1 && store->claim_count > 0 && !ferryi_store_is_dead(store))
         report_open_scopes(store);
-    /* Wait for running calls that use the buffer, so that the use of the wrapped memory ends during
-     * this call. Otherwise a different thread could end it later, when the caller may already have
-     * freed the memory. */
+    /* This call waits for running calls that use the buffer, so that the use of the wrapped memory
+     * ends during this call. If it did not wait, a different thread could end this use later. The
+     * caller may already have freed the memory by then. */
     if (store->references == 1 && store->borrowed_place != FERRYI_PLACE_NONE &&
         !ferryi_store_is_dead(store))
         ferryi_access_outlast_calls(store);
@@ -527,8 +529,8 @@ ferryi_store_kill(ferryi_store *store)
     release_copies(store);
     ferryi_store_lock(store);
     store->exists = 0;
-    /* Timelines are freed with the context, so the claims must not refer to them. Scopes that are
-     * closed later record no use. */
+    /* Timelines are freed with the context, so the claims (range locks) must not refer to them. A
+     * scope that is closed after this point records no use. */
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
         store->claims[slot].timeline = NULL;
     atomic_fetch_or(&store->word, FERRYI_STORE_DEAD);
@@ -540,7 +542,7 @@ ferryi_store_after_fork(ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     /* Members that another thread may have been changing at the fork are not freed. They are
-     * cleared, so the store becomes empty and its lock is free. */
+     * cleared, so the buffer becomes empty and its lock is free. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold) {
         atomic_store(&cold->pending_calls, NULL);

@@ -4,15 +4,15 @@
 
 /*
  * A store holds the bytes of one base buffer. It has the valid map, up to one replica per place
- * (struct ferryi_place_copy), and the claims on ranges that are in use. Handles (buffers and views)
- * refer to a range of a store's bytes. Handles and open scopes keep the store alive.
+ * (struct ferryi_place_copy), and claims, which lock the ranges that are in use. Handles (buffers
+ * and views) refer to a range of a store's bytes. Handles and open scopes keep the store alive.
  *
- * A 64-bit state word contains the store's lock, the spin bit, which protects all members. The spin
- * bit is held only for a few loads and stores. No driver call, allocation, wait or callback happens
- * while it is held. When the map has many segments or many claims are open, the word has
- * FERRYI_STORE_LONG set. A thread then locks a mutex of the context before it takes the spin bit.
- * So the other threads sleep during a long search instead of spinning. No thread holds two stores'
- * locks at once.
+ * A 64-bit state word contains the store's lock. This lock is a spin bit, and it protects all
+ * members. The spin bit is held only for a few loads and stores. No driver call, allocation, wait
+ * or callback happens while it is held. When the map has many segments or many claims are open, the
+ * word has FERRYI_STORE_LONG set. A thread then locks a mutex of the context before it takes the
+ * spin bit. So the other threads sleep during a long search instead of spinning. No thread holds
+ * two stores' locks at once.
  *
  * While the lock is not held, another thread may change the length, the map and the addresses of
  * the replicas. A resize changes all three in one hold of the lock, under a claim on the whole
@@ -43,8 +43,7 @@
 #include "src/transfer/engine.h"
 #include "src/transfer/traffic.h"
 
-/* Bits of a store's state word. Apart from the spin bit, only the thread that holds the spin bit
- * changes them. */
+/* Bits of a buffer's state word. Only the thread that holds the spin bit changes the other bits. */
 enum {
     FERRYI_STORE_SPIN = 1,
     FERRYI_STORE_LONG = 2,    /* lock the context's mutex before the spin bit */
@@ -52,22 +51,24 @@ enum {
                                  mutex for long searches */
     FERRYI_STORE_WAITERS = 8, /* a thread sleeps until a claim is removed */
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
-    FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim frees the store */
+    FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim (range lock) frees
+                                 the buffer's storage */
     FERRYI_STORE_PENDING_CALLS =
-        64, /* kernels that write the store have not run yet (pending_calls.h) */
-    FERRYI_STORE_CHECKED = 128, /* all scopes on the store take the slow path, because this is a
+        64, /* kernels that write the buffer have not run yet (pending_calls.h) */
+    FERRYI_STORE_CHECKED = 128, /* all scopes on the buffer take the slow path, because this is a
                                    checked run (FERRY_DEBUG); constant */
-    FERRYI_STORE_TRACED = 256   /* scopes are traced, so they miss the hit path; constant */
+    FERRYI_STORE_TRACED = 256   /* scopes are traced, so they first miss the fast path; constant */
 };
 
-/* Kinds of access that a claim can have in addition to the public ones. */
+/* Kinds of access that a claim (range lock) can have in addition to those of enum ferry_access. */
 enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
 
-/* Thread id in the claim of a call that still waits in a helper thread's queue. No thread has this
- * id. */
+/* Thread id in the claim (range lock) of a call that still waits in a helper thread's queue. No
+ * thread has this id. */
 #define FERRYI_THREAD_QUEUED 0
 
-#define FERRYI_PLACE_NONE    255 /* place of a claim that covers bytes but uses no replica */
+#define FERRYI_PLACE_NONE                                                                          \
+    255 /* place of a claim (range lock) that covers bytes but uses no replica */
 
 enum ferryi_claim_state {
     FERRYI_CLAIM_FREE = 0,
@@ -75,18 +76,18 @@ enum ferryi_claim_state {
     FERRYI_CLAIM_HELD,
     FERRYI_CLAIM_CALL,
     FERRYI_CLAIM_RELYING,  /* claim of a call that relies on an open write of the same stream */
-    FERRYI_CLAIM_SCATTERED /* claim of a call that uses only some ranges of the store; `begin` and
-                              `end` enclose all these ranges */
+    FERRYI_CLAIM_SCATTERED /* claim (range lock) of a call that uses only some ranges of the buffer;
+                              `begin` and `end` enclose all these ranges */
 };
 
-/* A range of bytes of a store, already checked against the store's length. An empty range has begin
- * == end. */
+/* A range of bytes of a buffer, already checked against the buffer's length. An empty range has
+ * begin == end. */
 struct ferryi_range {
     size_t begin, end;
 };
 
-/* One range of a store, as part of a set. The ranges of a set are sorted and disjoint, and none is
- * empty. */
+/* One range of a buffer, as part of a set of ranges. The ranges of a set are sorted and disjoint,
+ * and none is empty. */
 struct ferryi_interval {
     size_t begin, end;
     bool writes;
@@ -98,7 +99,7 @@ struct ferryi_interval_set {
 };
 
 #define FERRYI_CLAIM_SHARES 32
-/* value of claim_counts when one claim is open and it is in the first slot */
+/* value of claim_counts when exactly one claim (range lock) is open, in the first slot */
 #define FERRYI_CLAIM_ONE (UINT64_C(1) << 32 | 1)
 
 #define FERRYI_CLAIM_KIND                                                                          \
@@ -146,15 +147,15 @@ struct ferryi_place_copy {
                            memory is borrowed */
     /* sync point of the replica's last write; 0 if no write is pending */
     ferryi_sync_point written;
-    uint64_t readers; /* set of the timelines that have read the replica since its last write */
-    uint32_t pins; /* number of holds and leases of this place, even if the place uses the memory of
-                      a different place */
+    uint64_t readers;   /* set of the timelines that have read the replica since its last write */
+    uint32_t pins;      /* number of pins, which are holds (ferry_buffer_hold()) and leases at this
+                           place, even if the place uses the memory of a different place */
     uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was
                            neither pinned nor borrowed, or FERRYI_NEVER_PINNED; see
                            ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
-    bool eager; /* whether a thread had to wait for the replica's last use; the next close then
-                   records an event */
+    bool eager; /* whether a thread had to wait for the replica's last use. If so, the next scope
+                   that is closed on this replica records an event */
 };
 
 struct ferryi_pending_calls;
@@ -163,12 +164,12 @@ struct ferryi_pending_calls;
  * element has this value */
 #define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead)
 
-/* A handle, which refers to a range of a store. The first handle is a member of the store; handles
- * of views are allocated. */
+/* A handle of a buffer or a view, which refers to a range of a store. A store holds the bytes of
+ * one buffer. The first handle is a member of the store; handles of views are allocated. */
 struct ferry_buffer {
     uint64_t identity; /* identity of the handle's element, compared at every open;
                           FERRYI_BUFFER_GONE after the handle was destroyed */
-    size_t offset;     /* offset of the handle's first byte in the store */
+    size_t offset;     /* offset of the handle's first byte in the buffer's storage */
     /* number of elements of the handle; a resize may change it while other threads open scopes */
     _Atomic size_t count;
     struct ferryi_store *store;
@@ -177,7 +178,7 @@ struct ferry_buffer {
     atomic_int references; /* number of owners of the handle; 0 after the handle was destroyed */
 };
 
-/* Members that most small stores do not need. They are allocated together: with the first replica
+/* Members that most small buffers do not need. They are allocated together: with the first replica
  * at a device, with the first lease, or when one of them is needed for a different reason. */
 struct ferryi_store_cold {
     struct ferryi_traffic traffic;
@@ -197,7 +198,7 @@ struct ferryi_store_cold {
     /* kernels whose host functions have not run yet (pending_calls.h); NULL until the first such
      * kernel */
     _Atomic(struct ferryi_pending_calls *) pending_calls;
-    /* id of the store in the context's trace; constant; 0 if the store is not traced */
+    /* id of the buffer in the context's trace; constant; 0 if the buffer is not traced */
     _Atomic uint32_t number;
 };
 
@@ -206,15 +207,16 @@ typedef struct ferryi_store {
     union {
         struct {
             FERRYI_GUARDED_BY(ferryi_store_spin)
-            /* number of open claims; index after the last slot with an open claim */
+            /* number of open claims (range locks); index after the last slot with an open claim */
             uint32_t claim_count, claim_high;
         };
         FERRYI_GUARDED_BY(ferryi_store_spin)
-        uint64_t claim_counts; /* claim_count and claim_high as one word; to open a claim, the hit
-                                  path adds FERRYI_CLAIM_ONE */
+        uint64_t claim_counts; /* claim_count and claim_high as one word; to open a claim, the fast
+                                  path adds FERRYI_CLAIM_ONE to this word */
     };
     FERRYI_GUARDED_BY(ferryi_store_spin)
-    /* number of slots in the table of claims; number of open claims that are not READ */
+    /* number of slots in the table of claims (range locks); number of open claims that are not READ
+     */
     uint32_t claim_capacity, write_claims;
     FERRYI_GUARDED_BY(ferryi_store_spin) uint32_t exists; /* set of places that have a replica */
     uint32_t shared;                                      /* set of places that use copies[0] */
@@ -231,7 +233,7 @@ typedef struct ferryi_store {
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
     bool read_only, scrub;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
-    _Atomic ferryi_site site; /* call site of the store's creation, in a checked run (FERRY_DEBUG);
+    _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */
     _Atomic(struct ferryi_store_cold *) cold; /* NULL if not allocated */
     FERRYI_GUARDED_BY(ferryi_stores_mutex)
@@ -242,26 +244,28 @@ typedef struct ferryi_store {
 
 /* -- life -------------------------------------------------------------------------------------- */
 
-/* Creates a store. If `listed` is true, the store is in the context's list: it can be found by its
- * name, its replicas can be evicted, and it is reported if it outlives the context. */
+/* Creates a store (the storage of a buffer). If `listed` is true, the store is in the context's
+ * list. A listed store can be found by its name, its replicas can be evicted, and it is reported if
+ * it outlives the context. */
 ferry_status ferryi_store_create(ferry_context *context, size_t bytes,
                                  const ferry_buffer_options *options, bool listed,
                                  ferryi_store **out);
-/* Creates the first handle of the store. The handle takes over the caller's reference. */
+/* Creates the first handle of a buffer's storage. The handle takes over the caller's reference. */
 ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count);
-/* Removes the store from the context's list, if it is listed. */
+/* Removes the buffer's storage from the context's list, if it is listed. */
 FERRYI_REQUIRES(ferryi_stores_mutex) void ferryi_store_unlist(ferryi_store *store);
-/* Frees the cached stores after the context was closed. The caller keeps the context's struct
- * alive. */
+/* Frees the stores (storage of buffers) that were cached for reuse. Called after the context was
+ * closed. The caller keeps the context's struct alive. */
 void ferryi_stores_clear(ferry_context *context);
-/* Adds a reference for a view or a batch that covers bytes up to `end`. The store cannot be resized
- * while the reference exists. If the store is now shorter than `end`, adds no reference and returns
- * false. */
+/* Adds a reference to a buffer's storage, for a view or a batch that covers bytes up to `end`. The
+ * buffer cannot be resized while the reference exists. If the buffer is now shorter than `end`,
+ * adds no reference and returns false. */
 bool ferryi_store_retain(ferryi_store *store, size_t end);
-/* Drops a reference to the store. If it was the last one, frees the store. If claims are still
- * open, the removal of the last claim frees the store instead. */
+/* Drops a reference to the buffer's storage. If it was the last reference, frees the storage. If
+ * claims (range locks) are still open, the removal of the last claim frees the storage instead. */
 void ferryi_store_release(ferryi_store *store);
-/* Returns whether the running callback may drop the last reference to the store, and so free it. */
+/* Returns whether the running callback may drop the last reference to the buffer's storage, and so
+ * free the storage. */
 bool ferryi_store_may_end(ferryi_store *store);
 /* Describes an open scope of the user, such as "update_host of bytes 0 to 40". If the scope belongs
  * to a lease, adds the lease's label. In a checked run (FERRY_DEBUG) adds the call site.
@@ -269,21 +273,21 @@ bool ferryi_store_may_end(ferryi_store *store);
 FERRYI_REQUIRES(ferryi_store_spin)
 int ferryi_store_describe_scope(const ferryi_store *store, const struct ferryi_claim *claim,
                                 char *text, size_t text_bytes);
-/* Writes descriptions of all open scopes of a store, or "" if none is open. Called without the
- * lock. */
+/* Writes descriptions of all open scopes of a buffer, or "" if none is open. Called without the
+ * buffer's lock. */
 #define FERRYI_SCOPES_TEXT 800
 void ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes);
-/* Frees a store, or caches it for reuse. Called without the lock, after the last reference and the
- * last claim were removed. */
+/* Frees the storage of a buffer, or caches it for reuse. Called without the buffer's lock, after
+ * the last reference and the last claim (range lock) were removed. */
 void ferryi_store_free(ferryi_store *store);
 /*
- * Adds a reference to a listed store, even if only open scopes keep the store alive. Returns false
- * if a different thread is already freeing the store. The caller holds the mutex of the context's
- * list of stores. The store stays valid until this mutex is unlocked.
+ * Adds a reference to a buffer's storage, even if only open scopes keep the storage alive. Returns
+ * false if a different thread is already freeing the storage. The caller holds the mutex of the
+ * context's list of buffers. The storage stays valid until this mutex is unlocked.
  */
 FERRYI_REQUIRES(ferryi_stores_mutex) bool ferryi_store_retain_living(ferryi_store *store);
-/* Frees the memory of the store's replicas but keeps the store's struct. Called when the context is
- * destroyed and all work is complete. */
+/* Frees the memory of the buffer's replicas but keeps the struct of the buffer's storage. Called
+ * when the context is destroyed and all work is complete. */
 void ferryi_store_kill(ferryi_store *store);
 /* Same as ferryi_store_kill(), but does not touch the parent's memory. Called in the child of a
  * fork, where no other thread runs. */
@@ -293,17 +297,17 @@ void ferryi_store_after_fork(ferryi_store *store);
 void ferryi_after_fork_add(ferry_context *context);
 void ferryi_after_fork_remove(ferry_context *context);
 
-/* Returns the store's cold members, or NULL if they are not allocated. */
+/* Returns the struct of the buffer's rarely used members, or NULL if it is not allocated. */
 static inline struct ferryi_store_cold *
 ferryi_store_cold_of(const ferryi_store *store)
 {
     return atomic_load_explicit(&store->cold, memory_order_acquire);
 }
 
-/* Returns the store's cold members. The first call allocates them. If this fails, returns NULL and
- * sets no message. Threads: any. */
+/* Returns the struct of the buffer's rarely used members. The first call allocates this struct. If
+ * the allocation fails, returns NULL and sets no message. Threads: any. */
 struct ferryi_store_cold *ferryi_store_make_cold(ferryi_store *store);
-/* Allocates the cold members, which contain the transfer counters. If no memory can be allocated,
+/* Allocates the struct that contains the buffer's transfer counters. If no memory can be allocated,
  * fails with a message that begins with `what`, such as "copy to". */
 ferry_status ferryi_store_make_counters(ferryi_store *store, const char *what);
 
@@ -322,7 +326,7 @@ ferryi_store_number(const ferryi_store *store)
     return cold ? atomic_load_explicit(&cold->number, memory_order_relaxed) : 0;
 }
 
-/* Returns the store's transfer counters. Returns NULL if nothing was counted, because the store
+/* Returns the buffer's transfer counters. Returns NULL if nothing was counted, because the buffer
  * never had a replica at a device and took part in no transfer. */
 static inline struct ferryi_traffic *
 ferryi_store_traffic(const ferryi_store *store)
@@ -331,9 +335,10 @@ ferryi_store_traffic(const ferryi_store *store)
     return cold ? &cold->traffic : NULL;
 }
 
-/* Records in a transfer job the store whose bytes the job moves, and the reason for the transfer.
- * Messages, traces and counters use this. The replicas that the job uses must already exist.
- * `offset` is the position of the job's first byte in the store, or SIZE_MAX if it is unknown. */
+/* Records in a transfer job the buffer whose bytes the job moves, and the reason for the transfer.
+ * Messages, traces and counters use these members of the job. The replicas that the job uses must
+ * already exist. `offset` is the position of the job's first byte in the buffer, or SIZE_MAX if the
+ * position is unknown. */
 static inline void
 ferryi_store_name_job(ferryi_store *store, struct ferryi_transfer_job *job, const char *reason,
                       size_t offset)
@@ -351,7 +356,8 @@ ferryi_store_align(const ferryi_store *store)
     return (size_t)1 << store->align_shift;
 }
 
-/* Returns the reason why bytes of a store were lost. Called under the lock; `cold` may be NULL. */
+/* Returns the reason why bytes of a buffer were lost. Called under the buffer's lock; `cold` may be
+ * NULL. */
 static inline const char *
 ferryi_store_lost_text(const struct ferryi_store_cold *cold)
 {
@@ -392,11 +398,11 @@ ferryi_store_unlock(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
-/* Unlocks the store, and wakes the threads that wait for the removal of a claim. */
+/* Unlocks the buffer, and wakes the threads that wait for the removal of a claim (range lock). */
 FERRYI_RELEASES(ferryi_store_spin) void ferryi_store_unlock_waking(ferryi_store *store);
 
-/* Unlocks the store, and sleeps until a claim is removed. Returns false if the deadline passed
- * first. A deadline of 0 means no deadline. */
+/* Unlocks the buffer, and sleeps until a claim (range lock) is removed. Returns false if the
+ * deadline passes before a claim is removed. A deadline of 0 means no deadline. */
 FERRYI_RELEASES(ferryi_store_spin)
 bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
 
@@ -406,7 +412,8 @@ ferryi_store_is_dead(const ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
 }
 
-/* Returns the number of the user's open scopes. Claims of running calls do not count. */
+/* Returns the number of the user's open scopes on the buffer. The range locks of running calls do
+ * not count. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline uint32_t
 ferryi_store_scopes(const ferryi_store *store)
@@ -417,7 +424,7 @@ ferryi_store_scopes(const ferryi_store *store)
     return scopes;
 }
 
-/* Returns whether the store has neither a reference nor a claim. */
+/* Returns whether the buffer's storage has neither a reference nor a claim (range lock). */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline bool
 ferryi_store_is_over(const ferryi_store *store)
@@ -426,9 +433,10 @@ ferryi_store_is_over(const ferryi_store *store)
            (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED);
 }
 
-/* Takes the store's lock only if the state word is 0, and returns whether it did. A word of 0 means
- * three things: no thread waits to be woken, removing a claim does not free the store, and the
- * store has few segments and claims. The hit path uses this function. */
+/* Takes the buffer's lock only if the buffer's state word is 0, and returns whether it did. A word
+ * of 0 means that no thread waits to be woken, and that the buffer has few segments and range
+ * locks. It also means that removing a range lock does not free the buffer's storage. The fast path
+ * of scopes uses this function. */
 FERRYI_TRY_ACQUIRES(true, ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_store_lock_plain(ferryi_store *store)
@@ -457,9 +465,9 @@ ferryi_store_is_traced(const ferryi_store *store)
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * Lock class for what an open claim keeps constant: the length of the store, and the address of the
- * claimed replica. The static analysis of locks cannot see claims. Therefore functions that rely on
- * their caller's claim begin with ferryi_claim_is_held().
+ * Lock class for what an open claim (range lock) keeps constant: the length of the buffer, and the
+ * address of the claimed replica. The static analysis of locks cannot see claims. Therefore
+ * functions that rely on their caller's claim begin with ferryi_claim_is_held().
  */
 FERRYI_LOCK_CLASS(ferryi_claim_lock);
 #define ferryi_claim_is_held() ferryi_lock_is_held(FERRYI_CLASS(ferryi_claim_lock))
@@ -500,24 +508,25 @@ ferryi_store_sharers(const ferryi_store *store, int place)
     return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
 }
 
-/* Allocates memory for the replica at `place` if it has none. Marks the replica as existing. If
- * `timeline` is not NULL, the first use of the new memory will be on `timeline`, so only `timeline`
- * waits until earlier work no longer uses the block. Called without the lock. */
+/* Allocates memory for the replica at `place` if it has none. Marks the replica as existing.
+ * Earlier work may still use the new block. If `timeline` is not NULL, the first use of the block
+ * will be on `timeline`, so only `timeline` waits for this work. Called without the buffer's lock.
+ */
 ferry_status ferryi_store_reserve(ferryi_store *store, int place, ferryi_timeline *timeline);
 /* ferryi_store_take() and ferryi_store_install() allocate memory for a replica in two steps.
- * ferryi_store_take() allocates a block of `bytes` without the lock. ferryi_store_install() is
- * called under the lock, and stores the block in the replica. If a different thread has already
- * installed a block, the replica keeps that one. ferryi_store_install() returns whether the replica
- * now has memory. */
+ * ferryi_store_take() allocates a block of `bytes` without the buffer's lock.
+ * ferryi_store_install() is called under the lock, and stores the block in the replica. If a
+ * different thread has already installed a block, the replica keeps the installed block.
+ * ferryi_store_install() returns whether the replica now has memory. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
                                ferryi_timeline *timeline, struct ferryi_place_copy *out);
 /* Stores a new block in a replica, unless a resize has made the block too small or the replica
  * already has memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
-/* Removes the memory from a replica and returns it. The caller then passes it to
- * ferryi_store_give_back() without the lock. The memory is reused only after its uses are complete.
- */
+/* Removes the memory from a replica and returns it. The caller then passes the memory to
+ * ferryi_store_give_back() without the buffer's lock. The memory is reused only after its uses are
+ * complete. */
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
 void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);
@@ -525,33 +534,34 @@ void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *co
 /*
  * Counts `bytes` transferred between the host replica and a device. A host replica that is
  * transferred often is page-locked, because transfers of pageable memory must pass through the
- * staging ring. Called without the lock.
+ * staging ring. Called without the buffer's lock.
  */
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
 
 /* Orders later work on `timeline` after the last write of the replica. If `writes` is true, orders
- * it after the replica's readers, too. If `timeline` is NULL, this thread waits for these uses.
- * Called without the lock. */
+ * this work after the replica's readers, too. If `timeline` is NULL, this thread waits for the
+ * write and the readers instead. Called without the buffer's lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
 /* ferryi_store_note_read() records that the work queued on `timeline` so far reads the replica.
- * ferryi_store_note_write() records that it writes the replica. `timeline` is numbered. Called
- * without the lock. */
+ * ferryi_store_note_write() records that this work writes the replica. `timeline` has a number in
+ * the context's table of timelines. Called without the buffer's lock. */
 void ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline);
 void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline);
 
 /* Marks the range as lost at `place`. Reads of bytes that were current only at `place` then fail
  * with `status` and `text`, until the bytes are overwritten. `text` may be NULL. Called without the
- * lock, and possibly on a device's thread. */
+ * buffer's lock, and possibly on a device's thread. */
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
 
-/* Makes `count` reservations in the map, one for each change that will follow (valid_map.h). On
- * failure makes none. Called without the lock. */
+/* Makes `count` reservations in the valid map, one for each change that will follow (see
+ * valid_map.h). If the function fails, it makes none. Called without the buffer's lock. */
 ferry_status ferryi_store_reserve_changes(ferryi_store *store, uint32_t count);
-/* Applies a change, FORGET or LOSE, to the valid map. If `room` is true, changes only the range,
- * and uses one of the caller's reservations in the map. If `room` is false, changes the whole map.
- * If the range is empty, changes nothing and only releases the reservation, if any. */
+/* Applies a change to the valid map, which is either FORGET or LOSE. If `room` is true, changes
+ * only the range, and uses one of the caller's reservations in the map. If `room` is false, changes
+ * the whole map. If the range is empty, changes nothing and only releases the reservation, if any.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
                            size_t end, bool room);

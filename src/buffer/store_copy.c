@@ -16,7 +16,7 @@
  * worth its cost. */
 #define COUNTED_PART 8
 
-/* Returns whether the store's host memory is to be page-locked. If no device can pin memory, a
+/* Returns whether the buffer's host memory is to be page-locked. If no device can pin memory, a
  * buffer of pinned memory gets pageable memory and is reported as pageable. */
 static bool
 is_pinned_memory(const ferryi_store *store)
@@ -40,9 +40,9 @@ kind_of(const ferryi_store *store, int place)
     return is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE;
 }
 
-/* Allocates a block for a replica. A block for a device may still be in use: then `timeline` waits
- * for its earlier uses. `timeline` is the timeline of the first new use, or NULL for a timeline of
- * the engine. A block for the host is always idle. */
+/* Allocates a block for a replica. Work of a previous owner may still use a block for a device;
+ * `timeline` then waits for this work. `timeline` is the timeline of the first new use, or NULL for
+ * a timeline of the transfer engine. A block for the host is always idle. */
 static ferry_status
 take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
            struct ferryi_place_copy *out)
@@ -108,7 +108,7 @@ bool
 ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
 {
     struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
-    /* A resize may have made the block too small since it was allocated. */
+    /* Since the block was allocated, a resize may have made it too small for the buffer. */
     if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
         fresh->pins = copy->pins;
         *copy = *fresh;
@@ -192,7 +192,8 @@ ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
     bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
                   whole > PIN_ABOVE && bytes >= whole / COUNTED_PART &&
                   copy->transfers != FERRYI_NEVER_PINNED;
-    /* The replica is page-locked at the first transfer that follows `pin_after` counted ones. */
+    /* The replica is page-locked at the first counted transfer after `pin_after` counted transfers.
+     */
     bool due = counts && copy->transfers >= context->pin_after &&
                (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
     if (counts && copy->transfers < FERRYI_NEVER_PINNED - 1)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Above this number of segments or claims, a store counts as crowded. A search through them under
- * the store's lock then takes so long that other threads should sleep instead of spin. */
+/* A buffer with more segments or claims (range locks) than these numbers counts as crowded. A
+ * search through them under the buffer's lock takes long. Other threads should then sleep instead
+ * of spin. */
 #define CROWDED_SEGMENTS   64
 #define CROWDED_CLAIMS     32
 
@@ -14,8 +15,8 @@ long_lock(ferryi_store *store)
     return &store->context->long_locks[((uintptr_t)store >> 8) % FERRYI_LONG_LOCKS];
 }
 
-/* Takes the spin bit of a store, and sets the bits `extra` in the same step. If one of the bits
- * `stop` is set, returns false without taking the spin bit. */
+/* Takes the spin lock in a buffer's state word, and sets the bits `extra` in the same step. If one
+ * of the bits `stop` is set, returns false without taking the lock. */
 static bool
 take_spin(ferryi_store *store, uint64_t extra, uint64_t stop)
 {
@@ -81,8 +82,8 @@ ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
     ferry_context *context = store->context;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
     atomic_store_explicit(&store->word, word | FERRYI_STORE_WAITERS, memory_order_relaxed);
-    /* The epoch changes when claims are removed. It is read while the store is locked, so this
-     * thread sees every later change. */
+    /* The counter park_epoch changes when claims (range locks) are removed. It is read while the
+     * buffer is locked, so this thread sees every later change. */
     uint64_t epoch = atomic_load_explicit(&context->park_epoch, memory_order_acquire);
     ferryi_store_unlock(store);
     bool in_time = true;

@@ -40,7 +40,7 @@ ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferr
     struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
     bool room = ferryi_store_reserve_changes(store, 1) == FERRY_OK;
     ferryi_store_lock(store);
-    /* A resize may have shortened the store since the range was computed. */
+    /* A resize may have shortened the buffer since the range was computed. */
     end = ferryi_min_size(end, store->map.bytes);
     char *old = copy;
     if (cold && begin < end) {

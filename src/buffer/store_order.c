@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Returns whether the last write or one of the readers was on a stream of the program. After a wait
- * for such a use, the next scope that uses the replica records an event when it is closed. A later
- * wait for that scope then does not include work that is queued after it. */
+/* Returns whether the last write or one of the readers of a replica was on a stream of the program.
+ * After a wait for such a use, the next scope on the replica records an event when the scope is
+ * closed. A later wait for that scope then waits for this event, and not for work that is queued
+ * after the scope. */
 static bool
 is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
 {
@@ -15,8 +16,8 @@ is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
     return false;
 }
 
-/* Waits for the readers of a replica. A lost device reads no more. So if the host waits, it skips
- * readers on lost devices and returns them in `*out_lost`. */
+/* Waits for the readers of a replica. A lost device no longer reads. So if the host waits, it skips
+ * the readers on lost devices, and returns the set of these readers in `*out_lost`. */
 static ferry_status
 wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t readers,
                  uint64_t *out_lost)
@@ -55,7 +56,7 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     if (status != FERRY_OK || timeline)
         return status;
 
-    /* The host waited, so these uses are complete for all timelines. */
+    /* The host has waited for these uses, so no timeline needs to wait for them. */
     ferryi_store_lock(store);
     copy = ferryi_store_copy(store, place);
     if (ferryi_sync_point_is_done(order, copy->written))

@@ -6,8 +6,8 @@
  * Helper threads of a context, which run calls that would block their caller, such as asynchronous
  * copies from pageable memory. There is one thread for each device and direction, so that an upload
  * does not wait behind a download. One more thread runs all other calls. Each thread runs its calls
- * in the order of their submission. Each call has its claims before it is submitted, so calls never
- * wait for each other's claims.
+ * in the order of their submission. Each call locks its ranges before it is submitted, so queued
+ * calls never wait for each other's range locks.
  */
 
 #include "src/stream/shell.h"

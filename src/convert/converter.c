@@ -11,13 +11,14 @@ enum { NEAREST, TOWARD_ZERO, FIRST_UNFIT, ENTRIES };
 
 enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 
-/* State of the code for one conversion pair on one device. */
+/* Whether a device's code for a pair of source and target types is not loaded yet, is ready, or can
+ * never be loaded. */
 enum code_state { CODE_UNTRIED, CODE_READY, CODE_NEVER };
 struct pair_code {
-    _Atomic enum code_state state; /* the members below are constant after this is READY */
+    _Atomic enum code_state state; /* once this is CODE_READY, the other members are constant */
     void *module; /* module that was compiled for this pair; NULL if the precompiled image contains
                      the pair */
-    void *functions[ENTRIES]; /* entry points of the pair; FIRST_UNFIT is NULL if
+    void *functions[ENTRIES]; /* the pair's entry points; functions[FIRST_UNFIT] is NULL if
                                  FERRY_CONVERT_CHECK accepts every element */
 };
 
@@ -30,16 +31,16 @@ struct ferryi_converter {
     struct ferryi_converter_mutex mutex; /* held while code is loaded */
     FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
         bool image_tried;
-        void *image; /* module of the precompiled image; NULL if it is not loaded or does not run on
-                        this device */
+        void *image; /* module of the precompiled image; NULL if the image is not loaded or does not
+                        run on this device */
     };
     struct pair_code codes[ferryi_number_count][ferryi_number_count];
 };
 
 /* -- what there is ----------------------------------------------------------------------------- */
 
-/* Names that the CUDA source uses for each pair of number types: the line that instantiates the
- * pair's kernels, and the prefix of the names of its entry points. */
+/* Names in the CUDA source for each pair of source and target types. `line` is the source line that
+ * instantiates the pair's kernels. `entry` is the prefix of the kernels' names. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
@@ -57,8 +58,8 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
-/* Returns whether the device's conversions run on the host, in stream order. They do if the host
- * can access the device's memory. */
+/* Returns whether conversions for this device run on the host, in stream order. This is the case if
+ * the host can access the device's memory. */
 static bool
 runs_host_loops(const ferryi_device *device)
 {
@@ -68,8 +69,8 @@ runs_host_loops(const ferryi_device *device)
 
 /* -- code -------------------------------------------------------------------------------------- */
 
-/* Loads the precompiled image as a module. Does nothing if an earlier call loaded the module, or
- * found that the image does not load on this device. In the second case `image` is NULL. */
+/* Loads the precompiled image as a module. Does nothing if the image was loaded before, or if it
+ * was found not to run on this device. In the latter case the member `image` is NULL. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
@@ -157,7 +158,7 @@ unload(ferryi_converter *converter, void **module)
 }
 
 /* Loads the code that converts a pair of number types. If memory is short or the device is lost, a
- * later call tries again. After any other failure the library does not try again. */
+ * later call for the pair repeats the attempt. Any other failure is permanent. */
 FERRYI_REQUIRES(ferryi_converter_mutex)
 static void
 load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kernel,
@@ -179,7 +180,8 @@ load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kerne
         atomic_store_explicit(&code->state, CODE_NEVER, memory_order_relaxed);
 }
 
-/* Returns the pair's code and loads it if necessary. Returns NULL if the code cannot be loaded. */
+/* Returns the code that converts `from` to `to`, and loads it if necessary. Returns NULL if the
+ * code cannot be loaded. */
 static struct pair_code *
 code_of(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
 {
@@ -243,7 +245,7 @@ ferryi_converter_destroy(ferryi_converter **converter)
 
 /* -- work -------------------------------------------------------------------------------------- */
 
-/* Arguments of a host loop that runs in stream order. */
+/* Arguments of a conversion loop that the host runs in stream order. */
 struct host_work {
     ferryi_convert_loop *loop;
     ferryi_convert_search *search; /* or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Selects the loops that convert a pair of elements on this processor. */
+/* Selects the fastest conversion loop for each pair of element types on this processor. */
 #include "src/convert/kernels.h"
 
 #include <pthread.h>
@@ -48,9 +48,9 @@ enum { MOST_SETS = 3 };
 static struct ferryi_convert_set sets[MOST_SETS + 1];
 static struct ferryi_convert_kernel here[ferryi_number_count][ferryi_number_count];
 
-/* Finds the instruction sets that this process can use. The compiler's run-time library checks that
- * the operating system saves the wide registers. F16C is checked with cpuid, because some run-time
- * libraries do not know it. */
+/* Finds the instruction sets that this process can use. __builtin_cpu_supports() also checks that
+ * the operating system saves the wide registers. F16C is checked with cpuid, because some
+ * compilers' run-time libraries do not know it. */
 static void
 find_sets(void)
 {
@@ -68,7 +68,7 @@ find_sets(void)
 }
 
 /*
- * Returns whether the use of wide AVX-512 registers leaves the processor's clock unchanged. The
+ * Returns whether wide AVX-512 registers can be used without lowering the processor's clock. The
  * first processors with AVX-512 lower the clock, which slows all other work on the core as well.
  * Processors with VBMI2 do not lower the clock.
  */
@@ -82,7 +82,7 @@ has_cheap_width(void)
 #endif
 }
 
-/* Returns whether the loops of this type use AVX-512 even if it lowers the clock. The wide integers
+/* Returns whether conversions of this type use AVX-512 even if it lowers the clock. Wide integers
  * do, because AVX2 has hardly any instructions for them. */
 static bool
 is_wide_integer(enum ferryi_number number)
@@ -101,8 +101,9 @@ take(const struct ferryi_convert_set *set)
                 here[from][to] = (*set->table)[from][to];
 }
 
-/* Fills the table of loops. The loops of each instruction set replace those of earlier sets. If
- * FERRY_CONVERT_WITH names a set, the sets that follow it are not used. */
+/* Fills the table of conversion loops. The instruction sets are visited from the baseline to the
+ * best, and the loops of each set replace those of the previous one. If FERRY_CONVERT_WITH names a
+ * set, better sets are not used. */
 static void
 choose_loops(void)
 {
@@ -115,8 +116,9 @@ choose_loops(void)
     }
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT; /* the table is filled only once, because cpuid is
-                                                   slow in a virtual machine */
+static pthread_once_t once =
+    PTHREAD_ONCE_INIT; /* the table of conversion loops is filled only once, because cpuid is slow
+                          in a virtual machine */
 
 const struct ferryi_convert_set *
 ferryi_convert_sets(void)

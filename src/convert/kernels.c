@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The conversion loops between number types. The file defines one form of loop for each class of
- * type pair. It instantiates these forms for the pairs that ferry-gen lists from the built-in
- * types. The file is compiled once for each instruction set. Each compilation defines one table of
- * loops, whose name is FERRYI_CONVERT_TABLE.
+ * The conversion loops between number types. The file defines macros that generate loops, one for
+ * each class of type pairs. It uses them for the pairs that the tool ferry-gen lists from the
+ * built-in types. The file is compiled once for each instruction set. Each compilation defines one
+ * table of loops, whose name is FERRYI_CONVERT_TABLE.
  */
 #include "src/convert/kernels.h"
 
@@ -18,8 +18,8 @@
 #endif
 
 /* Declares that the iterations of a loop are independent, so that the compiler vectorises the loop.
- * They are independent, because the source and the target are either separate arrays or the same
- * array. */
+ * The iterations are independent, because the source and the target are either separate arrays or
+ * the same array. */
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -53,17 +53,17 @@ typedef number_complex_double element_complex_double;
 enum { LANES = 16 };
 #endif
 
-/* The loop of each type pair converts or checks only whole groups of elements. So it needs no code
- * for the elements at the end of an array that do not fill a group. A group has as many elements as
- * a vector has bytes. */
+/* A generated loop converts or checks only whole groups of elements. So it needs no code for a
+ * remainder of elements at the end of an array. A group has as many elements as a vector register
+ * has bytes. */
 enum {
     LARGEST = sizeof(number_complex_double), /* bytes of the largest element */
-    CHECK_BLOCK = 4096, /* number of elements that a check examines before it branches */
+    CHECK_BLOCK = 4096, /* number of elements that are checked between two branches */
 };
 typedef bool unfit_test(const void *source, size_t count);
 
-/* Converts an array that has fewer elements than a group. A copy of the array is filled up with
- * zeros to a whole group. */
+/* Converts an array that has fewer elements than a group, which is the unit of the conversion
+ * loops. The function copies the array and pads the copy with zeros to a whole group. */
 static void
 convert_few(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
             size_t to_bytes, size_t from_bytes)
@@ -75,9 +75,9 @@ convert_few(void *target, const void *source, size_t count, ferryi_convert_loop 
     memcpy(target, out, count * to_bytes);
 }
 
-/* Converts an array in place if it does not consist of whole aligned groups of elements. The first
- * and the last group overlap other groups. So both are converted before anything is written, and
- * are stored last. */
+/* Converts an array in place that is unaligned or is not a multiple of whole groups of elements.
+ * The first and the last group overlap the groups between them. So both are converted to temporary
+ * arrays at first, and stored last. */
 static void
 convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *groups,
                  size_t to_bytes, size_t from_bytes)
@@ -91,8 +91,8 @@ convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *g
     memcpy(array, first, LANES * to_bytes);
 }
 
-/* Converts an array whose target is unaligned, or that does not consist of whole groups of
- * elements. The first and the last group overlap other groups. */
+/* Converts an array whose target is unaligned, or that is not a multiple of whole groups of
+ * elements. The first and the last group may overlap the groups between them. */
 static void
 convert_ragged(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
                size_t to_bytes, size_t from_bytes)
@@ -122,8 +122,8 @@ convert_any(void *target, const void *source, size_t count, ferryi_convert_loop 
         groups(target, source, count);
 }
 
-/* Returns whether the policy CHECK refuses any element of the array. The last group is filled up
- * with zeros, which CHECK always accepts. */
+/* Returns whether the policy FERRY_CONVERT_CHECK refuses any element of the array. An incomplete
+ * group of elements at the end is padded with zeros, which the policy always accepts. */
 static bool
 has_unfit(const char *source, size_t count, unfit_test *test, size_t bytes)
 {
@@ -138,9 +138,9 @@ has_unfit(const char *source, size_t count, unfit_test *test, size_t bytes)
     return test(last, LANES);
 }
 
-/* Returns the index of the first element that the policy CHECK refuses, or `count` if there is
- * none. Searches block by block, and then repeatedly halves the first block that has such an
- * element. */
+/* Returns the index of the first element that the policy FERRY_CONVERT_CHECK refuses, or `count` if
+ * there is none. Searches for the first block that has such an element, and then finds the element
+ * in this block by bisection. */
 static __attribute__((noinline)) size_t
 find_unfit(const void *source, size_t count, unfit_test *test, size_t bytes)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops of kernels.c for a CUDA device: one form for each class of pair, with the same results.
- * nvcc compiles them for all pairs (kernels.cu). If the library was built without nvcc, NVRTC
- * compiles each pair from this text when it is first needed. The text is also valid C: a test
- * defines KERNEL and the macros below it, and runs the same loops on the host.
+ * The conversion loops of kernels.c for CUDA devices, with the same results. nvcc compiles them for
+ * all pairs of types (kernels.cu). If the library was built without nvcc, NVRTC compiles each pair
+ * from this text when it is first needed. The text is also valid C: a test defines the macro KERNEL
+ * and the macros below it, and runs the same loops on the host.
  *
- * The compiler must not contract or reorder arithmetic in a kernel: every step is one that IEEE 754
- * defines, as on the host.
+ * The compiler must not contract or reorder floating-point arithmetic in a kernel: every step is
+ * one that IEEE 754 defines, as on the host.
  */
 #ifdef __CUDACC_RTC__
-/* A pair uses few of these functions, and NVRTC would warn of each unused one. */
+/* The kernels of one pair of types use few of these functions, and NVRTC would warn about each
+ * unused one. */
 #pragma nv_diag_suppress 177
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
@@ -41,16 +42,16 @@ typedef uint64_t uintptr_t;
 #define KEEP_LOWEST(memory, value) atomicMin(memory, value)
 #endif
 
-/* A vector of `count` elements. LOOP uses as many elements as fit in 16 bytes of the wider type,
- * the most that one instruction loads or stores. */
+/* A vector of `count` elements. The macro LOOP uses as many elements as fit in 16 bytes of the
+ * wider type. 16 bytes are the most that one instruction loads or stores. */
 #define VECTOR_OF(number, count)                                                                   \
     struct __attribute__((aligned(sizeof(number) * count))) {                                      \
         number at[count];                                                                          \
     }
 #define WIDER(from, to) (sizeof(from) > sizeof(to) ? sizeof(from) : sizeof(to))
 
-/* Converts an array in a grid-stride loop over vectors. The elements that remain at the end, and
- * arrays that are not aligned to vectors, are converted one by one. */
+/* Converts an array in a grid-stride loop over vectors. A remainder of elements at the end, and
+ * arrays that are not aligned to vectors, are converted one element at a time. */
 #define LOOP(from, to, working, how)                                                               \
     KERNEL ferryi_##from##_to_##to##_##how(number_##to *target, const number_##from *source,       \
                                            size_t count)                                           \
@@ -74,8 +75,9 @@ typedef uint64_t uintptr_t;
             target[i] = working##_to_##to##_##how(widen_##from(source[i]));                        \
     }
 
-/* Finds the lowest index of an element that does not fit. `*first` must initially exceed every
- * index. Each thread can stop at its first such element, because its later indices are higher. */
+/* Finds the lowest index of an element that does not fit the target type. `*first` must initially
+ * exceed every index. Each thread can stop at the first such element that it finds, because it
+ * visits indices in ascending order. */
 #define SEARCH(from, to, working)                                                                  \
     KERNEL ferryi_##from##_to_##to##_first_unfit(const number_##from *source, size_t count,        \
                                                  unsigned long long *first)                        \
@@ -92,5 +94,5 @@ typedef uint64_t uintptr_t;
 #define PAIR_INEXACT(from, to, working)                                                            \
     LOOP(from, to, working, nearest) LOOP(from, to, working, toward_zero)
 #define PAIR_ROUNDED(from, to, working) PAIR_INEXACT(from, to, working) SEARCH(from, to, working)
-/* The way in which the host vectorises a pair makes no difference here. */
+/* The macro ignores `way`, which says how the host vectorises a pair. */
 #define PAIR(form, way, from, to, working) PAIR_##form(from, to, working)

@@ -4,8 +4,8 @@
 
 /*
  * Conversion loops between number types, for arrays in host memory. Each instruction set has one
- * table of loops. All tables produce the same bits, except for NaNs. If a pair of types is not
- * supported, the member `nearest` of its table entry is NULL.
+ * table of loops, with one entry for each pair of types. All tables produce the same bits, except
+ * for NaNs. If a pair is not supported, the member `nearest` of its table entry is NULL.
  */
 
 #include <stddef.h>
@@ -32,10 +32,10 @@ enum ferryi_number {
 };
 
 /* Converts `count` elements. The arrays need not be aligned. The target may be the same array as
- * the source if the target's elements are not wider. */
+ * the source, unless the target's elements are wider than the source's. */
 typedef void ferryi_convert_loop(void *target, const void *source, size_t count);
-/* Returns the index of the first element that CHECK refuses, or `count` if CHECK accepts all
- * elements. */
+/* Returns the index of the first element that the policy FERRY_CONVERT_CHECK refuses, or `count` if
+ * the policy accepts all elements. */
 typedef size_t ferryi_convert_search(const void *source, size_t count);
 
 struct ferryi_convert_kernel {
@@ -48,12 +48,12 @@ typedef const struct ferryi_convert_kernel ferryi_convert_table[ferryi_number_co
                                                                [ferryi_number_count];
 
 extern ferryi_convert_table
-    ferryi_convert_table_baseline;                     /* for all processors of the architecture */
+    ferryi_convert_table_baseline; /* runs on all processors of the architecture */
 extern ferryi_convert_table ferryi_convert_table_avx2; /* AVX2 and F16C; only on x86-64 */
-extern ferryi_convert_table ferryi_convert_table_avx512; /* the AVX2 set and, in addition, AVX-512
-                                                            F, DQ, BW and VL; only on x86-64 */
+extern ferryi_convert_table
+    ferryi_convert_table_avx512; /* AVX2, F16C, and AVX-512 F, DQ, BW and VL; only on x86-64 */
 
-/* A supported instruction set and its table. */
+/* An instruction set that this processor supports, and its table of conversion loops. */
 struct ferryi_convert_set {
     const char *name; /* as used in FERRY_CONVERT_WITH */
     ferryi_convert_table *table;
@@ -63,14 +63,16 @@ struct ferryi_convert_set {
  * best. An entry with a NULL table ends the list. FERRY_CONVERT_WITH does not affect the list. */
 const struct ferryi_convert_set *ferryi_convert_sets(void);
 
-/* Returns the number type of an element, or ferryi_number_count if it is not a number. */
+/* Returns the number type of an element type, or ferryi_number_count if the element type is not a
+ * number. */
 enum ferryi_number ferryi_convert_number(const ferry_element *element);
 
-/* Returns the table of the best loops for this processor, limited by FERRY_CONVERT_WITH. */
+/* Returns the table of the best conversion loops for this processor. The environment variable
+ * FERRY_CONVERT_WITH can limit the instruction set. */
 ferryi_convert_table *ferryi_convert_table_here(void);
 
-/* Returns the loops for a pair of elements on this processor, or NULL if the pair is not supported.
- */
+/* Returns this processor's conversion loops for a pair of element types, or NULL if the pair is not
+ * supported. */
 const struct ferryi_convert_kernel *ferryi_convert_kernel(const ferry_element *from,
                                                           const ferry_element *to);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Runs one conversion loop on an array of any length. A large target does not remain in the caches.
- * Therefore pieces of the array are converted into a cached scratch area, and copied to the target
+ * Therefore parts of the array are converted into a cached scratch area, and copied to the target
  * with stores that bypass the caches. The target's cache lines then need not be read before they
  * are written.
  *
  * The fastest strategy depends on the processor. Some processors are faster when stores alternate
- * between pages, because several rows of memory are then open at once. Others are slower then,
- * because they already prefetch. If the target is narrower than the source, most of the traffic is
- * reading, and plain stores may be fastest. So parts of the first large array are converted with
- * two strategies alternately, and both are measured.
+ * between pages, because several rows of memory are then open at once. Other processors are slower
+ * then, because their hardware already prefetches. If the target is narrower than the source, most
+ * of the traffic is reading, and ordinary stores may be fastest. So parts of the first large array
+ * are converted with two strategies alternately, and the time of each strategy is measured.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,24 +22,25 @@
 #ifdef __SSE2__
 
 enum {
-    STREAM_FROM = 24 << 20, /* minimum size of source and target together for which stores bypass
-                               the caches; the value was measured, because a process cannot query a
-                               thread's share of the last-level cache */
+    STREAM_FROM = 24 << 20, /* minimum total size of source and target for which stores bypass the
+                               caches; measured, because a process cannot query a thread's share of
+                               the last-level cache */
     LINE = FERRYI_LINE,
     PAGE = FERRYI_PAGE,
     PAGES = 8,        /* number of pages between which the strategy IN_TURN alternates */
-    PIECE_READ = 256, /* source bytes that IN_TURN converts before it changes the page; more bytes
-                         would need more prefetches, which stall */
-    PIECE_LEAST = 64, /* elements of one group of the loop */
-    PARTS = 16, /* number of measured parts; each of two strategies converts eight parts, and their
-                   fastest parts are compared */
-    PART_PAGES = 256, /* maximum number of target pages in a part; small enough that other work does
-                         not disturb every part */
+    PIECE_READ = 256, /* number of source bytes that IN_TURN converts before it switches to the next
+                         page; more bytes would need more prefetches, which stall */
+    PIECE_LEAST = 64, /* minimum number of elements that are converted at once: one group of the
+                         conversion loop */
+    PARTS = 16, /* number of parts of an array that are measured; each of two strategies converts
+                   half of them, and their fastest times are compared */
+    PART_PAGES = 256, /* maximum number of target pages in a measured part; small enough that other
+                         work on the machine does not disturb every part */
 };
 
 enum way { IN_TURN, PAGE_BY_PAGE, PLAIN, UNKNOWN };
 
-/* The part of an array that has not been converted yet. */
+/* The rest of an array, which has not been converted yet. */
 struct stretch {
     ferryi_convert_loop *loop;
     char *target;
@@ -63,8 +64,8 @@ convert_plain(struct stretch *stretch, size_t count)
     advance(stretch, count);
 }
 
-/* Converts a group of pages piece by piece, alternating between the pages. The target must start at
- * a page boundary. */
+/* Converts `pages` pages, `in_piece` elements at a time, and switches to the next page each time.
+ * The target must start at a page boundary. */
 static void
 convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t in_piece)
 {
@@ -82,7 +83,7 @@ convert_group(const struct stretch *group, size_t pages, size_t in_page, size_t 
 }
 
 /* Converts the next `count` elements with the strategy `way`. Unless the strategy is PLAIN, `count`
- * is rounded down to whole groups of pages. */
+ * is rounded down to a multiple of the pages that the strategy converts together. */
 static void
 convert_by(enum way way, struct stretch *stretch, size_t count)
 {
@@ -102,11 +103,12 @@ convert_by(enum way way, struct stretch *stretch, size_t count)
 }
 
 /* The strategies that were measured to be the fastest on this machine. chosen[1] is for targets
- * that are narrower than their source, chosen[0] for all others. */
+ * whose elements are narrower than those of the source, chosen[0] for all other targets. */
 static atomic_int chosen[2] = {UNKNOWN, UNKNOWN};
 
-/* Converts the first parts of the array and returns the fastest strategy for the rest. Page faults
- * distort the measurement, so the result is not stored in `chosen` if page faults occurred. */
+/* Converts the first parts of the array with two strategies, and returns the faster strategy. The
+ * result is stored in `chosen` only if no page faults occurred, because page faults distort the
+ * measurement. */
 static enum way
 find_way(struct stretch *stretch, bool narrower)
 {
@@ -123,8 +125,8 @@ find_way(struct stretch *stretch, bool narrower)
             best[part % 2] = taken;
     }
     /* IN_TURN is chosen only if it is clearly faster than PAGE_BY_PAGE, because on some machines
-     * IN_TURN is much slower. PLAIN needs no such margin, because the measurement already favours
-     * PLAIN. */
+     * IN_TURN can be much slower. PLAIN must only be faster than IN_TURN: it needs no margin,
+     * because the measurement already favours PLAIN. */
     enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
     if (ferryi_page_faults() == faults)
         atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);
@@ -137,8 +139,8 @@ is_apart(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 
-/* Returns whether stores to this target should bypass the caches. The target must be large and
- * separate from the source, because an in-place conversion reads the target anyway. */
+/* Returns whether stores to this target should bypass the caches. They should if the target is
+ * large and separate from the source. An in-place conversion reads the target anyway. */
 static bool
 is_worth_streaming(const char *target, size_t target_bytes, const char *source, size_t source_bytes,
                    size_t count)

@@ -3,16 +3,17 @@
 #define FERRYI_CONVERT_SCALAR_H
 
 /*
- * The conversion of one element. A source is first widened to a working type (i32, i64, u64, f32, f64; c32, c64), which
- * is exact. From there <working>_to_<target>_nearest, ..._toward_zero and ..._fits implement the three policies. All
- * functions use selects instead of branches, so that loops over them vectorise, and no cast is ever out of range.
+ * The conversion of one element. A source value is first widened to a working type (i32, i64, u64,
+ * f32, f64; c32, c64), which is exact. The functions <working>_to_<target>_nearest, ..._toward_zero
+ * and ..._fits then implement the three policies. All functions use selects instead of branches, so
+ * that loops over them vectorise, and no cast is ever out of range.
  *
- * A conversion from a wide source to a narrow float goes through binary32 rounded to odd: the last bit of an inexact
- * value is set. The value then lies on the correct side of every tie, so the second rounding gives the same result as a
- * single rounding.
+ * A conversion from a wide source to a narrow float goes through binary32 rounded to odd: the last
+ * bit of an inexact value is set. The value then lies on the correct side of every tie, so the
+ * second rounding gives the same result as a single rounding.
  */
 
-#ifndef __CUDACC_RTC__ /* NVRTC has no headers: kernels.cuh declares what is needed */
+#ifndef __CUDACC_RTC__ /* NVRTC has no standard headers; kernels.cuh declares what this file needs */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,8 +31,8 @@
 #endif
 #endif
 
-/* The number types as they are stored in memory. A narrow float is stored as an integer with its
- * bits. A stored bool may have any byte value. */
+/* The number types as they are stored in memory. A half or bfloat16 is stored as an integer with
+ * the same bits. A stored bool may have any byte value. */
 typedef float number_float;
 typedef double number_double;
 typedef uint16_t number_half;
@@ -66,7 +67,7 @@ float_of(uint32_t bits)
     return value;
 }
 
-/* Rounds to the nearest integer, ties to even. The result must be representable. */
+/* Functions that round to the nearest integer, ties to even. The result must be representable. */
 #ifdef __CUDACC__
 SCALAR int32_t round_f32(float value) { return __float2int_rn(value); }
 SCALAR int32_t round_f64(double value) { return __double2int_rn(value); }
@@ -79,7 +80,7 @@ SCALAR int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value); 
 SCALAR int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
 SCALAR int32_t round_f32(float value) { return __builtin_irintf(value); }
-#ifdef __aarch64__ /* there is no vector rounding from double to int32; near 1.5 * 2^52 the low bits are the integer */
+#ifdef __aarch64__ /* AArch64 has no vector instruction that rounds double to int32. After 1.5 * 2^52 is added, the low bits of the double are the rounded integer. */
 SCALAR int32_t
 round_f64(double value)
 {
@@ -94,7 +95,7 @@ SCALAR int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
 SCALAR double magnitude_of(double value) { return __builtin_fabs(value); }
 SCALAR int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
-#ifdef __AVX512DQ__ /* there is no vector rounding to int64, only casts; every double of at least 2^52 is a whole number */
+#ifdef __AVX512DQ__ /* Compilers vectorise casts to int64, but not roundings. Every double of at least 2^52 is a whole number, so only smaller values are rounded. */
 SCALAR int64_t
 round_wide(double value)
 {
@@ -126,7 +127,7 @@ SCALAR number_complex_float widen_complex_float(number_complex_float value) { re
 SCALAR number_complex_double widen_complex_double(number_complex_double value) { return value; }
 
 /* Converts a half to a float. A subnormal half is a multiple of 2^-24. For other finite values the
- * exponent increases by 112, and for infinity and NaN by 224. */
+ * exponent field increases by 112, and for infinity and NaN by 224. */
 SCALAR float
 widen_half(number_half value)
 {
@@ -150,15 +151,15 @@ widen_half(number_half value)
 
 /* -- floats to integers ------------------------------------------------------------------------------------ */
 
-/* Defines the function that returns whether a float fits into an integer type after rounding. A tie
- * is rounded to the even neighbour. The lowest value of the type is even, so the tie just below it
- * rounds into the range. The highest value is odd, so the tie just above it rounds out of the
- * range. */
+/* Defines a function that returns whether a float fits into an integer type after rounding to
+ * nearest, ties to even. The lowest value of the type is even, so the tie just below it rounds into
+ * the range. The highest value is odd, so the tie just above it rounds out of the range. */
 #define FLOAT_FITS(working, to, type, low, high)                                                                      \
     SCALAR bool working##_to_##to##_fits(type value) { return value >= (type)(low - 0.5) && value < (type)(high + 0.5); }
 
-/* Defines conversions to small integers. The value is clamped before it is rounded, because the
- * limits are exact in every float type. NaN becomes 0. */
+/* Defines conversions to integers of at most 16 bits. The value is clamped to the limits of the
+ * type before it is rounded. This is possible because the limits are exact in every float type. NaN
+ * becomes 0. */
 #define FLOAT_TO_SMALL(working, to, type, low, high)                                                                  \
     FLOAT_FITS(working, to, type, low, high)                                                                          \
     SCALAR type working##_to_##to##_clamped(type value)                                                              \
@@ -176,8 +177,8 @@ widen_half(number_half value)
         return (number_##to)(int32_t)working##_to_##to##_clamped(value);                                              \
     }
 
-/* Defines conversions to int32. The limits are applied after rounding, because INT32_MAX is not
- * exact in binary32. */
+/* Defines conversions to int32. The value is rounded first and then clamped to the limits of int32,
+ * because INT32_MAX is not exact in binary32. */
 #define FLOAT_TO_INT(working, to, type)                                                                               \
     FLOAT_FITS(working, to, type, -0x1p31, 2147483647.0)                                                              \
     SCALAR number_int working##_to_int_nearest(type value)                                                           \
@@ -193,7 +194,7 @@ widen_half(number_half value)
         return (int32_t)(number > 2147483647.0 ? 2147483647.0 : number);                                              \
     }
 
-/* Defines conversions to uint32. Adding 2^52 and subtracting it again rounds to the nearest
+/* Defines conversions to uint32. Adding 2^52 and subtracting it again rounds a value to the nearest
  * integer, ties to even. Subtracting 2^31 makes the result an int32, for which there are vector
  * instructions. */
 #define FLOAT_TO_UINT32(working, to, type)                                                                            \
@@ -213,8 +214,9 @@ widen_half(number_half value)
         return (uint32_t)(int64_t)working##_to_uint32_clamped(value);                                                 \
     }
 
-/* Applies the limits of int64 after rounding. Doubles of at least 2^53 are whole numbers, so
- * rounding does not change values at the limits. */
+/* Returns `inside`, the rounded value, clamped to the limits of int64. The limits are compared with
+ * the unrounded value. Doubles of at least 2^53 are whole numbers, so rounding does not change
+ * values at the limits. */
 SCALAR int64_t
 put_limits_int64(double value, int64_t inside)
 {
@@ -233,9 +235,9 @@ put_limits_int64(double value, int64_t inside)
         return put_limits_int64(value, (int64_t)(working##_to_int64_fits(value) ? value : 0));                        \
     }
 
-/* Converts a double to uint64, with the limits of uint64. A value of at least 2^63 is converted in
- * two steps: 2^63 is subtracted before the cast, and added back as an integer. `low` is the result
- * for smaller values. */
+/* Converts a double to uint64, and clamps the result to the limits of uint64. A value of at least
+ * 2^63 is converted in two steps: 2^63 is subtracted before the cast, and added back as an integer.
+ * `low` is the result for values below 2^63. */
 SCALAR uint64_t
 put_limits_uint64(double value, int64_t low)
 {
@@ -277,7 +279,7 @@ TO_BOOL(f64, double)
 /* -- binary32 to narrower floats --------------------------------------------------------------------------- */
 
 /* Converts a float to a half, rounded to nearest. If the magnitude is below 2^-14, adding 0.5
- * rounds it to a multiple of 2^-24. The low bits of the sum are then the factor of 2^-24. */
+ * rounds it to k * 2^-24 for an integer k. The low bits of the sum are then k. */
 SCALAR number_half
 f32_to_half_nearest(float value)
 {
@@ -340,9 +342,9 @@ SCALAR double f32_to_double_nearest(float value) { return value; }
 SCALAR double f64_to_double_nearest(double value) { return value; }
 SCALAR float f64_to_float_nearest(double value) { return (float)value; }
 
-/* Converts a double to a float, rounded toward zero. If the cast rounded away from zero, the result
- * is stepped back to the next value toward zero. A step back from infinity gives the largest finite
- * value. */
+/* Converts a double to a float, rounded toward zero. The cast rounds to nearest. If it rounded away
+ * from zero, the result is replaced by the next value toward zero. For infinity, this is the
+ * largest finite value. */
 SCALAR float
 f64_to_float_toward_zero(double value)
 {
@@ -350,8 +352,8 @@ f64_to_float_toward_zero(double value)
     return float_of(bits_of(nearest) - (magnitude_of((double)nearest) > magnitude_of(value)));
 }
 
-/* Converts a double to a float, rounded toward zero. Sets the last bit of the float if the result
- * is inexact. */
+/* Converts a double to a float, rounded to odd: it rounds toward zero and sets the last bit of the
+ * float if the result is inexact. */
 SCALAR float
 f64_to_float_odd(double value)
 {
@@ -375,8 +377,8 @@ FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 
 /* -- integers to floats ---------------------------------------------------------------------------------------- */
 
-/* Converts an integer magnitude to a double that has its upper 53 bits. If `odd` is true, sets the
- * last of these bits when the result is inexact. */
+/* Converts the upper 53 significant bits of an integer magnitude to a double. If `odd` is true and
+ * lower bits are lost, sets the last of the 53 bits. */
 SCALAR double
 cut_to_double(uint64_t magnitude, bool odd)
 {

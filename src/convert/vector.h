@@ -76,9 +76,9 @@ STEP lanes_f32 lanes_odd_of_f64(lanes_f64 x) { return (lanes_f32)PAIRWISE(odd_of
 STEP lanes_f64 lanes_f64_of_i32(lanes_i32 x) { return (lanes_f64)SPLIT(low_f64_of_i32, high_f64_of_i32, x); }
 STEP lanes_f64 lanes_f64_of_f32(lanes_f32 x) { return (lanes_f64)SPLIT(low_f64_of_f32, high_f64_of_f32, x); }
 
-/* Names of the conversions of groups, formed like the <working>_to_<target> names of scalar.h. An
- * int is converted to half through binary32, which represents every int in the range of half
- * exactly. */
+/* Conversions of groups of vectors, with names like the <working>_to_<target> functions of
+ * scalar.h. An int is converted to half through binary32, which represents every int in the range
+ * of half exactly. */
 #define i32_lanes_to_int8 lanes_keep
 #define i32_lanes_to_byte lanes_keep
 #define i32_lanes_to_int16 lanes_keep

@@ -2,7 +2,7 @@
 #ifndef FERRYI_CONVERT_LANES_AVX2_H
 #define FERRYI_CONVERT_LANES_AVX2_H
 
-/* The vector type and the operations of vector.h, implemented with AVX2 and F16C. */
+/* The vector type and the vector operations that vector.h needs, implemented with AVX2 and F16C. */
 
 #include <immintrin.h>
 
@@ -27,9 +27,9 @@ STEP __m256d load_double(const char *in) { return _mm256_loadu_pd((const double 
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* Converts to int32. The instruction returns INT32_MIN for values out of range, which is correct
- * for values below the range. For values above the range, an xor with all ones makes the result
- * INT32_MAX. NaN becomes 0. */
+/* Converts floats to int32. The instruction returns INT32_MIN for values out of range, which is
+ * correct for values below the range. For values above the range, an xor with all ones makes the
+ * result INT32_MAX. NaN becomes 0. */
 STEP __m256i
 i32_of_f32(__m256 x)
 {
@@ -38,8 +38,9 @@ i32_of_f32(__m256 x)
     return _mm256_and_si256(_mm256_xor_si256(_mm256_cvtps_epi32(x), above), number);
 }
 
-/* Converts values whose target has at most 16 bits, so that the limit can be a float. If an operand
- * is NaN, the min instruction returns its second operand. */
+/* Converts floats to int32 for a target type of at most 16 bits. So values may first be limited to
+ * 2^24, which is exact in a float. If an operand is NaN, the min instruction returns its second
+ * operand. */
 STEP __m256i
 small_of_f32(__m256 x)
 {
@@ -47,8 +48,11 @@ small_of_f32(__m256 x)
     return _mm256_cvtps_epi32(_mm256_and_ps(_mm256_min_ps(_mm256_set1_ps(0x1p24f), x), number));
 }
 
-/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which a later step saturates to
- * 0. */
+/*
+ * Converts floats to int32 for an unsigned target type. NaN becomes INT32_MIN, which a later step
+ * saturates to
+ * 0.
+ */
 STEP __m256i
 unsigned_of_f32(__m256 x)
 {
@@ -89,8 +93,9 @@ STEP __m256d high_f64_of_i32(__m256i x) { return _mm256_cvtepi32_pd(_mm256_extra
 STEP __m256d low_f64_of_f32(__m256 x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
 STEP __m256d high_f64_of_f32(__m256 x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
 
-/* Like f64_to_float_odd(): if the instruction rounded away from zero, the result is stepped back to
- * the next value toward zero. Then the last bit of inexact results is set. */
+/* Converts doubles to floats, rounded to odd, like f64_to_float_odd(). If the instruction rounded
+ * away from zero, the result is replaced by the next value toward zero. Then the last bit of
+ * inexact results is set. */
 STEP __m256
 odd_of_f64(__m256d low, __m256d high)
 {

@@ -2,7 +2,8 @@
 #ifndef FERRYI_CONVERT_LANES_AVX512_H
 #define FERRYI_CONVERT_LANES_AVX512_H
 
-/* The vector type and the operations of vector.h, implemented with AVX-512 F, BW, DQ and VL. */
+/* The vector type and the vector operations that vector.h needs, implemented with AVX-512 F, BW, DQ
+ * and VL. */
 
 #include <immintrin.h>
 
@@ -27,9 +28,9 @@ STEP __m512d load_double(const char *in) { return _mm512_loadu_pd(in); }
 
 /* -- cross over ------------------------------------------------------------------------------------ */
 
-/* Converts to int32. The instruction returns INT32_MIN for values out of range, which is correct
- * for values below the range. For values above the range the result is replaced by INT32_MAX. NaN
- * becomes 0. */
+/* Converts floats to int32. The instruction returns INT32_MIN for values out of range, which is
+ * correct for values below the range. For values above the range the result is replaced by
+ * INT32_MAX. NaN becomes 0. */
 STEP __m512i
 i32_of_f32(__m512 x)
 {
@@ -38,16 +39,20 @@ i32_of_f32(__m512 x)
     return _mm512_mask_mov_epi32(whole, above, _mm512_set1_epi32(INT32_MAX));
 }
 
-/* Converts values whose target has at most 16 bits, so that the limit can be a float. If an operand
- * is NaN, the min instruction returns its second operand. */
+/* Converts floats to int32 for a target type of at most 16 bits. So values may first be limited to
+ * 2^24, which is exact in a float. If an operand is NaN, the min instruction returns its second
+ * operand. */
 STEP __m512i
 small_of_f32(__m512 x)
 {
     return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), _mm512_min_ps(_mm512_set1_ps(0x1p24f), x));
 }
 
-/* Converts values whose target is unsigned. NaN becomes INT32_MIN, which a later step saturates to
- * 0. */
+/*
+ * Converts floats to int32 for an unsigned target type. NaN becomes INT32_MIN, which a later step
+ * saturates to
+ * 0.
+ */
 STEP __m512i
 unsigned_of_f32(__m512 x)
 {
@@ -87,7 +92,8 @@ STEP __m512d high_f64_of_i32(__m512i x) { return _mm512_cvtepi32_pd(_mm512_extra
 STEP __m512d low_f64_of_f32(__m512 x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
 STEP __m512d high_f64_of_f32(__m512 x) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)); }
 
-/* Like f64_to_float_odd(): rounds toward zero, then sets the last bit of inexact results. */
+/* Converts doubles to floats, rounded to odd, like f64_to_float_odd(): rounds toward zero, then
+ * sets the last bit of inexact results. */
 STEP __m512
 odd_of_f64(__m512d low, __m512d high)
 {
@@ -141,7 +147,8 @@ pack_half(__m512 a, __m512 b)
     return join(_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT), _mm512_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Rounds to bfloat16. The result is in the upper half of each element. */
+/* Rounds floats to bfloat16. The upper half of each 32-bit element of the result is the bfloat16.
+ */
 STEP __m512i
 bfloat16_of_f32(__m512 x)
 {

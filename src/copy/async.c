@@ -26,9 +26,9 @@ run_job(struct ferryi_job *job)
     ferryi_shell_release(context);
 }
 
-/* Creates the event of a call that moves `bytes`, takes the claims, and submits the call to a
- * worker. If no worker accepts the call, runs it on this thread. Frees the call, even after a
- * failure. `out` may be NULL. */
+/* Creates the event of an asynchronous call that moves `bytes` bytes, locks the call's ranges, and
+ * submits the call to a helper thread. If no helper thread accepts the call, runs it on this
+ * thread. Frees the call, even after a failure. `out` may be NULL. */
 static ferry_status
 start(struct ferryi_async *async, size_t bytes, ferry_event **out)
 {
@@ -39,7 +39,7 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
         async->free(async);
         return status;
     }
-    /* The event has two owners: the call and the caller. */
+    /* The event has two owners: the running call and the caller. */
     atomic_fetch_add(&event->references, 1);
     event->bytes = bytes;
     event->is_hint = async->is_hint;
@@ -56,8 +56,8 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
         ferryi_access_set_thread(&async->claims[i], FERRYI_THREAD_QUEUED);
     ferryi_shell_retain(context);
     async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
-    /* If no worker accepts the call, it runs on this thread. The result is the same, but this
-     * function returns only after the call has run. */
+    /* If no helper thread accepts the call, it runs on this thread. The result is the same, but
+     * this function returns only after the call has run. */
     if (ferryi_worker_submit(context, &async->job) != FERRY_OK)
         run_job(&async->job);
     if (out)
@@ -114,8 +114,8 @@ free_copy_job(struct ferryi_async *async)
 }
 
 /* Returns the number of the helper thread for the call's transfer direction, or 0 if both places
- * share memory. The direction of a READ is a guess, because other calls may move the bytes first.
- */
+ * share memory. The direction of a read is a guess, because other calls may first move the bytes to
+ * a different place. */
 static unsigned
 way_of(const struct ferryi_copy_call *call)
 {
@@ -138,8 +138,8 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
     if (!job)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "queue an asynchronous call: no memory");
     job->call = *call;
-    /* The caller may free its options and its fill value before the call runs, so both are copied.
-     */
+    /* The caller may free its options and its fill value before the call runs, so the call has
+     * copies of them. */
     if (call->options) {
         job->options = *call->options;
         job->call.options = &job->options;
@@ -165,8 +165,8 @@ ferryi_async_run(struct ferryi_copy_call *call)
 
 /* -- calls with many ranges ------------------------------------------------------------------ */
 
-/* Runs a call and then removes its claims. If the call fails, preserves its error message. Unless
- * `out_last` is NULL, sets it to the sync point of the work that the call queued. */
+/* Runs a call and then unlocks its ranges. If the call fails, preserves its error message. Unless
+ * `out_last` is NULL, sets *out_last to the sync point of the work that the call queued. */
 static ferry_status
 run_whole(struct ferryi_whole_call *call, ferryi_sync_point *out_last)
 {

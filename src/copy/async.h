@@ -2,75 +2,79 @@
 #ifndef FERRYI_ASYNC_H
 #define FERRYI_ASYNC_H
 
-/* Asynchronous calls. The caller's thread claims the ranges that a call uses. A helper thread
- * (worker.h) then moves the bytes and completes the call's event. */
+/* Asynchronous calls. The caller's thread locks the byte ranges that a call uses. A helper thread
+ * (worker.h) then moves the bytes, unlocks the ranges and completes the call's event. A lock on a
+ * range is named a claim. */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim_list.h"
 #include "src/buffer/worker.h"
 
-/* The first member of each asynchronous call. */
+/* State of an asynchronous call. Each struct of such a call has this struct as its first member. */
 struct ferryi_async {
     struct ferryi_job job;
     ferry_context *context;
-    ferry_event *event; /* event->cancelled requests a cancel */
-    ferryi_site site;   /* call site in the program, in a checked run */
+    ferry_event *event; /* event->cancelled is set to cancel the call */
+    ferryi_site site;   /* address of the call in the program; set only with debug checks */
     bool is_hint;       /* whether the call is a prefetch, which does not fail if memory cannot be
                            allocated */
     struct ferryi_access *claims;
     size_t claim_count;
     ferry_status (*run)(
         struct ferryi_async *async,
-        ferryi_sync_point *out_last); /* moves the bytes and removes the claims; sets *out_last to
+        ferryi_sync_point *out_last); /* moves the bytes and unlocks the ranges; sets *out_last to
                                          the sync point of the last device work */
-    void (*free)(struct ferryi_async *async); /* called after the claims are removed */
+    void (*free)(
+        struct ferryi_async *async); /* frees the call; called after its ranges were unlocked */
 };
 
 struct ferryi_copy_call;
-/* Starts a planned copy or fill asynchronously. Claims its ranges on this thread, so that later
- * conflicting calls wait for it, and submits it to a worker. `out` may be NULL. */
+/* Starts a prepared copy or fill asynchronously. Locks its ranges on this thread, so that later
+ * conflicting calls wait for it, and submits it to a helper thread. `out` may be NULL. */
 ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out);
 
-/* Runs a planned call on this thread. If its options contain an event, starts it asynchronously
- * instead. */
+/* Runs a prepared copy or fill. If its options contain an event, starts the call asynchronously.
+ * Otherwise runs it on this thread. */
 ferry_status ferryi_async_run(struct ferryi_copy_call *call);
 
 /* Sets *out to the place of the stream that a call's options name. Sets *out to -1 if there is no
  * stream. `options` may be NULL. */
 ferry_status ferryi_async_place(ferry_context *context, const ferry_copy_options *options,
                                 const char *what, int *out);
-/* Ends a call that has nothing to do. If its options contain an event, creates this event, which is
- * already complete. `options` may be NULL. */
+/* Completes a call that has nothing to do. If its options contain an event pointer, creates the
+ * event, which is already complete. `options` may be NULL. */
 ferry_status ferryi_async_finished(ferry_context *context, const ferry_copy_options *options);
 
 /*
- * A copy call with many ranges, which runs as a plan (plan.c) or as a list of regions
- * (region_list.c). The call claims all its ranges at once, so that later conflicting calls wait for
- * it. Its steps run one after another, and each step claims its own ranges under the claims of the
- * call. All steps share one job, which counts the progress.
+ * A copy call with many ranges, which runs as a plan, a list of copies (plan.c), or as a list of
+ * regions (region_list.c). The call locks all its ranges at once, so that later conflicting calls
+ * wait for it. Its steps run one after another. Each step locks its own ranges under the locks of
+ * the call. All steps share one transfer job, which counts the progress.
  */
 struct ferryi_whole_call {
     struct ferryi_async async; /* must be the first member */
-    /* copy of the caller's options, because the caller may free its own before the call runs */
+    /* copy of the caller's options, because the caller may free the options before the call runs */
     ferry_copy_options options;
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
-    uint64_t timelines; /* set of the timelines on which the call has queued work, as bits */
-    ferry_status (*run)(struct ferryi_whole_call *call); /* called while the claims are held */
+    uint64_t timelines; /* bit set: numbers of the timelines on which the call has queued work */
+    ferry_status (*run)(
+        struct ferryi_whole_call *call); /* runs the call while its ranges are locked */
 };
 
 /* Initialises a zeroed call, except its `async.free` and its `run`. `reason` names the call in
  * messages. `options` may be NULL. */
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
-/* Claims the ranges of a call, runs the call and frees it. Runs it on this thread, or on a worker
- * if `event` is not NULL. */
+/* Locks the ranges of a call, runs the call and frees it. If `event` is NULL, the call runs on this
+ * thread. Otherwise it runs on a helper thread. */
 ferry_status ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event);
 
-/* Returns the id of the call's claim on a store. Returns 0 if the call has no claim on it. */
+/* Returns the id of the call's lock on a buffer's storage. Returns 0 if the call has no lock on it.
+ */
 uint64_t ferryi_whole_call_claim(const struct ferryi_whole_call *call, const ferryi_store *store);
-/* Takes over the progress of a finished step into the call. `timelines` is the set of timelines on
- * which the step queued work. */
+/* Adds the progress of a finished step to the progress of its call. `timelines` is the set of
+ * timelines on which the step queued work. */
 void ferryi_whole_call_note(struct ferryi_whole_call *call, const struct ferryi_transfer_job *job,
                             uint64_t timelines);
 

@@ -21,8 +21,8 @@ ferryi_conversion_check(const ferry_conversion *conversion, const char *what)
     return FERRY_OK;
 }
 
-/* Runs the program's own conversion function. That function calls ferry_conversion_failed() for an
- * element that does not fit. */
+/* Runs a conversion function that the program supplies. This function must call
+ * ferry_conversion_failed() for an element that does not fit. */
 static ferry_status
 run_own(const ferry_conversion *conversion, void *target, const void *source, size_t count,
         ferry_convert_policy policy)

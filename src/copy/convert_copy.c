@@ -6,20 +6,20 @@
 #include "src/transfer/throttle.h"
 
 /*
- * Converting copies. The conversion runs on the side, host or device, where this needs the smaller
- * transfer. The engine converts on the host, into and out of its staging chunks. A device converts
- * in its own memory. Uploaded and downloaded elements pass through a scratch block from the
- * device's pool, one part at a time. All copies and conversions are queued on one timeline, so no
- * part overwrites the scratch block too early. A checked conversion checks every element before it
- * writes any.
+ * Copies that convert. The conversion runs on the host or on the device, wherever this needs the
+ * smaller transfer. The transfer engine converts on the host, into and out of its staging ring. A
+ * device converts in its own memory. Uploaded and downloaded elements pass through a scratch block
+ * from the device's pool, one part at a time. All copies and conversions are queued on one stream,
+ * so no part overwrites the scratch block too early. A checked conversion checks every element
+ * before it writes any.
  */
 
-/* Size of the scratch block. It is so large that the time to fill and drain the staging ring
- * between two parts is negligible. */
+/* Size of the scratch block on the device through which elements pass. It is so large that the time
+ * to fill and drain the staging ring between two parts is negligible. */
 #define SCRATCH_BYTES ((size_t)8 << 20)
 
-/* Converts elements. Elements that the policy rejects were already found before this call, so only
- * the program's own conversion function can fail here. */
+/* Converts elements. Elements that the conversion policy rejects were found before this call, so
+ * only a conversion function of the program can fail here. */
 static ferry_status
 run_conversion(void *target, const void *source, size_t count, const void *user)
 {
@@ -44,8 +44,8 @@ transform_of(const struct ferryi_convert_call *call)
                                      .user = call};
 }
 
-/* Prepares a transfer job whose target is not a buffer. The job counts the bytes of its target, and
- * has no offset in a buffer. */
+/* Prepares a transfer job whose target is not a buffer. The job counts the bytes of the target, and
+ * reports no offset in a buffer. */
 static void
 count_target(struct ferryi_transfer_job *job)
 {
@@ -55,14 +55,15 @@ count_target(struct ferryi_transfer_job *job)
 
 /* -- on a device ------------------------------------------------------------------------------- */
 
-/* A conversion that runs on a device. */
+/* State of a conversion that runs on a device. */
 struct device_work {
-    ferryi_store *store; /* store whose context and name are used */
+    ferryi_store
+        *store; /* storage of the buffer that is converted; only its context and name are used */
     const ferry_conversion *conversion;
     ferry_convert_policy policy;
     int place;
-    ferryi_timeline *timeline; /* timeline of `place` on which all work is queued */
-    /* conversion on the host, which is used if the scratch block cannot be allocated */
+    ferryi_timeline *timeline; /* timeline at `place`, on which all work is queued */
+    /* Conversion on the host. It is used if the scratch block on the device cannot be allocated. */
     const struct ferryi_transform *transform;
 };
 
@@ -86,8 +87,8 @@ queue(const struct device_work *work, void *target, const void *source, size_t c
                                 count, work->timeline->native);
 }
 
-/* Returns the number of elements of the next part, up to `most`. The job limits the size of a part,
- * so that it can be cancelled between two parts. */
+/* Returns the number of elements to convert next, at most `most`. A job that can be cancelled is
+ * converted in small parts, so that it can stop between two of them. */
 static size_t
 elements_of_part(const struct device_work *work, const struct ferryi_transfer_job *job, size_t most)
 {
@@ -95,8 +96,8 @@ elements_of_part(const struct device_work *work, const struct ferryi_transfer_jo
     return ferryi_min_size(most, ferryi_max_size(bytes / work->conversion->to->bytes, 1));
 }
 
-/* Queues a conversion between two arrays on the device. If the job can be cancelled, queues it in
- * parts. */
+/* Queues a conversion between two arrays on the device. If the job can be cancelled, queues the
+ * conversion in parts. */
 static ferry_status
 convert_inside(const struct device_work *work, void *target, const void *source, size_t count,
                struct ferryi_transfer_job *job)
@@ -159,9 +160,9 @@ on_host(const void *memory)
 
 /* -- across ------------------------------------------------------------------------------------ */
 
-/* Searches for the first element that FERRY_CONVERT_CHECK rejects, and waits for the result. If
- * there is such an element, fails with OUT_OF_RANGE and sets ferry_error_index(). Downloads only
- * eight bytes. */
+/* Searches on the device for the first element that FERRY_CONVERT_CHECK rejects, and waits for the
+ * result. If there is such an element, fails with FERRY_ERROR_OUT_OF_RANGE and sets
+ * ferry_error_index(). Downloads only the index, which has eight bytes. */
 static ferry_status
 check_on_device(const struct device_work *work, const void *source, size_t count)
 {
@@ -264,8 +265,8 @@ count_of(const struct ferryi_copy_call *call)
     return call->bytes / user->conversion->to->bytes;
 }
 
-/* Checks that the conversion policy accepts all elements of the source, at the place where they are
- * stored. */
+/* Checks that the conversion policy accepts all elements of the source. The check runs at the place
+ * where the elements are stored. */
 static ferry_status
 check_source(const struct ferryi_copy_call *call, struct ferryi_memory source)
 {
@@ -288,8 +289,8 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
     const struct device_work work = work_of(call, place, &transform);
     if (target.place && source.place)
         return convert_inside(&work, target.pointer, source.pointer, count_of(call), job);
-    /* The side converts for which fewer bytes cross the link between host and device. The device is
-     * queried last, because the query loads its conversion code. */
+    /* The device converts only if fewer bytes then cross the link between host and device. The
+     * device is queried last, because the query loads its conversion code. */
     size_t source_bytes = user->conversion->from->bytes, target_bytes = user->conversion->to->bytes;
     bool crosses_less =
         target.place ? source_bytes < target_bytes : source.place && target_bytes < source_bytes;
@@ -299,8 +300,8 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
                                           &transform, call->main.timeline, job);
 }
 
-/* Converts elements from the caller's memory. The elements were checked before the ranges were
- * claimed. */
+/* Converts elements from the caller's memory. The conversion policy was applied to the elements
+ * before the ranges of the call were locked. */
 static ferry_status
 move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
 {
@@ -318,8 +319,8 @@ move_out(struct ferryi_copy_call *call, struct ferryi_memory source,
     return status == FERRY_OK ? convert(call, target, source, job) : status;
 }
 
-/* Converts elements from buffer to buffer. Both buffers are accessed at the same place, or the
- * source is accessed at the host. */
+/* Converts elements from one buffer to another. The source is accessed at the same place as the
+ * target, or at the host. */
 static ferry_status
 move_between(struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_transfer_job *job)
@@ -344,8 +345,8 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
-/* Plans a converting copy to the caller's memory. The copy reads the range at a place where it is
- * current. */
+/* Prepares a converting copy to the caller's memory. The copy reads the source range at a place
+ * where it is current. */
 static ferry_status
 plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
          void *target)
@@ -353,8 +354,8 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
     const struct ferryi_convert_call *convert = call->user;
     const ferry_conversion *conversion = convert->conversion;
     int place = ferryi_copy_home(store, range);
-    /* Every element is checked before the first one is written. If the device cannot check them,
-     * the host does. */
+    /* Every element is checked before the first one is written. If the device cannot check the
+     * elements, the host does. */
     if (convert->policy == FERRY_CONVERT_CHECK && !ferryi_store_same_memory(store, place, 0) &&
         !ferryi_device_converts(store->context, place, conversion))
         place = FERRY_PLACE_HOST;
@@ -373,16 +374,16 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 
 /* -- from buffer to buffer --------------------------------------------------------------------- */
 
-/* Returns whether both stores use host memory at this place, so that the host would convert there.
- */
+/* Returns whether both buffers use host memory at this place. If so, the host converts there. */
 static bool
 host_reaches(ferryi_store *target, ferryi_store *source, int place)
 {
     return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
 }
 
-/* Plans to access the source and the target at the same place. If the caller chose a place whose
- * device cannot convert, plans to access the source at the host instead. */
+/* Prepares a converting copy that accesses the source and the target at the same place. If the
+ * caller chose a place whose device cannot convert, the copy accesses the source at the host
+ * instead. */
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, const ferry_conversion *conversion,

@@ -3,9 +3,9 @@
 #define FERRYI_CONVERT_COPY_H
 
 /*
- * Conversions and converting copies. conversion.c converts host memory, either with the program's
- * function or with the loops of src/convert. convert_copy.c plans converting copies of one range.
- * The callers have already checked the arguments.
+ * Conversions, and copies that convert. conversion.c converts host memory, either with the
+ * program's function or with the loops of src/convert. convert_copy.c prepares converting copies of
+ * one range. The callers must have checked the arguments.
  */
 
 #include <ferry/conversion.h>
@@ -13,12 +13,12 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Fails with FERRY_ERROR_INVALID_ARGUMENT if `conversion` is not valid. `what` is the beginning of
- * the error message. */
+/* Fails with FERRY_ERROR_INVALID_ARGUMENT if `conversion` is not valid. `what` is the name of the
+ * operation, with which the error message begins. */
 ferry_status ferryi_conversion_check(const ferry_conversion *conversion, const char *what);
 
-/* Converts `count` elements, just as ferry_convert_function is documented to do. The caller has
- * already checked the arguments. */
+/* Converts `count` elements as the documentation of ferry_convert_function requires. The caller
+ * must have checked the arguments. */
 ferry_status ferryi_conversion_apply(const ferry_conversion *conversion, void *target,
                                      const void *source, size_t count, ferry_convert_policy policy);
 
@@ -27,20 +27,21 @@ struct ferryi_convert_call {
     ferry_convert_policy policy; /* one of the policies, not 0 */
 };
 
-/* Plans a converting copy, just as ferryi_copy_plan() plans a plain copy. `convert` must outlive
- * the call, and the ranges must not overlap. If the policy is CHECK, elements in the caller's
- * memory are checked during this call. */
+/* Prepares a converting copy, as ferryi_copy_plan() prepares a copy without conversion. `convert`
+ * must outlive the call, and the ranges must not overlap. If the policy is FERRY_CONVERT_CHECK,
+ * elements in the caller's memory are checked by this function. */
 ferry_status ferryi_convert_plan(struct ferryi_copy_call *call,
                                  const struct ferryi_convert_call *convert, ferryi_store *target,
                                  struct ferryi_range to, ferryi_store *source,
                                  struct ferryi_range from, int place);
-/* Converts from host memory to host memory, in parts whose size the job limits. */
+/* Converts from host memory to host memory. The size of the parts in which it converts depends on
+ * the job. */
 ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source,
                                    size_t count, const struct ferryi_convert_call *convert,
                                    struct ferryi_transfer_job *job);
 
-/* Returns whether the device at `place` can run the conversion. It cannot if the conversion has the
- * program's own function, which runs only on the host. */
+/* Returns whether the device at `place` can run the conversion. It cannot run a conversion function
+ * that the program supplies, because such a function runs only on the host. */
 bool ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion);
 
 #endif

@@ -6,8 +6,9 @@
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
-/* Copies and fills. The ranges that a call uses stay claimed until the call ends. The transfer
- * engine moves the bytes. After a failure, only the bytes that have arrived are committed. */
+/* Copies and fills. The byte ranges that a call uses stay locked until the call ends. The transfer
+ * engine moves the bytes. After a failure, only the bytes that have arrived are marked as current.
+ */
 
 struct ferryi_transfer_job
 ferryi_copy_job(const struct ferryi_copy_call *call)
@@ -48,8 +49,8 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
 
 /* -- into a buffer ----------------------------------------------------------------------------- */
 
-/* Closes all accesses of a call. For accesses that write, commits the first `done` bytes of the
- * call. */
+/* Closes all accesses of a call. For accesses that write, marks the first `done` bytes of the call
+ * as current. */
 static ferry_status
 close_all(struct ferryi_copy_call *call, size_t done)
 {
@@ -126,8 +127,8 @@ fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
 
 /* -- out of a buffer --------------------------------------------------------------------------- */
 
-/* Copies `bytes` bytes at offset `begin` of the buffer to the caller's memory or file. If `source`
- * has no memory, writes zeros. */
+/* Copies `bytes` bytes at offset `begin` of the buffer to the caller's memory or file. Writes zeros
+ * if `source.pointer` is NULL. */
 static ferry_status
 deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes,
         ferryi_timeline *timeline, struct ferryi_transfer_job *job)
@@ -143,7 +144,8 @@ deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin
                           : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
 }
 
-/* Copies one segment: a range whose bytes are all current at the same places. */
+/* Copies one segment to the caller's memory or file. A segment is a range whose bytes are all
+ * current at the same places. */
 static ferry_status
 copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end,
          struct ferryi_transfer_job *job)
@@ -167,8 +169,8 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     if (status == FERRY_OK)
         status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin,
                          end - begin, timeline, job);
-    /* The read is recorded even if the copy failed, because queued parts may still read the
-     * replica. */
+    /* The read is recorded even if the copy failed, because parts of the copy that were queued may
+     * still read the replica. */
     if (status != FERRY_OK && timeline)
         ferryi_store_note_read(store, place, timeline);
     return ferryi_access_note_loss(store, place, status);
@@ -179,7 +181,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
     ferry_status status = ferryi_access_prepare(main, 1);
-    /* an access without a place needs no preparation, so this cannot fail */
+    /* ferryi_access_prepare() cannot fail here, because an access without a place needs no
+     * preparation */
     assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
@@ -200,8 +203,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
 /* -- buffer to buffer -------------------------------------------------------------------------- */
 
 /* Returns the place at which a copy between two buffers accesses both of them. The source is
- * current there. If possible, the target is current there, too. If the source is current nowhere,
- * returns the host. */
+ * current at this place. If possible, the target is current at this place, too. If the source is
+ * current nowhere, returns the host. */
 int
 ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_store *source,
                           struct ferryi_range from)
@@ -234,7 +237,8 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
 ferry_status
 ferryi_copy_run_claimed(struct ferryi_copy_call *call)
 {
-    /* The accesses are sorted by store and range, because they are claimed in this order. */
+    /* The accesses have been sorted by buffer and range, because ranges are locked in this order.
+     * So the target's access is made the main one again. */
     if (call->access_count > 1 && call->main.access == FERRY_READ) {
         struct ferryi_access reads = call->main;
         call->main = call->other;
@@ -266,8 +270,8 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
         status = ferryi_place_timeline(source, place, &other);
     if (status != FERRY_OK)
         return status;
-    /* Managed memory has no timeline at this place. So the timeline of the other side is used,
-     * which belongs to the device. */
+    /* Managed memory of the target has no timeline at this place. In this case the source's
+     * timeline is used, which belongs to the device. */
     timeline = timeline ? timeline : other;
     call->begin = to.begin;
     call->bytes = to.end - to.begin;

@@ -3,7 +3,7 @@
 #define FERRYI_COPY_H
 
 /*
- * A call that copies or fills, as a struct. The caller's thread plans the call and claims its
+ * The struct of a call that copies or fills. The caller's thread prepares the call and locks its
  * ranges, so that later conflicting calls wait for it. Then this thread or a helper thread runs the
  * call.
  */
@@ -16,61 +16,64 @@ struct ferryi_copy_call {
     union {
         struct ferryi_access accesses[3];
         struct {
-            /* access to the target buffer; in copy_to: access to the source buffer. While the call
-             * runs on overlapping ranges, it is one of the two accesses that write. */
+            /* The access to the target buffer. If the target is not a buffer, this is the access to
+             * the source. If source and target overlap, it is one of the two accesses that write
+             * while the call runs. */
             struct ferryi_access main;
             struct ferryi_access other; /* access to the source buffer */
-            struct ferryi_access rest;  /* used only if the ranges overlap (overlap.c) */
+            struct ferryi_access
+                rest; /* a third access, used only if source and target overlap (overlap.c) */
         };
     };
     size_t access_count;
-    size_t begin; /* offset of the main access; if the ranges overlap, offset of the first written
-                     byte */
-    size_t bytes; /* bytes of the target */
-    size_t from;  /* offset of the source in its store */
+    size_t
+        begin; /* offset of the main access; if source and target overlap, offset of the target */
+    size_t bytes;       /* bytes of the target */
+    size_t from;        /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
-    /* Moves the bytes of the prepared accesses. `main` is the memory of the main access. */
+    /* Moves the bytes after all accesses were prepared. The argument `main` is the memory of the
+     * main access. */
     ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory main,
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
     void *target;
-    struct ferryi_file_range file; /* file that is used instead of the caller's memory, unless its
-                                      member `file` is NULL */
-    const void *value;             /* value of a fill */
+    struct ferryi_file_range
+        file; /* if file.file is not NULL, the file that is used instead of the caller's memory */
+    const void *value; /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;
     const atomic_bool *cancelled;
     atomic_size_t *arrived;
-    /* the longer call of which this call is one step, and whose options apply; NULL if there is
-     * none */
+    /* The longer call of which this call is one step. The options of the longer call apply. NULL if
+     * there is none. */
     struct ferryi_whole_call *whole;
     bool is_hint; /* whether the call is a prefetch, which does not fail if memory cannot be
                      allocated */
     ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 
-/* Adds an access to a call. The call claims all its accesses together. */
+/* Adds an access to a call. The ranges of all accesses of a call are locked together. */
 void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
                             struct ferryi_range range, uint8_t access, int place,
                             ferryi_timeline *timeline, const char *reason);
-/* Returns the transfer job of a call. If the call is one step of a longer call, returns the current
- * job of the longer call. */
+/* Returns the transfer job of a call. If the call is one step of a longer call, returns the job of
+ * the longer call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
-/* Returns a transfer job for an additional step that moves the same bytes. The step reports no
- * progress. */
+/* Returns a transfer job that reports no progress. It is for an additional step that moves the same
+ * bytes as `job`. */
 struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
-/* `run` function of all calls that have a `move` function. Prepares the accesses, moves the bytes
- * and closes the accesses. */
+/* The `run` function of all calls that have a `move` function. Prepares the accesses, moves the
+ * bytes and closes the accesses. */
 ferry_status ferryi_copy_run_move(struct ferryi_copy_call *call);
-/* `run` function of a copy out of a buffer. Copies each segment from a place where the segment is
- * current. */
+/* The `run` function of a copy out of a buffer. Copies each segment from a place where the segment
+ * is current. */
 ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
 
 /*
- * The functions that plan a call fill in `call`. If `place` is -1, they choose a place where the
- * target is current. At most one of the two stores may be NULL. A NULL store stands for
- * `call->file`, if that is set. Otherwise it stands for the caller's memory, and its range begins
- * at the memory's address.
+ * The ferryi_copy_plan functions prepare a call. If `place` is -1, they choose a place where the
+ * target is current. At most one of the two stores, which are the storage of buffers, may be NULL.
+ * A NULL store means `call->file`, if that is set. Otherwise it means the caller's memory, and its
+ * range begins at the memory's address.
  */
 static inline struct ferryi_range
 ferryi_copy_memory(const void *memory)
@@ -83,13 +86,14 @@ ferry_status ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *targe
 ferry_status ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store,
                                    struct ferryi_range range, const void *value, size_t value_bytes,
                                    int place);
-/* Plans a copy between ranges that overlap but are not equal. The result is that of memmove(). */
+/* Prepares a copy between ranges of one buffer that overlap but are not equal. The result is that
+ * of memmove(). */
 ferry_status ferryi_copy_plan_overlapping(struct ferryi_copy_call *call, ferryi_store *store,
                                           struct ferryi_range to, struct ferryi_range from,
                                           int place);
-/* Claims the accesses of a planned call and runs it on this thread. */
+/* Locks the ranges of a prepared call and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
-/* Runs a planned call on this thread. The accesses of the call are already claimed. */
+/* Runs a prepared call on this thread. The ranges of the call must be locked. */
 ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 
 /* Returns a place where the whole range is current, preferably the host. If there is no such place,

@@ -3,14 +3,14 @@
 #include "src/transfer/engine.h"
 
 /*
- * Copies between overlapping ranges of one buffer. Three claims cover both ranges during the whole
- * call. The claim `main` is on the bytes that are only written. The claim `other` is on the bytes
- * that are both read and written. The claim `rest` is on the bytes that are only read. On the host,
- * the copy is one memmove(). A device copies through temporary memory.
+ * Copies between overlapping ranges of one buffer. Three accesses lock both ranges during the whole
+ * call. One access covers the bytes that are only written, one the bytes that are both read and
+ * written, and one the bytes that are only read. On the host, the copy is one memmove(). A device
+ * copies through temporary memory.
  */
 
-/* Copies a range into the temporary store `middle`, and from there to the target. Only the second
- * copy reports progress. */
+/* Copies a range into the temporary storage `middle`, and from there to the target. Only the copy
+ * to the target reports progress. */
 static ferry_status
 copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
              struct ferryi_memory source, ferryi_store *middle, struct ferryi_transfer_job *job)
@@ -27,7 +27,8 @@ copy_through(const struct ferryi_copy_call *call, struct ferryi_memory target,
         ferryi_engine_copy(engine, between, source, call->bytes, timeline, &first);
     if (status == FERRY_OK)
         status = ferryi_engine_copy(engine, target, between, call->bytes, timeline, job);
-    /* The write is recorded even after a failure, because parts of it may already be queued. */
+    /* The write to the temporary storage is recorded even after a failure, because parts of the
+     * write may be queued. */
     ferryi_store_note_write(middle, place, timeline);
     return status;
 }
@@ -44,7 +45,7 @@ copy_through_temporary(const struct ferryi_copy_call *call, struct ferryi_memory
     return status;
 }
 
-/* Moves the bytes of an overlapping copy. On the host, a memmove() cannot be split, so its progress
+/* Moves the bytes of an overlapping copy. On the host, the copy is one memmove(), so its progress
  * is reported only at the end. */
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_memory target,

@@ -32,10 +32,11 @@
 
 struct slot {
     ferry_buffer *whole;
-    /* view of `whole` for the last chunk of the file, if that chunk is shorter; otherwise NULL */
+    /* shorter view of the buffer `whole`, if the last chunk of the file is shorter and uses this
+     * buffer; NULL if not */
     ferry_buffer *last;
-    ferry_event *done; /* event after the work on the chunk in this buffer; recorded only if the
-                          chunk ends a group */
+    ferry_event *done; /* event that is recorded after the work on the chunk in this buffer;
+                          recorded only if the chunk ends a group */
     uint64_t begun_ns;
 };
 
@@ -47,28 +48,30 @@ struct pipeline {
     ferry_stream *stream;
     int place;
     const ferry_element *element;
-    struct ferryi_file input, output; /* output.fd is -1 if there is no output */
+    struct ferryi_file input, output; /* output.fd is -1 if the pipeline writes no output */
     bool in_place;
     uint64_t bytes, chunks;
     size_t chunk_bytes, slot_count;
     size_t group; /* number of chunks that are passed to the next stage together */
     struct slot slots[BUFFERS_LIMIT];
-    ferry_file_stats stats; /* statistics of the run; each member is written by only one thread
-                               until all threads have ended */
+    ferry_file_stats stats; /* statistics of the run; while the threads run, each member is written
+                               by only one of them */
     atomic_bool stop;
-    /* conditions on which the threads of the stages wait: one for each stage */
+    /* Condition variables, one for the thread of each stage. */
     ferryi_cond loader, worker, finisher;
     struct ferryi_pipeline_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_pipeline_mutex) struct {
-        uint64_t loaded, queued, finished; /* chunks that the three stages have finished */
-        ferry_status status;               /* status of the first failure */
+        uint64_t loaded, queued,
+            finished;        /* number of chunks that each of the three stages has finished */
+        ferry_status status; /* status of the first failure */
         char *text;
     };
 };
 
 /* -- the stages' agreement --------------------------------------------------------------------- */
 
-/* Stops all stages. If this is the pipeline's first failure, stores its status and its message. */
+/* Stops all stages of the pipeline. Stores the status and the message of the failure, unless the
+ * pipeline has failed before. */
 static void
 fail(struct pipeline *pipeline, ferry_status status)
 {
@@ -95,14 +98,15 @@ await(struct pipeline *pipeline, ferryi_cond *stage, const uint64_t *count, uint
     return !atomic_load(&pipeline->stop);
 }
 
-/* Returns whether a group of chunks ends with chunk number `chunks`, counted from 1. */
+/* Returns whether the first `chunks` chunks end with a complete group of chunks. */
 static bool
 ends_group(const struct pipeline *pipeline, uint64_t chunks)
 {
     return chunks % pipeline->group == 0 || chunks == pipeline->chunks;
 }
 
-/* Increments a stage's counter of chunks. At the end of a group, wakes the next stage. */
+/* Increments a stage's counter of finished chunks. At the end of a group of chunks, wakes the next
+ * stage. */
 static void
 advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
 {
@@ -113,8 +117,8 @@ advance(struct pipeline *pipeline, uint64_t *count, ferryi_cond *stage)
         ferryi_cond_signal(stage);
 }
 
-/* Returns whether the caller's thread must be woken to report the progress when `finished` chunks
- * are done. */
+/* Returns whether the caller's thread must be woken when `finished` chunks are done, for example to
+ * report the progress. */
 static bool
 is_reported(const struct pipeline *pipeline, uint64_t finished)
 {
@@ -197,8 +201,8 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     return status;
 }
 
-/* Waits for the work of a group of chunks. The stream runs in order, so the event of the group's
- * last chunk covers the whole group. */
+/* Waits for the device work on a group of chunks. The stream runs in order, so the event of the
+ * group's last chunk covers the whole group. */
 static ferry_status
 await_work(struct pipeline *pipeline, uint64_t begin, uint64_t end, uint64_t *last_ns)
 {
@@ -283,8 +287,8 @@ work_on(struct pipeline *pipeline, uint64_t index)
                : status;
 }
 
-/* Reports to keep_going that the bytes of the first `chunks` chunks are done. Returns false if the
- * callback cancels the pipeline. */
+/* Calls the program's callback keep_going with the number of bytes in the first `chunks` chunks,
+ * which are done. Returns false if the callback cancels the pipeline. */
 static bool
 tell(const struct pipeline *pipeline, uint64_t chunks)
 {
@@ -303,8 +307,8 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
     return false;
 }
 
-/* Runs the pipeline's stage of the caller's thread: calls the callback for each chunk, and reports
- * the progress. */
+/* Runs the stage of the caller's thread. It calls the program's callback for each chunk, and
+ * reports the progress. */
 static void
 work_all(struct pipeline *pipeline)
 {
@@ -400,8 +404,8 @@ open_output(struct pipeline *pipeline)
     return FERRY_OK;
 }
 
-/* Creates the chunk buffers, and takes a hold on their memory. So the memory cannot be evicted, and
- * a lack of device memory is reported before any stage runs. */
+/* Creates the chunk buffers, and calls ferry_buffer_hold() for each of them. So their memory cannot
+ * be evicted, and a lack of device memory is reported before any stage runs. */
 static ferry_status
 make_slots(struct pipeline *pipeline)
 {
@@ -478,7 +482,7 @@ run_stages(struct pipeline *pipeline)
         ferryi_thread_join(finisher);
     }
     ferryi_thread_join(loader);
-    /* Waits until all queued work is done. Reports failures of the stream. */
+    /* Waits until all queued work is done, and reports a failure of the stream. */
     status = ferry_stream_synchronize(pipeline->stream);
     if (status != FERRY_OK)
         fail(pipeline, status);
@@ -491,7 +495,8 @@ end_files(struct pipeline *pipeline)
     ferryi_file_note_direct(&pipeline->context->log, &pipeline->input, options->direct);
     ferryi_file_note_direct(&pipeline->context->log, &pipeline->output,
                             options->direct && pipeline->output.fd >= 0);
-    ferryi_mutex_is_needless(&pipeline->mutex); /* the threads of all stages have ended */
+    ferryi_mutex_is_needless(
+        &pipeline->mutex); /* no lock is needed, because the threads of all stages have ended */
     ferry_status status = pipeline->status;
     if (status == FERRY_OK)
         status = ferryi_file_check_unchanged(&pipeline->input);
@@ -521,8 +526,8 @@ close_pipeline(struct pipeline *pipeline)
     ferryi_mutex_destroy(&pipeline->mutex);
 }
 
-/* Sets the error message. It consists of the message of the first failure and the number of bytes
- * that were done by then. */
+/* Sets the thread's error message to the message of the first failure and the number of bytes that
+ * were done. */
 static void
 explain(const struct pipeline *pipeline)
 {

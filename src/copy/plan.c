@@ -7,8 +7,8 @@
 #include "src/copy/copy.h"
 #include "src/transfer/levels.h"
 
-/* Makes plans, which are lists of copies (plan.h). Divides the copies of a plan into levels, and
- * makes one claim for each store. */
+/* Makes plans, which are lists of copies (plan.h). Divides the copies of a plan into levels, which
+ * run one after another, and locks the ranges of each buffer. */
 
 #define COPIES_MAX (UINT32_MAX / 4)
 
@@ -59,8 +59,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
     return FERRY_OK;
 }
 
-/* Adds the two copies of a region whose source and target overlap. The first copies into a
- * temporary store, the second copies from there to the target. */
+/* Adds the two copies of a region whose source and target overlap: one into temporary storage, and
+ * one from there to the target. */
 static ferry_status
 add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
 {
@@ -94,9 +94,9 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* Returns an array of the uses of all copies. One half of the array has all reads, the other half
- * has all writes. The half whose first store has the lower address is the first one. If the regions
- * are sorted, the whole array is then sorted, too. */
+/* Returns an array of the byte ranges that the copies read and write. One half of the array has all
+ * reads, the other half has all writes. The half whose first buffer has the lower address comes
+ * first. If the regions are sorted, this makes the whole array sorted. */
 static struct ferryi_use *
 make_uses(const ferryi_plan *plan)
 {
@@ -112,7 +112,7 @@ make_uses(const ferryi_plan *plan)
     return uses;
 }
 
-/* Returns whether the copies are already sorted by target. The writes in `uses` must be sorted by
+/* Returns whether the copies are sorted by target. The writes in the array `uses` must be sorted by
  * target. */
 static bool
 is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
@@ -124,7 +124,7 @@ is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
     return true;
 }
 
-/* Sorts the copies by level, and by target within each level. The uses are already sorted by
+/* Sorts the copies by level, and by target within each level. The array `uses` must be sorted by
  * target. */
 static ferry_status
 sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
@@ -143,9 +143,9 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
         plan->level_ends[levels[i] + 1]++;
     for (uint32_t level = 1; level <= plan->level_count; level++)
         plan->level_ends[level] += plan->level_ends[level - 1];
-    /* At this point level_ends[i] is the index of the first copy of level i. The loop below
-     * increments it once for each copy of the level. After the loop it is the index after the
-     * level's last copy. */
+    /* Here, level_ends[i] is the index of the first copy of level i. The loop below increments it
+     * once for each copy of the level. After the loop, level_ends[i] is the index after the level's
+     * last copy. */
     for (size_t i = 0; i < 2 * plan->count; i++)
         if (uses[i].writes)
             sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
@@ -154,9 +154,9 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     return FERRY_OK;
 }
 
-/* Makes one claim for each store of a plan. If the plan is one step of a longer call, its claims
- * are made under the claims of that call. The longer call has claims on all stores except the
- * temporary ones. */
+/* Makes one range lock for each buffer of a plan. If the plan is one step of a longer call, its
+ * locks are nested in the locks of that call. The longer call has locks on all buffers except
+ * temporary storage. */
 static ferry_status
 make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {

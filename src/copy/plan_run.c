@@ -8,8 +8,9 @@
 #include "src/copy/plan.h"
 #include "src/transfer/engine.h"
 
-/* Runs plans. The copies of each level are split into pieces, each from one place to one place.
- * Pieces with the same places and the same other properties are combined into one transfer. */
+/* Runs plans, which are lists of copies. The copies of each level are split into pieces. Each piece
+ * has one source place and one target place. Pieces with the same places and properties are
+ * combined into one transfer. */
 
 static ferryi_store *
 store_of(const void *owner)
@@ -19,8 +20,8 @@ store_of(const void *owner)
 
 /* -- the pieces of a level --------------------------------------------------------------------- */
 
-/* Returns whether the pieces `last` and `next` can be merged into one. `next` must continue `last`
- * in both the source and the target, and must have the same properties. */
+/* Returns whether the extents `last` and `next` of a transfer can be merged into one. `next` must
+ * continue `last` in both the source and the target, and must have the same properties. */
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
@@ -31,8 +32,9 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Releases the reservation that a piece owns in its target's valid map, because the piece is not
- * committed. Each piece with a target store owns one such reservation (see valid_map.h). */
+/* Releases the reservation in the target's valid map that this extent of a transfer owns. It is not
+ * needed, because the extent is not committed. Each extent whose target is a buffer owns one such
+ * reservation (see valid_map.h). */
 static void
 release_reservation(const struct ferryi_piece *piece)
 {
@@ -60,8 +62,8 @@ add_piece(ferryi_plan *plan, const struct ferryi_piece *piece)
     return FERRY_OK;
 }
 
-/* Returns the memory of a store's replica at a place, from offset `begin` on. If the place uses the
- * host's memory, the place in the result is that of the host. */
+/* Returns the memory of a buffer's replica at a place, from offset `begin` on. If the place uses
+ * host memory, the place in the result is the host. */
 static struct ferryi_memory
 memory_at(ferryi_store *store, int place, size_t begin)
 {
@@ -88,14 +90,14 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
     piece->source = memory.pointer;
     piece->source_owner = store;
     piece->source_place = (uint8_t)memory.place;
-    /* `pinned` describes the memory on the host's side of a transfer; it is false if both sides are
-     * at the host */
+    /* `pinned` describes the host's side of a transfer between host and device. It is false if both
+     * sides are at the host. */
     if (memory.place == 0)
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* Creates the traffic counters of the target, because a transfer between two buffers is counted
- * only for the target. A target without a replica on a device may have no counters yet. */
+/* Creates the target's traffic counters, because a transfer between two buffers is counted only for
+ * the target. A target without a replica on a device may have no counters yet. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -103,8 +105,8 @@ make_counters(const struct ferryi_piece *piece)
     return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
 }
 
-/* Adds the piece that reads one segment of a source. All bytes of a segment are current at the same
- * places. */
+/* Adds a read of one segment of the source to the level's transfers. All bytes of a segment are
+ * current at the same places. */
 static ferry_status
 add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece,
             struct ferryi_segment segment)
@@ -132,8 +134,8 @@ add_stretch(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferry
     return add_piece(plan, &piece);
 }
 
-/* Adds the pieces of a copy from a store. Each segment becomes one piece, which reads a place where
- * the segment is current. */
+/* Splits a copy from a buffer by the segments of the source, and adds each part to the level's
+ * transfers. Each part is read at a place where its segment is current. */
 static ferry_status
 add_from_store(ferryi_plan *plan, const struct ferryi_plan_copy *copy, struct ferryi_piece piece)
 {
@@ -197,8 +199,8 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Sorts the pieces, so that pieces with the same places and other properties are adjacent.
- * add_piece() has already merged pieces whose bytes adjoin. */
+/* Sorts the parts of a level, so that parts with the same places and properties are adjacent.
+ * add_piece() has merged parts whose bytes are adjacent. */
 static void
 sort_pieces(ferryi_plan *plan)
 {
@@ -210,16 +212,17 @@ sort_pieces(ferryi_plan *plan)
         qsort(plan->pieces, plan->piece_count, sizeof(*plan->pieces), by_sort_and_target);
 }
 
-/* Pieces that are moved in one transfer. */
+/* Extents that are moved in one transfer. */
 struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_timeline *timeline;
-    ferryi_places lost; /* after a failure: set of the group's two places whose device was lost */
+    ferryi_places
+        lost; /* after a failure, those of the transfer's two places whose device was lost */
 };
 
-/* Calls `visit` for the stores of a group of pieces. For each piece, it visits first the source and
- * then the target. A store may be visited more than once. */
+/* Calls `visit` for each source and target buffer of a transfer. A buffer may be visited more than
+ * once. */
 static ferry_status
 each_store(const struct group *group,
            ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
@@ -238,8 +241,8 @@ each_store(const struct group *group,
     return status;
 }
 
-/* Orders a transfer after earlier uses of a store. Pageable memory is copied by the host itself, so
- * the host waits for the earlier uses of such memory. */
+/* Orders a transfer after earlier uses of a buffer. Pageable memory is copied by the host itself,
+ * so the host waits for earlier uses of such memory. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
@@ -271,8 +274,8 @@ lose_store(const struct group *group, ferryi_store *store, bool is_target)
     return FERRY_OK;
 }
 
-/* Commits the first `done` bytes of the pieces to the valid maps, because these bytes have arrived.
- */
+/* Marks the first `done` bytes of a transfer as current in the valid maps of the target buffers,
+ * because these bytes have arrived. */
 static void
 commit(const struct group *group, size_t done)
 {
@@ -297,8 +300,8 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Adds the first `done` bytes of a group to `sums`, which has one sum for the claim of each store.
- * The bytes of a piece are added for its store at the `side` of the copy. */
+/* Adds the first `done` bytes of a transfer to `sums`, which has one sum for each locked buffer.
+ * `side` says whether bytes are added for the source buffer or for the target buffer. */
 enum side { SOURCE, TARGET, TARGET_ELSE_SOURCE };
 static void
 add_bytes(const ferryi_plan *plan, const struct group *group, size_t done, enum side side,
@@ -319,8 +322,8 @@ add_bytes(const ferryi_plan *plan, const struct group *group, size_t done, enum 
     }
 }
 
-/* Counts how many of the first `done` bytes of a group were copied between pageable host memory and
- * a device. */
+/* If a transfer copies between pageable host memory and a device, adds its first `done` bytes to
+ * plan->transferred. */
 static void
 count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -330,9 +333,9 @@ count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
         add_bytes(plan, group, done, up ? SOURCE : TARGET, plan->transferred);
 }
 
-/* Adds the first `done` bytes of a group to the counters of each buffer, as one transfer. If both
- * sides are buffers, only the target's counters change. Bytes that stay at their place are not
- * counted. */
+/* Adds the first `done` bytes of a transfer to the traffic counters of each buffer, as one
+ * transfer. If both sides are buffers, only the target's counters change. Bytes that stay at their
+ * place are not counted. */
 static void
 count_traffic(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -360,7 +363,8 @@ run_group(ferryi_plan *plan, struct group *group)
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
                                *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";
-    job->traffic = NULL; /* count_traffic() counts the traffic of each buffer instead */
+    job->traffic = NULL; /* the engine must not count the traffic, because count_traffic() counts it
+                            for each buffer */
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
@@ -372,8 +376,8 @@ run_group(ferryi_plan *plan, struct group *group)
     if (status == FERRY_OK) {
         status = ferryi_engine_copy_pieces(engine, first, group->count, plan->options.layout,
                                            group->timeline, job);
-        /* The uses are recorded even after a failure, because parts of the transfer may already be
-         * queued. */
+        /* The transfer's use of the buffers is recorded even after a failure, because parts of the
+         * transfer may already be queued. */
         if (group->timeline) {
             (void)each_store(group, note_store);
             plan->call.timelines |= UINT64_C(1) << group->timeline->number;
@@ -427,8 +431,8 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* Counts the transfers of a plan. For each store, all transfers of the plan together count as one.
- * Preserves the thread's error message. */
+/* Counts the transfers of a plan. All transfers of one buffer in the plan count as one. Preserves
+ * the thread's error message. */
 static void
 count_transfers(const ferryi_plan *plan)
 {

@@ -5,7 +5,8 @@
 #include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
 
-/* Checks the arguments of one region and translates them into a struct ferryi_region. */
+/* Checks the arguments of one region of ferry_copy(), and translates them into a struct
+ * ferryi_region. */
 
 static const char what[] = "copy";
 
@@ -26,8 +27,8 @@ named_element(const ferry_copy_side *side, const ferry_element **out)
     return status;
 }
 
-/* Sets *out to the library's copy of `element`. If `element` and `other` are the same type, this is
- * `other`. */
+/* Sets *out to the library's own description of the element type `element`. If `element` and
+ * `other` are the same type, sets *out to `other`. */
 static ferry_status
 intern(const ferry_element *element, const ferry_element *other, const ferry_element **out)
 {
@@ -43,7 +44,8 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
         FERRYI_OR_RETURN(ferryi_conversion_check(from->conversion, what));
     FERRYI_OR_RETURN(named_element(&from->target, &target));
     FERRYI_OR_RETURN(named_element(&from->source, &source));
-    /* At least one side is a buffer, so at least one of the two element types is set. */
+    /* At least one side of the region is a buffer, so at least one of the element types `source`
+     * and `target` is not NULL. */
     if (!source)
         source = from->conversion ? from->conversion->from : target;
     if (!target)
@@ -220,8 +222,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
         status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
-        /* A claim for writing to read-only memory would fail, too, but its message could not name
-         * the region. So read-only memory is refused here. */
+        /* An attempt to lock read-only memory for writing would fail, too, but its message could
+         * not name the region. So the error is reported here. */
         if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "%s: buffer \"%s\" wraps read-only memory", what,
@@ -273,8 +275,8 @@ is_packed(const struct ferryi_region *region, const struct ferryi_region_side *s
     return side->row_pitch == ferryi_region_row_bytes(region, side);
 }
 
-/* Joins rows into longer rows if neither the source nor the target has gaps between them. Then
- * joins planes in the same way. */
+/* Joins adjacent rows into longer rows if neither the source nor the target has gaps between them.
+ * Then joins adjacent planes in the same way. */
 static void
 straighten(struct ferryi_region *region)
 {
@@ -326,8 +328,9 @@ ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_se
     FERRY_TRY(status, out, find_elements(from, region));
     FERRY_TRY(status, out, find_conversion(from, setting, region));
     FERRY_TRY(status, out, find_count(from, region));
-    /* A side with a buffer is checked first. A count past the buffer's end then fails as out of
-     * range, even if it would overflow on the other side. */
+    /* A side of the region that is a buffer is checked first. A count that exceeds the buffer then
+     * fails with FERRY_ERROR_OUT_OF_RANGE, even if the count would overflow on the other side of
+     * the region. */
     bool source_first = !from->target.buffer && !from->value;
     if (source_first)
         FERRY_TRY(status, out,

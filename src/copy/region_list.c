@@ -53,8 +53,8 @@ keep(unsigned char **at, const void *from, size_t bytes)
     return kept;
 }
 
-/* Copies the caller's regions, with their file paths and fill values, into the list. A worker may
- * run the list later, after the caller has changed its own. */
+/* Copies the caller's regions, with their file paths and fill values, into the list. A helper
+ * thread may run the list later, when the caller has freed or changed them. */
 static ferry_status
 keep_regions(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -121,8 +121,8 @@ make_claims(struct ferryi_region_list *list)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Runs consecutive plain regions of a list as one plan (plan.c). A plain region copies between
- * memory and buffers without converting. */
+/* Runs consecutive plain regions of a list as one plan, which is a list of copies (plan.c). A plain
+ * region copies between memory and buffers without converting. */
 static ferry_status
 run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -167,7 +167,7 @@ list_make(const struct ferryi_region_setting *setting, const struct ferryi_regio
     if (!list)
         return fail_memory(count);
     list->setting = *setting;
-    list->setting.transfer = NULL; /* the job has a copy of the options */
+    list->setting.transfer = NULL; /* list->whole has its own copy of the options */
     ferryi_whole_call_init(&list->whole, setting->context, "copy", setting->transfer);
     list->whole.run = run_regions;
     list->whole.async.free = list_free;

@@ -4,11 +4,11 @@
 
 /*
  * A list of copy regions, some of which fill, convert or use files, so that one plan (plan.c)
- * cannot run them. The list is one call: it claims the ranges of all its regions before any bytes
+ * cannot run them. The list is one call: it locks the ranges of all its regions before any bytes
  * move, so that later conflicting calls wait for it. It then runs the regions one by one under
- * these claims, on this thread or on a worker. The regions are not separate jobs, because a region
- * may read bytes that an earlier region writes. Separate jobs could not claim these bytes in
- * advance.
+ * these locks, on the caller's thread or on a helper thread. The regions are not separate calls,
+ * because a region may read bytes that an earlier region writes. Separate calls could not lock
+ * these bytes in advance.
  */
 
 #include "src/base/file.h"
@@ -22,12 +22,12 @@ struct ferryi_region_list {
     unsigned char *kept; /* memory that contains copies of the regions' paths and values */
 };
 
-/* Runs a list of regions. If `setting->event` is not NULL, only starts it. The caller may change
- * `regions` when the call has returned. */
+/* Runs a list of regions. If `setting->event` is not NULL, the function only starts the list. The
+ * caller may change `regions` when the function has returned. */
 ferry_status ferryi_region_list_do(const struct ferryi_region_setting *setting,
                                    const struct ferryi_region *regions, size_t count);
 
-/* Runs one region of the list, unless it is a plain one, under the claims that the list holds
+/* Runs one region of the list that fills, converts or uses a file, under the locks of the list
  * (region_run.c). */
 ferry_status ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region);
 

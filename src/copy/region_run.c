@@ -7,8 +7,8 @@
 
 /*
  * Runs those regions of a region list that fill a buffer, load a file, store into a file, or
- * convert. Each row of a region is a separate step. All steps run under the claims that the list
- * holds. Elements of files are converted in chunks of host memory.
+ * convert. Each row of a region is a separate step. All steps run under the range locks of the
+ * list. Elements of files are converted in chunks of host memory.
  */
 
 #define CHUNK_BYTES ((size_t)1 << 20)
@@ -97,7 +97,8 @@ open_file(const struct ferryi_region_list *list, const struct ferryi_region *reg
 }
 
 /* Closes the file of a region. First checks that an input file did not change, or truncates an
- * output file. `status` is the status of the copy. If the copy failed, returns this status. */
+ * output file. `status` is the status of the copy, which the function returns if the copy failed.
+ */
 static ferry_status
 close_file(const struct ferryi_region_list *list, const struct ferryi_region *region,
            struct ferryi_file *file, ferry_status status)
@@ -137,10 +138,11 @@ pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 
 struct conversion_work {
     struct ferryi_region_list *list;
-    struct ferryi_region region; /* its source may be replaced by fetched memory */
+    struct ferryi_region
+        region; /* copy of the region; its source may be replaced by a copy in host memory */
     struct ferryi_convert_call convert;
     struct ferryi_file file;
-    void *chunk; /* temporary memory for elements of the file */
+    void *chunk; /* temporary host memory for elements of the file */
     size_t chunk_count;
 };
 
@@ -160,9 +162,9 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
  * ----------------------------------------------------------------------- */
 
 /*
- * Returns whether the whole source must be fetched to host memory before the target changes. This
- * is the case if the source and the target overlap. It is also the case if FERRY_CONVERT_CHECK
- * applies and the conversion has more than one step.
+ * Returns whether the whole source must be copied to host memory before the target changes. This is
+ * the case if the source and the target overlap. It is also the case if the policy is
+ * FERRY_CONVERT_CHECK and the conversion has more than one step.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -173,8 +175,8 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
 }
 
-/* Returns a copy of the list's call for a step, such as a fetch, that moves no bytes of the result.
- * The step writes `bytes` bytes, and reports the progress of the list. */
+/* Returns a copy of the list's call for a preparatory step, which moves no bytes of the result. The
+ * step writes `bytes` bytes, and reports the progress of the list. */
 static struct ferryi_whole_call
 quiet_step(const struct ferryi_region_list *list, size_t bytes)
 {
@@ -212,7 +214,8 @@ fetch(struct conversion_work *work, void **out_memory)
     return ferryi_plan_regions(list->setting.context, &packed, 1, -1, &options);
 }
 
-/* Checks the elements of all rows of a region before any byte of the target changes. */
+/* Checks the elements of all rows of a region against the policy FERRY_CONVERT_CHECK, before any
+ * byte of the target changes. */
 static ferry_status
 check_values(const struct conversion_work *work, const struct ferryi_region *region)
 {
@@ -232,7 +235,7 @@ check_values(const struct conversion_work *work, const struct ferryi_region *reg
 /* -- conversions: rows
  * -------------------------------------------------------------------------------------- */
 
-/* Plans one converting copy and runs it under the claims of the longer call `whole`. */
+/* Prepares one converting copy and runs it under the range locks of the longer call `whole`. */
 static ferry_status
 run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
          struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
@@ -280,8 +283,8 @@ load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, siz
     return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
-/* Converts elements into the chunk, which is temporary host memory. The elements are not in the
- * file yet, so their bytes do not count as arrived. */
+/* Converts elements into temporary host memory. The elements are not in the file yet, so their
+ * bytes do not count as arrived. */
 static ferry_status
 convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 {
@@ -296,8 +299,8 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
                                        &step.job);
 }
 
-/* Converts elements and writes them to the file. Their bytes count as arrived when they are
- * written. */
+/* Converts elements and writes them to the file. The bytes count as arrived when they are written.
+ */
 static ferry_status
 store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
 {
@@ -313,7 +316,7 @@ store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, si
                : status;
 }
 
-/* Converts a row whose source or target is a file, chunk by chunk. */
+/* Converts one row of a region whose source or target is a file, chunk by chunk. */
 static ferry_status
 pass_row(struct conversion_work *work, size_t target_at, size_t source_at)
 {

@@ -20,8 +20,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
     size_t rows = ferryi_region_rows(region);
     if (!target->store || target->store != source->store)
         return false;
-    /* The rows of the source, like those of the target, are in ascending order of their offsets. So
-     * one pass over both finds an overlap. */
+    /* The rows of the source are in ascending order of their offsets, and so are the rows of the
+     * target. So one pass over both finds an overlap. */
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
         struct ferryi_range x = ferryi_region_row(region, target, i),
                             y = ferryi_region_row(region, source, j);
@@ -46,7 +46,7 @@ copy_row(const struct ferryi_region *region, const struct ferryi_region_setting 
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
 
-/* Returns whether the region can run as a single copy call, without a plan or a region list. */
+/* Returns whether the region can run as a single copy or fill of one contiguous range. */
 static bool
 is_one_call(const struct ferryi_region *region, bool async)
 {
@@ -84,8 +84,8 @@ check_context(const struct ferryi_region *region, const struct ferryi_region_set
     return FERRY_OK;
 }
 
-/* Checks region number `index` of a call, and adds its bytes to `*total`. The first region sets the
- * context of the call. */
+/* Checks region number `index` of a ferry_copy() call, and adds its bytes to `*total`. The first
+ * region determines the context of the call. */
 static ferry_status
 check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_setting *setting,
              size_t *total, struct ferryi_region *out)
@@ -104,8 +104,8 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
     return status;
 }
 
-/* Stores in `setting` the place of the stream that the call's options name. Must be called after
- * the first region has set the context. */
+/* Stores the place of the stream that the call's options name in `setting`. Must be called after
+ * the first region was checked, which determines the context. */
 static ferry_status
 find_place(struct ferryi_region_setting *setting)
 {
@@ -114,7 +114,8 @@ find_place(struct ferryi_region_setting *setting)
 
 /* -- a list of any regions --------------------------------------------------------------------- */
 
-/* Checks all regions of a call, and stores those that have something to copy in `regions`. */
+/* Checks all regions of a call. Stores the regions that have something to copy in the array
+ * `regions`. */
 static ferry_status
 check_all(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
           struct ferryi_region *regions, size_t *out_count)
@@ -147,8 +148,8 @@ copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
 
 /* -- a plan of plain regions ------------------------------------------------------------------- */
 
-/* Adds a region to the plan. The region must be plain and already checked. Creates the plan if
- * there is none yet. */
+/* Adds a checked region without fill, conversion or file to the plan. Creates the plan if `*plan`
+ * is NULL. */
 static ferry_status
 add_to_plan(const struct ferryi_region *region, size_t count,
             const struct ferryi_region_setting *setting, ferryi_plan **plan)
@@ -162,9 +163,9 @@ add_to_plan(const struct ferryi_region *region, size_t count,
     return status == FERRY_OK ? ferryi_plan_add(*plan, region) : status;
 }
 
-/* Checks the regions and adds them to a plan. Stops at the first region that is not plain, because
- * it fills, converts or uses a file. The checked regions are not stored in an array: for many small
- * regions, the array would cost more than the copies. */
+/* Checks the regions and adds them to a plan, which is a list of copies. Stops at the first region
+ * that fills, converts or uses a file. The checked regions are not stored in an array: for many
+ * small regions, the array would cost more than the copies. */
 static ferry_status
 plan_plain(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
            ferryi_plan **plan, bool *out_plain)
@@ -224,8 +225,8 @@ copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     return ferryi_async_finished(setting->context, setting->transfer);
 }
 
-/* Runs a call without regions. Such a call has no buffer, so its event is created in the context of
- * the stream. */
+/* Runs a copy call without regions. Such a call has no buffer, so its event is created in the
+ * context of the stream. */
 static ferry_status
 copy_no_regions(const ferry_copy_options *options)
 {
@@ -314,8 +315,8 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
     if (count == 1 && regions && copy_simple(regions, options, &status))
         return status;
     status = ferryi_regions_copy(regions, count, options);
-    /* Prevents a tail call, which would remove this function's frame. With debug checks, Ferry
-     * finds the program's call site through this frame. */
+    /* The asm statement prevents a tail call, which would remove this function's frame. With debug
+     * checks, Ferry finds the program's call site through this frame. */
     __asm__ volatile("" : "+r"(status));
     return status;
 }

@@ -6,12 +6,12 @@
  * The regions of one ferry_copy(), as the library represents them. region_check.c checks them, and
  * regions.c chooses the cheapest way to run them:
  *
- *   one plain copy or fill of one row    a copy call (copy.c, async.c), as the shortcuts do
- *   one conversion of one row            a converting call (convert_copy.c), if it is
- *                                        synchronous and has no file
- *   plain copies of memory and buffers   a plan (plan.c): levels, one submission for each
- *   everything else                      a region list (region_list.c): steps in order, under
- *                                        claims that are taken at once
+ *     one plain copy or fill of one row    a copy call (copy.c, async.c)
+ *     one conversion of one row            a converting call (convert_copy.c), if it is
+ *                                          synchronous and has no file
+ *     plain copies of memory and buffers   a plan (plan.c): levels, one submission for each
+ *     everything else                      a region list (region_list.c): steps in order, under
+ *                                          range locks that are taken at once
  */
 
 #include <ferry/copy.h>
@@ -30,32 +30,32 @@ enum ferryi_region_kind {
 };
 
 struct ferryi_region_side {
-    ferryi_store *store;  /* NULL if the side is memory or a file */
+    ferryi_store *store;  /* storage of the side's buffer; NULL if the side is memory or a file */
     const char *path;     /* NULL if the side is not a file */
-    uint64_t file_offset; /* first element's offset in the file */
-    uintptr_t begin; /* offset of the side's first element in its store, or address of this element
+    uint64_t file_offset; /* offset of the side's first element in the file */
+    uintptr_t begin; /* offset of the side's first element in its buffer, or address of this element
                         in memory */
     size_t row_pitch, plane_pitch; /* in bytes */
     const ferry_element *element;  /* interned */
 };
 
-/* One checked region of a copy. Rows that follow one another without a gap, on both sides, have
- * been joined into one row. */
+/* One checked region of a copy. Rows without a gap between them, on both sides, have been joined
+ * into one row. */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;
     size_t count, rows, planes;
-    const void *value; /* value of a fill, of type source.element */
+    const void *value; /* value of a fill, whose type is source.element */
     bool converts;
     ferry_conversion conversion; /* its element types are interned */
     size_t index;                /* index in the caller's array */
 };
 
-/* Settings that apply to all regions of a call. */
+/* Settings that apply to all regions of a ferry_copy() call. */
 struct ferryi_region_setting {
     ferry_context *context;
     ferry_convert_policy policy;
-    int place; /* place of the stream; -1 if there is no stream */
+    int place; /* place of the call's stream; -1 if the call has no stream */
     /* whether the call has more than one region, so that messages must name the region */
     bool many;
     const ferry_copy_options *transfer; /* or NULL */
@@ -68,13 +68,12 @@ ferryi_region_rows(const struct ferryi_region *region)
     return region->rows * region->planes;
 }
 
-/* Returns the offset in bytes of row number `row`. Rows are numbered consecutively through all
- * planes. */
+/* Returns the offset in bytes of a row from the first row. `row` counts the rows of all planes. */
 static inline size_t
 ferryi_region_row_at(const struct ferryi_region *region, const struct ferryi_region_side *side,
                      size_t row)
 {
-    if (row == 0) /* most regions have one row, and a division would be slow */
+    if (row == 0) /* a fast path: most regions have one row, and a division would be slow */
         return 0;
     return row / region->rows * side->plane_pitch + row % region->rows * side->row_pitch;
 }
@@ -86,8 +85,7 @@ ferryi_region_row_bytes(const struct ferryi_region *region, const struct ferryi_
     return region->count * side->element->bytes;
 }
 
-/* Returns the range in bytes of row number `row`. Rows are numbered consecutively through all
- * planes. */
+/* Returns the range in bytes of a row. `row` counts the rows of all planes. */
 static inline struct ferryi_range
 ferryi_region_row(const struct ferryi_region *region, const struct ferryi_region_side *side,
                   size_t row)
@@ -113,8 +111,8 @@ ferryi_region_bytes(const struct ferryi_region *region)
     return ferryi_region_rows(region) * ferryi_region_row_bytes(region, &region->target);
 }
 
-/* Checks one region and fills in `*region`, whose index the caller has already set. Does not check
- * that the buffers belong to the context of the call. */
+/* Checks one region and fills in `*region`, whose member `index` the caller must have set. Does not
+ * check that the buffers belong to the context of the call. */
 ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  const struct ferryi_region_setting *setting,
                                  struct ferryi_region *region);

@@ -6,7 +6,7 @@
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
 
-/* Shortcuts for simple regions of ferry_copy(): copies and fills of one contiguous range. They
+/* Functions for simple cases of ferry_copy(): copies and fills of one contiguous range. They
  * allocate no memory unless they are asynchronous. */
 
 /* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
@@ -60,8 +60,8 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
     return copy_memory(buffer, element, offset, target, count, options, false);
 }
 
-/* Checks both ranges of a copy between buffers. Both buffers must have the same element type. If
- * `element` is NULL, the source buffer's type is used. */
+/* Checks the two ranges of a copy between buffers. Both buffers must have the same element type. If
+ * `element` is not NULL, this must be their type. */
 static ferry_status
 check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset,
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
@@ -155,7 +155,7 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "create a buffer from memory: source is NULL");
     ferry_buffer *buffer = NULL;
-    if (!out) /* ferry_buffer_create() reports the error */
+    if (!out) /* ferry_buffer_create() reports that `out` is NULL */
         return ferry_buffer_create(context, element, count, options, NULL);
     FERRYI_OR_RETURN(ferry_buffer_create(context, element, count, options, &buffer));
     ferry_status status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);

@@ -4,7 +4,7 @@
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 
-/* Syncs and prefetches: calls that make a range of a buffer current at a place without writing new
+/* Syncs and prefetches. These calls make a range of a buffer current at a place without writing new
  * bytes. */
 
 static struct ferryi_copy_call
@@ -70,8 +70,8 @@ run_prefetch(struct ferryi_copy_call *call)
                               : status;
 }
 
-/* Returns whether a prefetch has nothing to do, because the range is already current at the place.
- * The prefetch then starts no job, because a job would delay other calls that need the range
+/* Returns whether the range is already current at the place, so that a prefetch has nothing to do.
+ * Such a prefetch starts no job, because a job would delay other calls that need the range
  * exclusively. */
 static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)

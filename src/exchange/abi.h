@@ -4,8 +4,8 @@
 
 /*
  * The structs of DLPack 1.x and of the Arrow C device data interface, as their specifications
- * define them. Only a new major version of DLPack may change the layout of its structs. Even such a
- * version keeps the members of DLManagedTensorVersioned up to and including `flags`.
+ * define them. Only a new major version of DLPack may change the layout of its structs. Even a new
+ * major version keeps the members of DLManagedTensorVersioned up to and including `flags`.
  */
 
 #include <stdint.h>
@@ -44,8 +44,8 @@ struct ferryi_dl_tensor {
         uint16_t lanes;
     } dtype;
     int64_t *shape;
-    int64_t *strides; /* distance in elements between neighbours in each dimension; NULL: the
-                         elements are packed, and the last index varies fastest */
+    int64_t *strides; /* distance in elements between neighbours in each dimension; NULL if the
+                         elements are packed in row-major order */
     uint64_t byte_offset;
 };
 
@@ -80,7 +80,8 @@ struct ArrowArray {
     int64_t length, null_count, offset, n_buffers, n_children;
     const void **buffers;
     struct ArrowArray **children, *dictionary;
-    void (*release)(struct ArrowArray *self); /* NULL: released, or moved to another struct */
+    void (*release)(
+        struct ArrowArray *self); /* NULL if the array was released or moved to another struct */
     void *private_data;
 };
 

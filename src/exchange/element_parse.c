@@ -7,15 +7,15 @@
 #include "src/exchange/exchange.h"
 
 /*
- * Parses texts with which other languages describe an element. A format of Python's buffer protocol
- * is parsed by the rules of NumPy's parser. A mark ('@', '=', '<' ...) sets byte order and sizes
- * until the next mark. Only after '@' are items aligned. A struct whose last mark is '@' is padded
- * to its alignment.
+ * Parses texts with which other languages describe an element type. A format string of Python's
+ * buffer protocol is parsed by the rules of NumPy's parser. A mark ('@', '=', '<' ...) sets byte
+ * order and sizes until the next mark. Only items after '@' are aligned. A struct whose last mark
+ * is '@' is padded to its alignment.
  */
 
 #define FIELDS_MAX      4096
 #define DEPTH_MAX       16
-#define NAME_BYTES      96  /* maximum for a struct's name in messages */
+#define NAME_BYTES      96  /* maximum length in bytes of a struct's name in messages */
 #define FIELD_NAME_MOST 255 /* maximum length in bytes */
 
 static const bool is_little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
@@ -42,7 +42,7 @@ read_number(const char **at, size_t *out)
     return true;
 }
 
-/* Makes an element of the given size whose bytes have no further structure. */
+/* Makes an element type of the given size that has no fields. */
 static ferry_status
 make_opaque(size_t bytes, const ferry_element **out)
 {
@@ -63,8 +63,8 @@ make_opaque(size_t bytes, const ferry_element **out)
 
 struct parser {
     const char *text, *at;
-    char order; /* the last mark ('@', '=', '<' ...) that was read, which sets byte order and sizes
-                 */
+    char order; /* the last byte-order mark ('@', '=', '<' ...) that was read; it sets byte order
+                   and sizes */
     unsigned depth; /* number of enclosing structs */
     ferry_field *fields;
     size_t count, capacity;
@@ -73,8 +73,8 @@ struct parser {
 
 /* One parsed item. */
 struct item {
-    ferry_kind kind; /* if FERRY_KIND_STRUCT, the item is a nested struct whose fields start at
-                        `first_field` */
+    ferry_kind kind; /* FERRY_KIND_STRUCT for a nested struct, whose fields start at
+                        fields[first_field] of the parser */
     uint32_t bits;
     size_t first_field;
     size_t bytes, align; /* of one element */
@@ -82,7 +82,7 @@ struct item {
     bool is_padding;
 };
 
-/* Size and alignment of the part of a struct that has been read so far. */
+/* Size and alignment of the items of a struct that have been read so far. */
 struct extent {
     size_t bytes, align;
 };
@@ -119,8 +119,8 @@ has_foreign_order(const struct parser *p)
     return is_little_endian ? p->order == '>' || p->order == '!' : p->order == '<';
 }
 
-/* Skips white space and the marks of byte order ('@', '=', '<' ...), and stores the last such mark.
- */
+/* Skips white space and byte-order marks ('@', '=', '<' ...), and stores the last such mark in
+ * p->order. */
 static void
 skip_marks(struct parser *p)
 {
@@ -129,8 +129,8 @@ skip_marks(struct parser *p)
             p->order = *p->at;
 }
 
-/* Reads a shape such as "(2,3)" and multiplies `count` by each extent of the shape. Does nothing if
- * there is no shape. */
+/* Reads a shape such as "(2,3)" and multiplies *count by the length of each dimension. Does nothing
+ * if the text has no shape here. */
 static ferry_status
 read_shape(struct parser *p, size_t *count)
 {
@@ -156,8 +156,8 @@ read_shape(struct parser *p, size_t *count)
     return FERRY_OK;
 }
 
-/* Finds the scalar type for a letter of the buffer protocol. Returns false if there is no such
- * type. */
+/* Finds the scalar type for a format letter of Python's buffer protocol. Returns false if there is
+ * no such type. */
 static bool
 find_letter(const struct parser *p, char letter, struct item *item)
 {
@@ -251,8 +251,8 @@ name_too_long(const struct parser *p)
     return unsupported(p, "the name of a field has more than 255 bytes");
 }
 
-/* Reads the name of a field, written as ":name:", and copies it. Sets the copy to NULL if no name
- * follows. */
+/* Reads the name of a field, written as ":name:", and sets *out to a copy. Sets *out to NULL if no
+ * name follows. */
 static ferry_status
 read_name(struct parser *p, char **out)
 {
@@ -275,7 +275,7 @@ read_name(struct parser *p, char **out)
     return FERRY_OK;
 }
 
-/* Adds a field, which takes over the name. */
+/* Adds a field to the parsed struct. The parser takes ownership of `name`. */
 static ferry_status
 add_field(struct parser *p, const struct item *item, size_t offset, char *name)
 {
@@ -331,8 +331,8 @@ add_item(struct parser *p, const struct item *item, size_t offset, size_t number
     return status;
 }
 
-/* Returns whether a parsed item is a struct that makes up the whole format. The names of its fields
- * then have no prefix. */
+/* Returns whether a parsed item is a struct that makes up the whole format string. In this case the
+ * names of its fields get no prefix. */
 static bool
 is_whole(const struct parser *p, const struct item *item, size_t number, size_t offset,
          const char *name)
@@ -341,8 +341,8 @@ is_whole(const struct parser *p, const struct item *item, size_t number, size_t 
            item->kind == FERRY_KIND_STRUCT && item->count == 1 && *p->at == 0;
 }
 
-/* Reads one item of a format. Adds the item's size to `extent`, and the padding in front of the
- * item if it is aligned. */
+/* Reads one item of a format string, and adds the item's size to `extent`. If the item is aligned,
+ * also adds the padding that precedes the item. */
 static ferry_status
 read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_field)
 {
@@ -357,7 +357,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     bool is_text = *p->at == 's';
     FERRYI_OR_RETURN(p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item)
                                                         : read_scalar(p, &item));
-    bool is_native = p->order == '@'; /* after a struct, `order` is the struct's last mark */
+    bool is_native =
+        p->order == '@'; /* if the item is a struct, p->order is the last mark in the struct */
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
         return too_large();
     if (is_native && item.align > extent->align)
@@ -403,8 +404,8 @@ read_items(struct parser *p, struct extent *out)
     return status;
 }
 
-/* Returns the largest alignment of a struct that agrees with the offsets of all its fields and with
- * its size. The result does not exceed the largest alignment of a field. */
+/* Returns the largest alignment of a struct that is possible with the offsets of all its fields and
+ * with its size. The result does not exceed the largest alignment of a field. */
 static size_t
 align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
 {
@@ -434,8 +435,8 @@ check_names(const struct parser *p)
     return FERRY_OK;
 }
 
-/* Makes a struct element from the parsed fields. Messages use the format as its name, truncated if
- * it is long. */
+/* Makes a struct element type from the parsed fields. Its name in messages is the format string,
+ * truncated if the string is long. */
 static ferry_status
 make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
 {

@@ -21,7 +21,7 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* Writes texts that describe an element in the notations of other languages. */
+/* Writes texts that describe an element type in the notations of other languages. */
 
 size_t
 ferryi_scalar_align(ferry_kind kind, uint32_t bits)
@@ -48,9 +48,9 @@ ferry_element_scalar(ferry_kind kind, uint32_t bits)
 
 /* -- the buffer protocol ----------------------------------------------------------------------- */
 
-/* Returns the buffer protocol's letter for a scalar, or NULL if there is no letter. With native
- * sizes, 64-bit integers are written as `l`, as in NumPy. Without native sizes, `l` means 32 bits.
- */
+/* Returns the letter of Python's buffer protocol for a scalar, or NULL if there is no letter. With
+ * native sizes, 64-bit integers are written as `l`, as in NumPy. Without native sizes, `l` means 32
+ * bits. */
 static const char *
 buffer_letter(ferry_kind kind, uint32_t bits, bool native)
 {
@@ -73,8 +73,8 @@ buffer_letter(ferry_kind kind, uint32_t bits, bool native)
     return NULL;
 }
 
-/* Returns whether the struct has the layout that a C compiler would choose. If so, a reader that
- * aligns the fields inserts no further padding. */
+/* Returns whether the struct has the layout that a C compiler would choose. If so, a reader of the
+ * text that aligns the fields inserts no further padding. */
 static bool
 is_naturally_aligned(const ferry_element *element)
 {
@@ -120,8 +120,8 @@ struct_text(const ferry_element *element, char *text, size_t bytes)
         append_padding(field->offset - end, text, bytes, &length);
         if (field->count > 1)
             ferryi_text_append(text, bytes, &length, "(%zu)", field->count);
-        /* The mark for a field's byte order follows the field's shape, because NumPy accepts the
-         * mark nowhere else. */
+        /* The byte-order mark of a field follows the field's shape, because NumPy accepts the mark
+         * nowhere else. */
         ferryi_text_append(text, bytes, &length, "%s%s", i == 0 && !native ? "=" : "",
                            buffer_letter(field->kind, field->bits, native));
         if (field->name && field->name[0])

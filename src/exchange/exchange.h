@@ -3,9 +3,9 @@
 #define FERRYI_EXCHANGE_H
 
 /*
- * The exchange of arrays with other libraries. This layer is on top of buffers and only calls their
- * functions. An imported array becomes a wrapped buffer whose owner is the producer's struct. The
- * layer has no state and takes no lock.
+ * The exchange of arrays with other libraries. This module uses buffers only through their public
+ * functions. An imported array becomes a wrapped buffer, which owns the producer's struct. The
+ * module has no state and takes no lock.
  */
 
 #include <ferry/exchange.h>
@@ -22,7 +22,8 @@
  */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
-/* Memory of a producer, after it was checked. */
+/* Memory of another library that is imported. The library's description of the memory has been
+ * checked. */
 struct ferryi_import {
     const ferry_element *element;
     void *memory;
@@ -34,19 +35,19 @@ struct ferryi_import {
     void *event; /* native event for which `ready_on` waits; NULL: none */
 };
 
-/* Wraps the imported memory as a buffer. Error messages begin with `what`. On failure, the producer
- * still owns the memory, and on_release is not called. */
+/* Wraps the imported memory as a buffer. Error messages begin with `what`. On failure, the library
+ * that produced the memory still owns it, and on_release is not called. */
 ferry_status ferryi_import_open(ferry_context *context, const struct ferryi_import *import,
                                 const ferry_import_options *options, const char *what,
                                 ferry_buffer **out);
 
 /*
- * Adds an owner to an open lease that is being exported. The exported struct takes over this owner.
+ * Adds an owner to an open lease that is being exported. The exported struct becomes this owner.
  * Fails if the lease is not open, if `out` is NULL, or inside a callback that allows only queries.
  */
 ferry_status ferryi_export_begin(ferry_lease *lease, const void *out, const char *what);
-/* Handles an export that failed with `status` and this thread's message. Puts `what` in front of
- * the message, and drops the owner that ferryi_export_begin() added. Returns `status`. */
+/* Handles an export that failed with `status` and with this thread's error message. Prepends `what`
+ * to the message, and removes the owner that ferryi_export_begin() added. Returns `status`. */
 ferry_status ferryi_export_fail(ferry_lease *lease, ferry_status status, const char *what);
 
 #endif

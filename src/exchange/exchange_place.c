@@ -4,7 +4,7 @@
 #include "src/exchange/exchange.h"
 #include "src/stream/shell.h"
 
-/* Converts places to the device types and device numbers of DLPack, which Arrow uses as well. */
+/* Converts places to DLPack's device types and device numbers, which Arrow uses as well. */
 
 static int32_t
 device_type(const ferry_context *context, int place)

@@ -5,7 +5,7 @@
 #include "src/buffer/lease.h"
 #include "src/exchange/exchange.h"
 
-/* Exports READ leases of numbers as Arrow arrays. */
+/* Exports leases with READ access as Arrow arrays. The elements must be numbers. */
 
 /* The private data of an exported array. */
 struct array {
@@ -29,8 +29,8 @@ release_schema(struct ArrowSchema *self)
     free(self->private_data);
 }
 
-/* Waits until the lease's bytes are ready for every stream, because the consumer's stream is not
- * known. */
+/* Waits until the lease's bytes are ready for every stream, because it is not known which stream
+ * the consumer will use. */
 static ferry_status
 wait_for_bytes(const ferry_lease *lease)
 {
@@ -41,7 +41,8 @@ wait_for_bytes(const ferry_lease *lease)
     return ferry_scope_wait(&scope);
 }
 
-/* Fills in the Arrow array. The array takes over the owner that ferryi_export_begin() added. */
+/* Fills in the Arrow array, which becomes the owner of the lease that ferryi_export_begin() added.
+ */
 static ferry_status
 fill_array(ferry_lease *lease, struct ArrowDeviceArray *out)
 {

@@ -4,8 +4,8 @@
 #include "src/buffer/lease.h"
 #include "src/exchange/exchange.h"
 
-/* Exports leases as DLPack tensors. One block contains the tensor, its shape and its strides. The
- * tensor's deleter drops an owner of the lease. */
+/* Exports leases as DLPack tensors. One allocation contains the tensor, its shape and its strides.
+ * The tensor's deleter removes one owner of the lease. */
 
 struct export
 {
@@ -17,11 +17,11 @@ struct export
     int64_t numbers[]; /* shape, then strides */
 };
 
-/* The requested dimensions, in elements. */
+/* The dimensions that the program requested for the tensor, in elements. */
 struct dimensions {
     int rank;
     const int64_t *shape, *strides; /* NULL strides: packed */
-    int64_t count;                  /* extent of the single dimension, if the lease has no layout */
+    int64_t count; /* length of the single dimension if the program requested no layout */
     bool is_empty;
 };
 
@@ -67,7 +67,7 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
         if (__builtin_mul_overflow(next, extent > 0 ? extent : 1, &next)) {
             if (!d->strides && !d->is_empty)
                 return past_the_end(count);
-            next = 1; /* strides of an empty tensor are never used */
+            next = 1; /* the strides of an empty tensor are never used, so any value will do */
         }
         if (d->is_empty)
             continue;
@@ -80,7 +80,8 @@ find_strides(const struct dimensions *d, size_t count, int64_t *out)
                                                                      : past_the_end(count);
 }
 
-/* Exports an array of structs as an array of bytes with one more dimension. */
+/* Changes the shape and the strides of an array of structs to those of an array of bytes, which has
+ * one more dimension. */
 static ferry_status
 add_bytes(const ferry_element *element, int rank, int64_t *shape, int64_t *strides)
 {
@@ -145,7 +146,8 @@ delete_legacy(struct DLManagedTensor *self)
     end(self->manager_ctx);
 }
 
-/* Creates the tensor. The tensor takes over the owner that ferryi_export_begin() added. */
+/* Creates the DLPack tensor, which becomes the owner of the lease that ferryi_export_begin() added.
+ */
 static ferry_status
 export_lease(ferry_lease *lease, const ferry_layout *layout, bool is_legacy, struct export **out)
 {

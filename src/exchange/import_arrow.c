@@ -72,8 +72,8 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
     return FERRY_OK;
 }
 
-/* Reads the native event to which `sync_event` points. An array in host memory has no event,
- * because its values must already be ready. */
+/* Reads the native event to which array->sync_event points. An array in host memory has no event,
+ * because its values must be ready when it is imported. */
 static ferry_status
 read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
@@ -115,7 +115,7 @@ ferry_buffer_import_arrow(ferry_context *context, struct ArrowDeviceArray *array
         status = read_event(array, &import);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s", what);
-    /* The producer's struct is moved here, because the program may free its struct before the
+    /* The producer's struct is moved to a copy, because the program may free the struct before the
      * buffer is destroyed. */
     struct ArrowArray *moved = malloc(sizeof(*moved));
     if (!moved)

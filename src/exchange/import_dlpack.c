@@ -57,8 +57,9 @@ count_elements(const struct ferryi_dl_tensor *tensor, size_t *out)
     return FERRY_OK;
 }
 
-/* Returns a dimension in the set `left` that has the given stride, or -1 if there is none. `left`
- * contains no dimension of extent 1, because the stride of such a dimension is irrelevant. */
+/* Returns a dimension in the bit set `left` that has the given stride, or -1 if there is none.
+ * `left` contains no dimension of length 1, because the stride of such a dimension is irrelevant.
+ */
 static int32_t
 find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stride)
 {
@@ -68,8 +69,9 @@ find_dimension(const struct ferryi_dl_tensor *tensor, uint64_t left, size_t stri
     return -1;
 }
 
-/* Checks that the elements are packed, without gaps. In some order of the dimensions, each stride
- * must be the product of the extents of the dimensions before it. The tensor must not be empty. */
+/* Checks that the elements are packed, without gaps. There must be an order of the dimensions in
+ * which each stride is the product of the lengths of all preceding dimensions. The tensor must not
+ * be empty. */
 static ferry_status
 check_packed(const struct ferryi_dl_tensor *tensor)
 {
@@ -133,7 +135,8 @@ ferry_buffer_import_dlpack(ferry_context *context, struct DLManagedTensorVersion
     if (!context || !tensor || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, tensor or out is NULL",
                            what);
-    /* A tensor of a different major version may have a different layout. */
+    /* Only major version 1 is read, because a different major version may have a different layout.
+     */
     if (tensor->version.major != 1)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: it is of version %u.%u, not 1", what,
                            (unsigned)tensor->version.major, (unsigned)tensor->version.minor);

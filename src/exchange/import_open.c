@@ -4,13 +4,13 @@
 #include "src/buffer/buffer.h"
 #include "src/exchange/exchange.h"
 
-/* The part that all imports share: wraps the memory of another library as a buffer. The struct that
- * describes this memory has already been checked. */
+/* The common part of all imports: wraps the memory of another library as a buffer. The struct that
+ * describes this memory has been checked. */
 
 /*
  * Finds the place of the imported memory. `ready_on` is a stream of the context or NULL. Managed
- * memory is accessible to every CUDA device, and its producers report device 0. So the place of
- * `ready_on`, if there is one, is used for managed memory.
+ * memory is accessible to every CUDA device, and the libraries that produce it report device 0. So
+ * for managed memory, the place of `ready_on` is used, unless `ready_on` is NULL.
  */
 static ferry_status
 find_place(ferry_context *context, const struct ferryi_import *import, ferry_stream *ready_on,
@@ -36,9 +36,9 @@ find_place(ferry_context *context, const struct ferryi_import *import, ferry_str
 }
 
 /*
- * Checks memory that is reported to be on an emulated device. The memory must belong to this
- * context's emulated device. The device number proves nothing: it has no meaning outside a context,
- * and other libraries use the same device type for their devices.
+ * Checks memory whose producer reports that it is on an emulated device. The memory must belong to
+ * this context's emulated device. The device number does not prove this: it has no meaning outside
+ * a context, and other libraries use the same device type for their devices.
  */
 static ferry_status
 check_emulated(ferry_context *context, const struct ferryi_import *import, int place, size_t bytes)
@@ -61,8 +61,8 @@ order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on,
         return ferry_stream_synchronize(ready_on);
     if (!ready_on || !import->event)
         return FERRY_OK;
-    /* The event was recorded outside any capture. If `ready_on` is being captured, a wait for the
-     * event would invalidate the capture, so the import fails. */
+    /* The producer recorded the event outside any stream capture. If `ready_on` is being captured,
+     * a wait for the event would invalidate the capture, so the import fails. */
     ferryi_timeline *timeline = ready_on->timeline;
     ferry_status status = ferryi_timeline_check_capture(timeline);
     return status == FERRY_OK
@@ -97,7 +97,7 @@ open_import(ferry_context *context, const struct ferryi_import *import,
     status = order_after_producer(import, ready_on, place);
     if (status != FERRY_OK)
         return status;
-    /* An empty tensor's address is ignored. */
+    /* The address of an empty tensor is ignored. */
     void *memory = bytes > 0 ? import->memory : NULL;
     const ferry_wrap_options wrap = {.name = options->name,
                                      .on_release = import->on_release,

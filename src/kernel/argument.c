@@ -33,8 +33,9 @@ ferry_argument_with(ferry_argument argument, ferry_access access)
     return argument;
 }
 
-/* Makes a kernel argument from a value. A value that is too large for the argument is not copied:
- * the argument points to it, and the launch reads it. The launch refuses a value of zero bytes. */
+/* Makes a kernel argument from a value. If the value is larger than FERRY_VALUE_BYTES, it is not
+ * copied: the argument points to it, and the launch reads it. A value of zero bytes makes the
+ * launch fail. */
 static ferry_argument
 make_value(const ferry_element *element, const void *value, size_t bytes, size_t align)
 {

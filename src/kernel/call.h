@@ -12,7 +12,8 @@
 #define FERRYI_CALL_TEXT_BYTES 512
 
 struct ferryi_call_argument {
-    const ferry_element *element; /* interned; NULL for a plain struct */
+    const ferry_element
+        *element;  /* the interned element type; NULL for a struct without an element type */
     void *pointer; /* address of the array's first element, or address of the value */
     size_t count;  /* number of elements of an array */
     size_t bytes;  /* size of a value */
@@ -23,12 +24,12 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* message set by ferry_call_fail(), "" before that; has space for
-                   FERRYI_CALL_TEXT_BYTES bytes */
+    char *text; /* buffer of FERRYI_CALL_TEXT_BYTES bytes for the message of ferry_call_fail(); ""
+                   until that is called */
 };
 
-/* Returns whether two elements are the same. At least one element is interned, so it suffices to
- * compare their identities. */
+/* Returns whether two element types are the same. At least one of them is interned, so it suffices
+ * to compare their identities. */
 static inline bool
 ferryi_same_element(const ferry_element *a, const ferry_element *b)
 {

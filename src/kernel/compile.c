@@ -8,9 +8,9 @@
 #include "src/kernel/nvrtc.h"
 
 /*
- * Declarations of the built-in elements that CUDA C++ lacks. They are put before every kernel
- * source. The 64-bit integers have the types of <cuda/std/cstdint>, so that a source may include
- * that header or repeat the declarations.
+ * Declarations of the built-in element types that CUDA C++ lacks. They precede every kernel source.
+ * The 64-bit integers have the types of <cuda/std/cstdint>, so that a source may include that
+ * header or repeat the declarations.
  */
 static const char builtin_declarations[] =
     "#ifndef FERRY_NO_CUDA_TYPES\n"
@@ -98,8 +98,8 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     return FERRY_OK;
 }
 
-/* Returns the CUDA declaration of the element of parameter `index`. Returns NULL if the element
- * needs no declaration, or if an earlier parameter has the same declaration. */
+/* Returns the CUDA declaration of the element type of parameter `index`. Returns NULL if the type
+ * needs no declaration, or if a parameter with a lower index has the same declaration. */
 static const char *
 new_declaration(const ferry_parameter *parameters, size_t index)
 {
@@ -118,8 +118,8 @@ ferry_status
 ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                         size_t parameter_count, char **out)
 {
-    /* A #line directive in front of the author's source. The compiler's line numbers then start at
-     * the beginning of that source. */
+    /* A #line directive that precedes the kernel author's source. It makes the compiler's line
+     * numbers start at the beginning of this source. */
     static const char first_line[] = "#line 1\n";
     size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + strlen(source);
     for (size_t i = 0; i < parameter_count; i++) {

@@ -18,8 +18,8 @@
 #define CACHE_BYTES_MAX ((uint64_t)256 << 20)
 enum { CACHE_ENTRIES_MAX = 4096 };
 
-/* A cache entry is the hash of its key and its code, followed by the code. The name of the file is
- * the key. */
+/* A cache entry is a file whose name is its key. The file contains a hash of the key and the code,
+ * followed by the code. */
 enum { HASH_BYTES = FERRYI_SHA256_BYTES };
 
 /* -- the folder -------------------------------------------------------------------------------- */
@@ -40,7 +40,8 @@ find_path(char path[PATH_MAX])
     if (!own) {
         base = folder_variable("XDG_CACHE_HOME");
         below = "/ferry";
-        /* The specification of XDG_CACHE_HOME requires that a relative path is ignored. */
+        /* The XDG Base Directory Specification requires that a relative path in XDG_CACHE_HOME is
+         * ignored. */
         if (!base || *base != '/') {
             base = folder_variable("HOME");
             below = "/.cache/ferry";
@@ -78,7 +79,8 @@ make_name(const struct ferryi_disk_cache_key *key, char name[NAME_BYTES])
         snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
 }
 
-/* Returns whether a file in the cache is an entry or a temporary file of an unfinished entry. */
+/* Returns whether the name is that of a cache entry, or of the temporary file of an unfinished
+ * entry. */
 static bool
 is_ours(const char *name)
 {
@@ -158,7 +160,7 @@ tell(const struct ferryi_log *log, ferry_log_level level, const char *name, cons
 }
 
 /* Reads a cache entry from an open folder. Removes the entry if it is damaged. An entry that cannot
- * be read for a different reason stays until its code is stored again. */
+ * be read for a different reason stays until it is overwritten. */
 static bool
 take_entry(int folder, const struct ferryi_disk_cache_key *key, const char *name,
            const struct ferryi_log *log, void **out_bytes, size_t *out_size)

@@ -25,12 +25,13 @@ struct ferryi_disk_cache_key {
     unsigned char bytes[FERRYI_SHA256_BYTES];
 };
 
-/* Begins the hash that becomes the key of a cache entry, and adds the format of entries to the
- * hash. The caller adds everything else that determines the code, and then ends the hash. */
+/* Begins the SHA-256 hash that becomes the key of a cache entry, and adds the version of the entry
+ * format to the hash. The caller adds everything else that determines the code, and then ends the
+ * hash. */
 void ferryi_disk_cache_key_begin(struct ferryi_sha256 *state);
 
-/* Finds the code that is stored under a key. Returns false if there is no valid entry, and removes
- * a damaged entry. The caller frees `*out_bytes`. A NUL follows the code. */
+/* Finds the compiled code that is stored under a key. Returns false if there is no valid entry. A
+ * damaged entry is removed. The caller frees `*out_bytes`. A NUL follows the code. */
 bool ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name,
                             const struct ferryi_log *log, void **out_bytes, size_t *out_size);
 /* Stores a copy of the code under a key. If the cache is then too large, removes the least recently

@@ -10,18 +10,19 @@
 
 /*
  * A queued call of a kernel's host function. The call owns copies of everything that the function
- * sees, so that the kernel, the arguments and the handles may be destroyed before the function
- * runs. The launching thread holds the call until the writes are committed to the valid map. The
- * device holds the call until the function has run. Whichever of them releases the call last also
- * ends the call's uses of buffers (pending_calls.h). So the handling of a failure is complete only
- * after the commit.
+ * uses, so that the kernel, the arguments and their handles may be destroyed before the function
+ * runs. The call has two owners. The launching thread releases the call when the writes are
+ * committed to the valid map. The device releases the call when the function has run. The last of
+ * the two to release the call also ends the call's uses of buffers (pending_calls.h). So the
+ * handling of a failure is complete only after the commit.
  *
  * The call holds no reference to buffers, streams or other calls. The last release of a buffer or
  * stream may need the driver, which a host function's thread must not call. Buffers are accessed
- * through their links (pending_calls.h), and the stream is looked up in the context's list.
+ * through the links of pending_calls.h, and the stream is looked up in the context's list.
  */
 
-/* Maximum number of bytes of a failure's message, including the name of the kernel. */
+/* Maximum size in bytes of the message of a failed host function, including the name of the kernel.
+ */
 #define FAILURE_BYTES (FERRYI_CALL_TEXT_BYTES + 256)
 #define INPUT_LOST    "its input was lost: "
 
@@ -31,13 +32,13 @@ struct ferryi_host_call {
     ferry_context *context;
     ferry_host_function *body;
     void *user;
-    /* the launch's stream: it may have been destroyed, so it is only compared with live streams,
-     * and `stream` and `timeline` are dereferenced only if a live stream matches */
+    /* The stream of the launch, which may have been destroyed. So `stream` and `timeline` are only
+     * compared with those of live streams, and dereferenced only if a live stream matches. */
     ferry_stream *stream;
     ferryi_timeline *timeline;
     uint32_t generation;
-    /* whether the function runs on a thread of the device or its driver; the end of the context
-     * waits for this thread */
+    /* Whether the host function runs on a thread of the device or of its driver. The end of the
+     * context waits for this thread. */
     bool is_apart;
     struct ferryi_body_use *uses;
     size_t use_count;
@@ -47,10 +48,10 @@ struct ferryi_host_call {
 
 /* -- making ------------------------------------------------------------------------------------ */
 
-/* Offsets of the parts of a queued call. All parts are in one block of memory. */
+/* Offsets of the parts of a queued host function call. All parts are in one allocation. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets in the block; `values` is the offset of the
-                                             first argument value, and the other values follow it */
+    size_t arguments, uses, name, values; /* offsets in the allocation; `values` is the offset of
+                                             the argument values, which follow one another */
     size_t align, bytes;
 };
 
@@ -110,8 +111,8 @@ copy_arguments(const struct ferryi_launch_request *plan, char *block, const stru
             }
             continue;
         }
-        /* A parameter that accepts any struct has no element. The host function then sees the
-         * element of the argument. */
+        /* A kernel parameter that accepts any struct has no element type. In this case the host
+         * function sees the element type of the argument. */
         if (!arguments[i].element && argument->element) {
             ferry_status status = ferryi_element_intern(argument->element, &arguments[i].element);
             if (status != FERRY_OK)
@@ -178,9 +179,8 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_ho
 
 /* -- the device's part ------------------------------------------------------------------------- */
 
-/* Checks whether an earlier failure has made an input of the host function invalid. The message
- * names only the first kernel whose input was lost, so that it does not grow from launch to launch.
- */
+/* Fails if a previous failure has made an input of the host function invalid. The message names
+ * only the first kernel whose input was lost, so that it does not grow from launch to launch. */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
@@ -200,8 +200,8 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
     return FERRY_OK;
 }
 
-/* Calls the host function of a kernel. The function may fail without a message and may return a
- * value that is not a status of Ferry. The message then contains the returned number. */
+/* Calls the host function of a kernel. If the function fails without setting a message, the message
+ * contains the returned number. This number need not be a valid ferry_status. */
 static ferry_status
 call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
 {

@@ -103,8 +103,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* Sets `*out` to the compiled code of the kernel's source for a device. Compiles the source if
- * there is no such code yet. `refused` is explained in struct ferryi_nvrtc_source. */
+/* Sets `*out` to the code that the kernel's source compiles to for a device. Compiles the source if
+ * this was not done yet. `refused` is explained in struct ferryi_nvrtc_source. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
@@ -148,8 +148,8 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
     free(code);
 }
 
-/* Compiles the source and loads the code on the device. If the driver refuses the code, compiles
- * again with an NVRTC of a different release. */
+/* Compiles the kernel's source and loads the code on the device. If the driver refuses the code,
+ * compiles the source again with a different NVRTC release. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
@@ -254,14 +254,14 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    /* The sync point is stored with release order. So a thread that reads the sync point also sees
-     * the timeline in the context's table. */
+    /* The sync point is stored with release order. So a thread that loads the sync point with
+     * acquire order also sees its timeline in the context's table. */
     atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
                           memory_order_release);
 }
 
-/* Returns whether all launches of the code have finished. Does not block, and queries no stream
- * that is being captured. Returns false if the answer is unknown. */
+/* Returns true if all launches of the code are known to have finished. The function does not block,
+ * and queries no stream that is being captured. */
 static bool
 is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
 {
@@ -312,7 +312,7 @@ is_all_idle(ferry_kernel *kernel)
 }
 
 /* Removes destroyed kernels of a context from the list of kernels, and returns them linked by
- * `next`. If `work_is_over` is false, removes only kernels whose launches have all finished. */
+ * `next`. If `work_is_over` is false, only kernels whose launches have all finished are removed. */
 static ferry_kernel *
 take_dead(ferry_context *context, bool work_is_over)
 {
@@ -413,8 +413,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
                    gone->name);
         return;
     }
-    /* A reference to the context's shell is taken here. free_dead() may free the kernel and, with
-     * it, the kernel's reference to the shell. */
+    /* This reference keeps the context's memory valid. free_dead() may free the kernel together
+     * with the kernel's own reference. */
     ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;

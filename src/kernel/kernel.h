@@ -3,17 +3,17 @@
 #define FERRYI_KERNEL_H
 
 /*
- * A kernel: a copy of its source description, and one loaded module for each place where its code
- * runs.
+ * A kernel: a copy of the source description that the program passed, and one loaded module for
+ * each place where its code runs.
  *
- * A handle has no reference count: its owner launches and destroys it. Queued launches may still
- * run the code of a destroyed kernel. So a destroyed kernel stays in the list of kernels, marked
- * dead. When a kernel is created or destroyed, Ferry unloads the code of those dead kernels whose
- * launches have all finished. The end of the context unloads the code in any case. Launches of host
- * functions own copies of all that they need.
+ * A handle has no reference count: the handle's owner launches and destroys the kernel. Queued
+ * launches may still run the code of a destroyed kernel. So a destroyed kernel stays in the list of
+ * kernels, marked dead. When a kernel is created or destroyed, Ferry unloads the code of those dead
+ * kernels whose launches have all finished. The end of the context unloads the code in any case.
+ * Launches of host functions own copies of all that they need.
  *
- * Locks: a kernel's mutex is held while the kernel compiles and loads at a place. While the mutex
- * of the list of kernels is held, only device functions are called.
+ * Locks: a kernel's mutex is held while the kernel is compiled and loaded at a place. While the
+ * mutex of the list of kernels is held, only device functions are called.
  */
 
 #include <ferry/kernel.h>
@@ -25,17 +25,17 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether the code was launched on a timeline that has no sync
-                                    points. Such code is unloaded only when the context ends */
-    /* sync point of the last launch on each timeline, by the timeline's number */
+    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without sync points;
+                                    such code is unloaded only when the context ends */
+    /* Sync point of the last launch on each timeline. The index is the number of the timeline. */
     _Atomic uint64_t uses[FERRYI_TIMELINES];
 };
 
-/* A source compiled for one architecture. */
+/* A kernel's source, compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: the driver refused the code of the NVRTC that Ferry tried first, so a
-                         second NVRTC compiled this code */
+    unsigned refused; /* 1: a second NVRTC compiled this code, because the driver refused the code
+                         of the first one; 0: not */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;
@@ -47,14 +47,16 @@ FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
 struct ferry_kernel {
     ferry_context *context; /* the kernel holds a reference */
     char *name;
-    char *text;  /* the source, preceded by the declarations of elements; NULL: no source */
+    char *text;  /* the source, preceded by declarations of element types; NULL if the kernel has no
+                    source */
     void *image; /* NULL: none */
     size_t image_bytes;
     char **options;
     size_t option_count;
     ferry_host_function *host_function;
     void *user;
-    ferry_parameter *parameters; /* with interned elements; a NULL element accepts any struct */
+    ferry_parameter *parameters; /* parameters with interned element types; a parameter without an
+                                    element type accepts any struct */
     size_t parameter_count;
     struct ferryi_kernel_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
@@ -62,7 +64,7 @@ struct ferry_kernel {
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
     atomic_bool dead; /* whether the kernel was destroyed; set under ferryi_kernels_mutex */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex)
-    struct ferry_kernel *next, **link; /* in the list of all kernels of the process */
+    struct ferry_kernel *next, **link; /* links of the list of all kernels of the process */
 };
 
 /* What a kernel runs at a place: nothing, device code, or a host function. */
@@ -78,8 +80,8 @@ ferry_status ferryi_kernel_code_at(ferry_kernel *kernel, int place,
 void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline);
 
 /* Unloads the code of the context's kernels when the context ends. All work of the context must be
- * done, and its devices must still be open. The handles stay valid, but their kernels can no longer
- * be launched. */
+ * done, and its devices must still be open. Handles of kernels stay valid, but the kernels can no
+ * longer be launched. */
 void ferryi_kernels_close(ferry_context *context);
 
 /* -- compile.c --------------------------------------------------------------------------------- */
@@ -87,21 +89,21 @@ void ferryi_kernels_close(ferry_context *context);
 /* Checks the kernel description that the program passed to a public function. Error messages begin
  * with `what`. */
 ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what);
-/* Copies the parameters of a kernel description and interns their elements. The caller frees the
- * copies. Sets *out to NULL if there are no parameters. */
+/* Copies the parameters of a kernel description and interns their element types. The caller frees
+ * the array. Sets *out to NULL if there are no parameters. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
                                            ferry_parameter **out);
-/* Makes the text that NVRTC compiles: the declarations of all structs among the parameters, without
- * duplicates, and then the source. The caller frees the text. */
+/* Makes the text that NVRTC compiles. The text consists of the declarations of all structs among
+ * the parameters, without duplicates, and of the source. The caller frees the text. */
 ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
                                      size_t parameter_count, char **out);
 
 /* -- signature.c ------------------------------------------------------------------------------- */
 
 /*
- * Compares the declared parameters with the parameters of loaded code, because a launch reads as
- * many arguments as the code has parameters. Accepts the code if the driver does not report its
- * parameters.
+ * Compares the declared parameters of a kernel with those of its loaded code, because a launch
+ * reads as many arguments as the code has parameters. Accepts the code if the driver does not
+ * report its parameters.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (the numbers of parameters differ);
  * FERRY_ERROR_WRONG_TYPE (the sizes of a parameter differ); a failure of the device.
  */

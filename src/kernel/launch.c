@@ -11,7 +11,7 @@
 #include "src/buffer/observe.h"
 #include "src/debug/guard_pages.h"
 
-/* Maximum number of arguments for which a launch allocates no memory. */
+/* Maximum number of kernel arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 12
 
 /* -- checks, in signature order, before anything moves ----------------------------------------- */
@@ -30,9 +30,9 @@ wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
                        ferryi_element_namesake(argument->element, kernel->parameters[i].element));
 }
 
-/* For runs with debug checks: fails if the value of a kernel argument is a pointer that the program
- * got from a host scope. Called only if the device of the launch cannot access the host's memory.
- */
+/* Used with debug checks: fails if the value of a kernel argument is a pointer that the program got
+ * from a scope at the host. Called only if the device of the launch cannot access the host's
+ * memory. */
 static ferry_status
 refuse_host_address(size_t i, const ferry_argument *argument)
 {
@@ -167,8 +167,9 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
     return status;
 }
 
-/* Closes the accesses of a launch. If a commit fails, the failure is only logged, because the
- * driver has already accepted the launch. Ferry has then already waited for the launch's work. */
+/* Closes the buffer accesses of a launch. If committing a write fails, the failure is only logged,
+ * because the driver has accepted the launch. In this case Ferry has already waited for the
+ * launch's work. */
 static void
 close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 {
@@ -180,8 +181,8 @@ close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
     }
 }
 
-/* Queues the code or the host function of a launch, and commits its accesses, which must be open.
- * If queueing fails, cancels the accesses. */
+/* Queues the device code or the host function of a launch. Then commits the writes of the launch's
+ * accesses, which must be open. If queueing fails, cancels the accesses. */
 static ferry_status
 queue_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
 {
@@ -238,7 +239,7 @@ launch(struct ferryi_launch_request *plan)
     return status;
 }
 
-/* Provides the arrays of a launch, and launches. */
+/* Provides memory for the arrays of a launch request, and launches the kernel. */
 static ferry_status
 launch_with_arrays(struct ferryi_launch_request *plan)
 {

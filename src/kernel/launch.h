@@ -3,8 +3,8 @@
 #define FERRYI_LAUNCH_H
 
 /*
- * One launch: its checked arguments and the accesses that they need. The struct lives on the
- * launching thread's stack. Data that a host function needs later is copied (host_call.c).
+ * One kernel launch: its checked arguments and the buffer accesses that they need. The struct lives
+ * on the launching thread's stack. Data that a queued host function needs is copied (host_call.c).
  */
 
 #include "src/buffer/access.h"
@@ -24,15 +24,15 @@ struct ferryi_launch_request {
      * wanted[j]. */
     struct ferryi_access *wanted, *merged;
     size_t *index, *group;
-    void **addresses; /* room for 2 * `count` addresses: those of the code's arguments, and those of
-                         the arrays among the arguments */
+    void **addresses; /* memory for 2 * `count` addresses: first those of the code's arguments, then
+                         those of the argument arrays */
     size_t wanted_count, merged_count;
 };
 
-/* Returns the address of the first element of argument i, which is an array. Returns NULL if the
+/* Returns the address of the first element of the array that is argument `i`. Returns NULL if the
  * array is empty. The launch's accesses must be open. */
 void *ferryi_launch_array(const struct ferryi_launch_request *plan, size_t i);
-/* Returns the address of the value of argument i, which is in the caller's memory. */
+/* Returns the address of the value that is argument `i`. The value is in the caller's memory. */
 const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i);
 
 /* -- host_call.c ------------------------------------------------------------------------------- */
@@ -43,13 +43,14 @@ struct ferryi_host_call;
  */
 ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
                                    struct ferryi_host_call **out);
-/* Queues the host function's call on the launch's timeline. On failure, frees the call. */
+/* Queues the call of a host function on the launch's timeline. On failure, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
-/* Marks the writes of a queued call as committed, so that they replace earlier writes. Must be
- * called just before the launch's writes are committed to the valid map. */
+/* Marks the writes of a queued host function call as committed, so that they replace earlier
+ * writes. Must be called just before the launch's writes are committed to the valid map. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
-/* Ends the launching thread's part of a queued call. Must be called after the launch's writes were
- * committed. If the call fails later, these writes are marked as lost. */
+/* Releases a queued host function call, which the launching thread and the device share. Must be
+ * called after the launch's writes were committed. If the call fails later, these writes are marked
+ * as lost. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 
 #endif

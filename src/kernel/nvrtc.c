@@ -8,15 +8,15 @@
 #include "src/base/fork.h"
 #include "src/kernel/disk_cache.h"
 
-/* Declarations of NVRTC, because the library is built without the CUDA Toolkit. All functions below
- * exist since NVRTC 11.2. */
+/* Ferry declares NVRTC's functions itself, because it is built without the CUDA Toolkit. All of
+ * these functions exist since NVRTC 11.2. */
 typedef int nvrtc_result;
 typedef struct nvrtc_program_data *nvrtc_program;
 
 #define NVRTC_SUCCESS             0
 #define NVRTC_ERROR_OUT_OF_MEMORY 1
 
-/* X(name, parameters) for each function. */
+/* Expands X(name, parameters) for each NVRTC function. */
 #define NVRTC_FUNCTIONS(X)                                                                         \
     X(nvrtcVersion, (int *major, int *minor))                                                      \
     X(nvrtcGetNumSupportedArchs, (int *count))                                                     \
@@ -139,8 +139,8 @@ fail:
     return status;
 }
 
-/* Returns the NVRTC library with a name. The first call for a name loads the library. After a
- * failed load, the next call tries again. */
+/* Returns the NVRTC library with a name. The first call for each name loads the library. If loading
+ * fails, the next call for the name repeats the attempt. */
 static ferry_status
 get_nvrtc(const char *name, struct nvrtc **out)
 {
@@ -179,17 +179,18 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* Returns whether PTX for a given architecture runs on a device of a newer architecture. CUDA 13
- * renamed 10.1 to 11.0, so PTX for 10.1 does not run on any other architecture. */
+/* Returns whether PTX for the architecture `known` runs on a device of the newer architecture
+ * `architecture`. CUDA 13 renamed 10.1 to 11.0, so PTX for 10.1 does not run on any other
+ * architecture. */
 static bool
 is_portable(int known, int architecture)
 {
     return known < architecture && known != 101;
 }
 
-/* Writes the NVRTC option for the architecture. The option is `sm_` if NVRTC can make a cubin for
- * the architecture. Otherwise it is `compute_` with the newest older architecture that NVRTC
- * supports. Writes "" if the program's options already choose the architecture. */
+/* Writes the NVRTC option for the architecture. The option selects `sm_` if NVRTC can make a cubin
+ * for the architecture. Otherwise it selects `compute_` with the newest older architecture that
+ * NVRTC supports. Writes "" if the program's options choose an architecture. */
 static ferry_status
 choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source, char *text,
                     size_t text_bytes)
@@ -215,14 +216,14 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 
 /* -- which library ----------------------------------------------------------------------------- */
 
-/* The range of NVRTC's major releases that Ferry tries. All minor releases of one major release
- * share a library name. */
+/* Oldest and newest major release of NVRTC that Ferry can use. All minor releases of one major
+ * release share a library name. */
 #define OLDEST_MAJOR 11
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
 
-/* Writes the library name number `index` of those under which Ferry looks for NVRTC. The order of
- * the names depends on the driver. Returns false if there are no more names. */
+/* Writes the file name number `index` of those by which Ferry tries to load NVRTC. The order of the
+ * names depends on the driver's version. Returns false if there are no more names. */
 static bool
 usual_name(int driver_version, int index, char name[NAME_BYTES])
 {
@@ -241,7 +242,7 @@ usual_name(int driver_version, int index, char name[NAME_BYTES])
 }
 
 /* Chooses the NVRTC library that compiles the source, and the option for its architecture. If no
- * library can be used, the message is about the first library that could be loaded. */
+ * library can be used, the error message is about the first library that could be loaded. */
 static ferry_status
 choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char *architecture,
              size_t architecture_bytes)
@@ -280,7 +281,8 @@ choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char 
 
 /* -- the log ----------------------------------------------------------------------------------- */
 
-/* Returns the compiler's log, or NULL if the log is empty. The caller frees the text. */
+/* Returns the compiler's log of a program, or NULL if the log is empty. The caller frees the text.
+ */
 static char *
 program_log(const struct nvrtc *nvrtc, nvrtc_program program)
 {
@@ -338,7 +340,7 @@ call_failed(const struct nvrtc *nvrtc, const char *call, nvrtc_result result)
     return ferryi_fail(status, "%s: %s", call, nvrtc->nvrtcGetErrorString(result));
 }
 
-/* Sets `*out` to the cubin if NVRTC made a cubin, otherwise to the PTX. */
+/* Sets `*out` to the cubin if NVRTC made one, and to the PTX otherwise. */
 static ferry_status
 take_image(const struct nvrtc *nvrtc, nvrtc_program program, struct ferryi_nvrtc_image *out)
 {
@@ -405,8 +407,8 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
 
 /* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Returns whether a text contains a word. Reads the text as a compiler does: a backslash at the end
- * of a line joins that line with the next line. */
+/* Returns whether a text contains a word. A backslash at the end of a line joins the line with the
+ * next line, as in a C compiler. */
 static bool
 has_word(const char *text, const char *word)
 {
@@ -426,10 +428,12 @@ has_word(const char *text, const char *word)
 
 /*
  * Returns whether a source and its options alone determine the compiled code, so that the code may
- * be cached. Finds directives that read files by searching the whole text for their names; a name
- * in a comment only prevents caching. Options that read or write files are those for headers,
- * precompiled headers and time traces. Options for debuggers and profilers put the working folder
- * into the code.
+ * be cached. Directives that read files are found by searching the whole text for their names. A
+ * name in a comment also prevents caching, which is harmless.
+ *
+ * Options that read or write files also prevent caching: those for headers, precompiled headers and
+ * time traces. So do options for debuggers and profilers, because they put the working folder into
+ * the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
@@ -442,7 +446,7 @@ is_determined(const struct ferryi_nvrtc_source *source)
         for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
             if (strstr(source->options[i], words[word]))
                 return false;
-    /* These environment variables add options. */
+    /* These environment variables add options that Ferry does not see. */
     return !getenv("NVRTC_PREPEND_FLAGS") && !getenv("NVRTC_APPEND_FLAGS");
 }
 
@@ -464,8 +468,8 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
-    /* The kernel's name is part of the key of the cache entry, because the code contains the name
-     * as the file name in messages. */
+    /* The kernel's name is part of the cache key, because NVRTC stores the name in the code as the
+     * name of the source file. */
     add_text(&state, source->name);
     add_text(&state, source->text);
     ferryi_sha256_end(&state, key.bytes);

@@ -4,13 +4,13 @@
 
 /*
  * NVRTC, NVIDIA's run-time compiler. Ferry loads NVRTC when it is first used, by the file names of
- * its releases or from FERRY_NVRTC_LIBRARY. NVRTC needs no driver and no GPU. If no kernel of a
- * program has CUDA source, NVRTC is never loaded.
+ * its releases or from the path in FERRY_NVRTC_LIBRARY. NVRTC needs no driver and no GPU. If no
+ * kernel of a program has CUDA source, NVRTC is never loaded.
  *
- * Several releases may be installed. A driver loads code of its release and of older releases, but
- * new releases of NVRTC do not support old devices. So the NVRTC of the driver's release is tried
- * first. Older releases follow, from new to old, and then newer releases. A release that does not
- * support the device is skipped.
+ * Several releases may be installed. A driver loads code of the driver's CUDA release and of older
+ * releases, but new releases of NVRTC do not support old devices. So the NVRTC of the driver's
+ * release is tried first. Older releases follow, from new to old, and then newer releases. A
+ * release that does not support the device is skipped.
  */
 
 #include "src/base/base.h"
@@ -21,12 +21,13 @@ struct ferryi_nvrtc_source {
     const char *const *options;
     size_t option_count;
     int architecture;   /* 10 * major + minor */
-    int driver_version; /* 1000 * major + 10 * minor; 0 if no driver will load the code */
-    unsigned refused; /* 1: the driver refused the code of the NVRTC that Ferry tried first, so the
-                         second choice is used */
+    int driver_version; /* CUDA version of the driver, as 1000 * major + 10 * minor; 0 if no driver
+                           will load the code */
+    unsigned refused; /* 1: use a second NVRTC, because the driver refused the code of the first one
+                         that Ferry tried; 0: not */
     bool portable;    /* whether to make PTX even if NVRTC can make a cubin for the architecture */
-    bool keep; /* whether to use the disk cache (disk_cache.h): code is looked up there, and stored
-                  there after a compilation */
+    bool keep; /* whether to use the disk cache (disk_cache.h): to look code up there before a
+                  compilation, and to store it there afterwards */
 };
 
 /* Compiled code: a cubin, or PTX including its NUL. The caller frees `bytes`. */

@@ -16,8 +16,8 @@ bytes_of(const ferry_parameter *parameter)
     return parameter->element ? parameter->element->bytes : 0;
 }
 
-/* Describes a parameter for a message, for example as "an array of float". Returns the part before
- * the element's name, and sets `*out_element` to that name. */
+/* Describes a kernel parameter for a message, for example as "an array of float". Returns the text
+ * that precedes the element type's name, and sets `*out_element` to this name. */
 static const char *
 describe(const ferry_parameter *parameter, const char **out_element)
 {

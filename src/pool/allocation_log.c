@@ -15,8 +15,9 @@ struct ferryi_allocation_log {
     char *path;
     FERRYI_GUARDED_BY(ferryi_log_mutex) struct {
         FILE *file;
-        time_t second;  /* the second that `clock` shows as text */
-        char clock[16]; /* kept, so that not every line converts the time */
+        time_t second;  /* wall-clock time in seconds that `clock` contains as text */
+        char clock[16]; /* "HH:MM:SS" of `second`; cached, so that the time is converted once per
+                           second and not for every line */
         int failure; /* errno of the first failed write to the log file; 0 if no write has failed */
     };
 };
@@ -54,8 +55,8 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
     return FERRY_OK;
 }
 
-/* Returns the microseconds of the current second of the wall clock. Updates `clock` when a new
- * second begins. */
+/* Returns the microseconds part of the wall-clock time. Updates `log->clock`, the time of day as
+ * text, if a new second has begun. */
 FERRYI_REQUIRES(ferryi_log_mutex)
 static long
 look_at_clock(ferryi_allocation_log *log)

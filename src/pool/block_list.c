@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Describes the live and idle blocks. Once the snapshot's array is full, further blocks are counted
- * but not stored. */
+/* Writes a description of each live or idle block of the pool into the snapshot's array. Once the
+ * array is full, further blocks are counted but not described. */
 static void
 fill(ferry_pool *pool, struct snapshot *snapshot)
 {
@@ -44,9 +44,9 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Takes a snapshot of a pool's blocks. The caller frees the array `blocks`. The array is allocated
- * without the mutex, so other threads may add blocks during the allocation. If the array is then
- * too small, the snapshot is taken again. */
+/* Takes a snapshot of a pool's blocks. The caller must free the array `blocks` of the snapshot. The
+ * array is allocated while the pool's mutex is not held, so other threads may add blocks meanwhile.
+ * If the array is too small as a result, the function enlarges the array and repeats. */
 static ferry_status
 take_snapshot(ferry_pool *pool, struct snapshot *out)
 {
@@ -161,8 +161,8 @@ ferry_block_label(ferry_block *block, const char *label)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "label a block \"%s\": block is NULL",
                            label ? label : "");
     FERRYI_OR_RETURN(ferryi_pool_check_call(block->pool, "label a block of", true, NULL));
-    /* The release order makes the characters of the label visible to a thread that lists the
-     * blocks. */
+    /* The release order ensures that a thread that lists the blocks sees the characters of the
+     * label. */
     atomic_store_explicit(&block->label, label, memory_order_release);
     return FERRY_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Totals of all slabs of a pool. A check compares them with the counts and lists of the pool. */
+/* Totals over all slabs of a pool, with which a consistency check compares the pool's own counters
+ * and lists. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
     uint64_t live_blocks, idle, free;
@@ -9,8 +10,9 @@ struct census {
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
-/* Counts one block and checks its state. Two adjacent blocks must not both be free. A free block
- * must be in a bin, unless a compaction is emptying its slab. */
+/* Adds one block to the totals, and checks the block's state. Two adjacent blocks must not both be
+ * free. A free block must be in a bin, which is a list of free blocks, unless a compaction is
+ * emptying the block's slab. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
@@ -36,7 +38,8 @@ count_block(const ferry_block *block, struct census *census)
     }
 }
 
-/* Checks that a slab's blocks cover the slab without gaps, and that the slab's counts are right. */
+/* Checks that a slab's blocks cover the slab without gaps, and that the slab's counters match its
+ * blocks. */
 FERRYI_POOL_LOCKED static bool
 count_slab(const struct ferryi_slab *slab, struct census *census)
 {
@@ -59,7 +62,8 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
 
 /* -- from the lists ---------------------------------------------------------------------------- */
 
-/* Counts the blocks of a list. Checks their state, and that `least` <= bytes < `above`. */
+/* Adds the number of blocks in a list to *count. Checks that each block is in the state `state`,
+ * and that `least` <= block->bytes < `above`. */
 static bool
 count_list(const struct ferryi_link *list, enum ferryi_block_state state, size_t least,
            size_t above, uint64_t *count)

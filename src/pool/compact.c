@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* number of levels of slabs; a slab's level is how many 64ths of its bytes are in live blocks */
+/* Number of levels into which slabs are sorted. The level of a slab is the number of 64ths of the
+ * slab that live blocks occupy. */
 #define LEVELS 64
-#define SPARSE 57 /* a compaction does not empty slabs of this level or above */
+#define SPARSE 57 /* a compaction does not empty slabs whose level is SPARSE or more */
 
 /*
- * Compaction empties the sparsest slabs of a pool. Such a slab is marked as draining: new
- * allocations do not use its memory. The holders of its live blocks move the bytes into other
- * slabs, which have room for all of them. A draining slab that is empty at the end is returned to
- * the backend. Every other draining slab becomes a normal slab again.
+ * Compaction empties the slabs of a pool with the fewest live bytes. Such a slab is marked as
+ * draining, so new allocations do not use its memory. The owners of its live blocks move the bytes
+ * to new blocks in other slabs, which have room for all of them. At the end, a draining slab that
+ * is empty is returned to the backend. Every other draining slab becomes a normal slab again.
  */
 
 /* -- which slabs drain: under the mutex -------------------------------------------------------- */
@@ -20,8 +21,8 @@ start_draining(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *block = slab->first; block; block = block->after) {
         if (block->state == FERRYI_BLOCK_FREE)
             ferryi_piece_remove(pool, block);
-        /* Without a list, a released block enters no magazine. Its release takes the slow path,
-         * which checks whether the slab is draining. */
+        /* A block with FERRYI_POOL_NO_LIST enters no magazine when it is released. Its release
+         * takes the slow path, which checks whether the block's slab is draining. */
         block->list = FERRYI_POOL_NO_LIST;
     }
     atomic_store(&slab->draining, true);
@@ -36,22 +37,23 @@ stop_draining(ferry_pool *pool, struct ferryi_slab *slab)
             ferryi_piece_list(pool, block);
 }
 
-/* Returns the level of a slab: how many 64ths of its bytes are live, rounded down. The slab of a
- * large block has level LEVELS, so it is never emptied. */
+/* Returns the level of a slab: the number of 64ths of the slab that live blocks occupy, rounded
+ * down. The slab of a large block has the highest level, LEVELS, so a compaction never empties the
+ * slab. */
 FERRYI_POOL_LOCKED static size_t
 level_of(const struct ferryi_slab *slab)
 {
     return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
 }
 
-/* Marks the slabs that the compaction will empty (`draining`), those with the fewest live bytes
- * first. Stops when the unmarked slabs have no room for the live blocks of the next slab. Also
- * marks empty slabs, so that no block is moved into one. */
+/* Marks the slabs that the compaction will empty as draining, starting with those that have the
+ * fewest live bytes. Stops before a slab whose live blocks would not fit into the unmarked slabs.
+ * Empty slabs are marked too, so that no block is moved into one of them. */
 FERRYI_POOL_LOCKED static void
 choose(ferry_pool *pool)
 {
-    /* `room`: unused bytes of the sparse slabs that stay; `moving`: live bytes of the draining
-     * slabs */
+    /* `room` is the number of unused bytes in sparse slabs that are not marked as draining.
+     * `moving` is the number of live bytes in the draining slabs. */
     size_t room = 0, moving = 0;
     FERRYI_EACH_SLAB (pool, slab)
         if (level_of(slab) < SPARSE)
@@ -74,7 +76,8 @@ begin(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     ferryi_pool_merge(pool);
-    /* choose() writes block->list, which other threads read without the mutex; so keep them out */
+    /* choose() writes block->list, which other threads read without the mutex. So all threads are
+     * locked out of their caches meanwhile. */
     ferryi_caches_lock_out(pool);
     choose(pool);
     ferryi_caches_let_in(pool);
@@ -94,7 +97,8 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Whether queued work still uses the memory of any slab that the compaction has emptied. */
+/* Returns whether queued work uses the memory of any slab from which the compaction has removed all
+ * live blocks. */
 static bool
 is_under_way(ferry_pool *pool)
 {

@@ -20,17 +20,18 @@ static_assert(FERRYI_CACHE_SLOTS == 16, "no_caches has 16 slots");
 
 _Thread_local struct ferryi_thread_caches *ferryi_thread_caches = &no_caches;
 
-/* A thread holds this mutex while its caches are emptied at its end, and while it destroys a pool.
- * So these two never run at the same time. */
+/* A thread holds this mutex while it destroys a pool, and while it empties its caches before it
+ * ends. So a cache cannot be freed by its thread and detached from a destroyed pool at the same
+ * time. */
 FERRYI_MUTEX_CLASS(ferryi_caches_mutex);
 static struct ferryi_caches_mutex registry = FERRYI_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t key; /* thread-specific key: its destructor runs when a thread ends; its value
-                             is ferryi_thread_caches */
+static pthread_key_t key; /* thread-specific key whose value is ferryi_thread_caches; its destructor
+                             runs when a thread ends */
 static bool key_is_made;
 
-/* Returns this thread's cache, or NULL. */
+/* Returns this thread's cache of the pool's blocks, or NULL. */
 static struct ferryi_cache *
 cache_find(const ferry_pool *pool)
 {
@@ -71,13 +72,13 @@ ferryi_caches_let_in(ferry_pool *pool)
 
 /* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
 
-/* Moves the blocks of a magazine to the idle lists, oldest first. The empty magazine can be filled
- * again. */
+/* Moves the blocks of a magazine to the pool's lists of idle blocks, oldest first. */
 FERRYI_POOL_LOCKED static void
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
     if (ferryi_magazine_is_empty(magazine))
-        return; /* the magazine may be ferryi_no_magazine, which must not be written */
+        return; /* `magazine` may be the shared dummy ferryi_no_magazine, which must not be written
+                 */
     for (const struct ferryi_magazine_entry *at = magazine->entries + 1; at <= magazine->top;
          at++) {
         at->block->state = FERRYI_BLOCK_MOVING;
@@ -144,8 +145,9 @@ ferryi_caches_count(ferry_pool *pool)
     ferryi_pool_raise_peak(pool);
 }
 
-/* Adds the cache's counts to the pool's counts, and moves its blocks to the idle lists. The cache
- * must belong to this thread, or its owner must be locked out. */
+/* Adds the counters of a thread's cache to the pool's counters, and moves the cache's blocks to the
+ * pool's idle lists. The cache must belong to the calling thread, or its thread must be locked out.
+ */
 FERRYI_POOL_LOCKED static void
 cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
 {
@@ -244,8 +246,8 @@ ferryi_caches_detach(ferry_pool *pool)
 
 /* -- a fork ------------------------------------------------------------------------------------ */
 
-/* The caches that the child of a fork gave up. The pointer is never read. It keeps the memory
- * reachable, so that leak checkers do not report the memory. */
+/* The thread caches that the child of a fork has abandoned. No code reads this pointer. It keeps
+ * the memory reachable, so that leak checkers do not report the memory. */
 static struct ferryi_thread_caches *volatile given_up;
 
 /* Gives up this thread's caches in the child of a fork, because their pools belong to the parent.
@@ -273,8 +275,9 @@ set_up(void)
     ferryi_caches_are_lockless = ferryi_fence_all_prepare();
 }
 
-/* Returns this thread's caches. Returns NULL if host memory is exhausted, or if the destructor that
- * empties the caches at the end of the thread cannot be registered. */
+/* Returns this thread's caches. Returns NULL if there is no host memory. Also returns NULL if
+ * pthread_key_create() or pthread_setspecific() failed, because then nothing would empty the caches
+ * when the thread ends. */
 static struct ferryi_thread_caches *
 caches_of_thread(void)
 {
@@ -294,8 +297,8 @@ caches_of_thread(void)
     return caches;
 }
 
-/* Returns a cache of this thread whose pool was destroyed, or a new cache. Returns NULL if there is
- * no host memory. */
+/* Returns an unused cache of this thread, whose pool was destroyed, or else a new cache. Returns
+ * NULL if there is no host memory. */
 static struct ferryi_cache *
 cache_without_pool(struct ferryi_thread_caches *caches)
 {
@@ -340,8 +343,8 @@ cache_make(ferry_pool *pool)
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* Removes and returns the newest block of one magazine that the request's timeline may use at once.
- * Returns NULL if there is none. */
+/* Removes and returns the newest block of one magazine whose last use is ordered before the
+ * request's later work. Returns NULL if the magazine has no such block. */
 static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
            const struct ferryi_pool_request *request)
@@ -362,8 +365,8 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
     return NULL;
 }
 
-/* Fetches a full magazine of this class from the pool's depot, if there is one. Does nothing unless
- * both magazines of this thread's cache are empty. */
+/* If both magazines of this thread for the size class are empty, replaces one of them by a full
+ * magazine from the pool's depot. Does nothing if the depot is empty. */
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -390,8 +393,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
         block = take_entry(pool, cache, true, request);
     if (!block) {
         /* The request cannot use the cached blocks at once, because their last uses are on other
-         * timelines. The blocks move to the idle lists. The caller can then pick an idle block and
-         * make the request's timeline wait for its last use. */
+         * streams. So the blocks move to the idle lists. The caller can pick an idle block and make
+         * the request's stream wait for the block's last use. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
     }
@@ -401,8 +404,8 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 
 /* -- giving ------------------------------------------------------------------------------------ */
 
-/* Locks the mutex and guarantees that the pool has an empty magazine. If there is no host memory
- * for one, returns false and does not hold the mutex. */
+/* Locks the pool's mutex and guarantees that the pool has an empty magazine. If there is no host
+ * memory for a magazine, returns false without the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex)
 static bool
 lock_with_empty(ferry_pool *pool)
@@ -419,8 +422,9 @@ lock_with_empty(ferry_pool *pool)
     return true;
 }
 
-/* Ensures that the loaded magazine has room for an entry. If both magazines of the class are full,
- * the spare magazine moves to the depot, and an empty magazine of the pool replaces it. */
+/* Ensures that the loaded magazine of this size class, into which blocks are released, has room for
+ * one block. If both the loaded and the spare magazine are full, the spare one moves to the depot.
+ * An empty magazine of the pool replaces it. */
 FERRYI_POOL_LOCKED static void
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
@@ -450,9 +454,11 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
     struct ferryi_cache *cache = cache_make(pool);
     if (!cache || !lock_with_empty(pool))
         return false;
-    bool listed = block->list < FERRYI_POOL_CLASSES; /* a compaction may have removed the list */
+    bool listed =
+        block->list <
+        FERRYI_POOL_CLASSES; /* a compaction may have set block->list to FERRYI_POOL_NO_LIST */
     if (listed) {
-        block->point = 0; /* the entry's sync point covers it */
+        block->point = 0; /* `point`, which the magazine entry stores, covers the previous use */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
         set_clock(cache);
         make_room(pool, cache, block->list);

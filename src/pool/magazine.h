@@ -3,25 +3,26 @@
 #define FERRYI_MAGAZINE_H
 
 /*
- * Inside the pool: magazines, which are stacks of released blocks. On the fast path, a thread takes
- * a block from a magazine without a lock.
+ * Private to the pool: magazines, which are stacks of released blocks. On the fast path, a thread
+ * allocates a block from a magazine without a lock.
  *
- * Each thread has a cache for each pool it uses. A cache has two magazines for each size class. A
- * take pops an entry and a give pushes one, without a lock or a driver call. They write a member of
- * the block only if the value changes, so that other cores keep the cache line. When both magazines
- * are empty, the thread fetches a full one from the pool's depot. When both are full, the thread
- * moves one of them to the depot. A slab counts its blocks in magazines as live. Some functions
- * must see all idle memory, such as a trim, or a take that finds no idle block. They lock all
- * threads out of their caches and move the cached blocks into the idle lists.
+ * Each thread has a cache for each pool it uses. A cache has two magazines for each size class. An
+ * allocation pops an entry and a release pushes one, without a lock or a driver call. Both write a
+ * member of the block only if the value changes, so that other cores keep the cache line. When both
+ * magazines are empty, the thread fetches a full one from the pool's depot. When both are full, the
+ * thread moves one of them to the depot. A slab counts its blocks in magazines as live. Some
+ * functions must see all idle memory, such as a trim, or an allocation that finds no idle block.
+ * These functions lock all threads out of their caches and move the cached blocks into the idle
+ * lists.
  *
- * A thread writes its own cache only between `enter` and `leave`, which cost two stores and a load.
- * A different thread must first lock the owner out: it holds the pool's mutex, clears `open`, runs
- * a memory fence in all threads, and waits until `busy` is false. The owner then waits for the
- * mutex. A thread that holds the mutex may use its own cache without locking itself out. Some
- * systems have no fence that runs in all threads. There, a thread always holds the mutex when it
- * uses its cache, and `ferryi_thread_caches.slots` stays empty. A pointer to a cache or magazine
- * that does not exist yet points to a dummy. The dummy is both empty and full, so the fast path
- * does not check for NULL.
+ * A thread writes its own cache only between ferryi_cache_enter() and ferryi_cache_leave(), which
+ * cost two stores and a load. A different thread must first lock the owner out: it holds the pool's
+ * mutex, clears the member `open`, runs a memory fence in all threads, and waits until the member
+ * `busy` is false. The owner then waits for the mutex. A thread that holds the mutex may use its
+ * own cache without locking itself out. Some systems have no fence that runs in all threads. There,
+ * a thread always holds the mutex when it uses its cache, and `ferryi_thread_caches.slots` stays
+ * empty. A pointer to a cache or magazine that does not exist yet points to a dummy. The dummy is
+ * both empty and full, so the fast path does not check for NULL.
  *
  * A cache belongs to its pool and to its thread. When a pool is destroyed, it empties and detaches
  * its caches. When a thread ends, it empties and frees its caches. The mutex `registry` in
@@ -33,60 +34,65 @@
 
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
-#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of the sentinel entry */
-#define FERRYI_MAGAZINE_LARGE   16         /* number of entries used for large blocks */
-/* length of a thread's table of caches; if there are more pools, several pools share an entry */
+#define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of a magazine's sentinel entry */
+#define FERRYI_MAGAZINE_LARGE                                                                      \
+    16 /* number of entries of a magazine that are used if its blocks are large */
+/* Number of entries in a thread's table of pool caches. If there are more pools, several pools
+ * share an entry. */
 #define FERRYI_CACHE_SLOTS      16
 #define FERRYI_CACHE_TIME_EVERY 256 /* number of released blocks between two reads of the clock */
 
 struct ferryi_magazine_entry {
     ferry_block *block;
     ferryi_sync_point point; /* the block's last use */
-    /* approximate time in ns at which the block was released; later entries have higher values */
+    /* Approximate time in ns at which the block was released. Entries that are pushed later have
+     * higher values. */
     uint64_t since;
 };
 
-/* A stack of released blocks of one class. It is aligned so that magazines of different threads
- * share no cache line. */
+/* A stack of released blocks of one size class. The struct is aligned so that magazines of
+ * different threads share no cache line. */
 struct ferryi_magazine {
     /* next magazine in the depot's list */
     _Alignas(FERRYI_CACHE_LINE) struct ferryi_magazine *next;
-    /* `top` is the newest entry; `end` is the last element of `entries` that may be used */
+    /* `top` points to the newest entry, and `end` to the last element of `entries` that may be used
+     */
     struct ferryi_magazine_entry *top, *end;
-    /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which a take recognizes
-     * an empty magazine. */
+    /* Entry 0 is a sentinel. Its sync point is FERRYI_MAGAZINE_BOTTOM, by which an allocation
+     * recognizes that the magazine is empty. */
     struct ferryi_magazine_entry entries[1 + FERRYI_MAGAZINE_ENTRIES];
 };
 
-/* Number of block lists of a cache: one for each size class, and one for blocks without a class.
- * The last list never has a magazine. */
+/* Number of block lists of a thread's cache: one for each size class, and one for blocks without a
+ * class. The list for blocks without a class never has a magazine. */
 #define FERRYI_CACHE_LISTS (FERRYI_POOL_CLASSES + 1)
 
 struct ferryi_cache {
-    /* The pool that the cache's thread may use the cache for. NULL while the thread is locked out,
-     * and after the pool was destroyed. */
+    /* The pool whose blocks the owning thread may cache here. NULL while the thread is locked out
+     * of the cache, and after the pool was destroyed. */
     _Alignas(FERRYI_CACHE_LINE) _Atomic(ferry_pool *) open;
     atomic_bool busy;           /* whether the owner is using the cache now */
     _Atomic(ferry_pool *) pool; /* NULL after the pool was destroyed */
-    /* Time that the next entry gets. If it is a multiple of FERRYI_CACHE_TIME_EVERY, the next
-     * release of a block reads the clock. */
+    /* Release time that the next pushed entry gets. If the value is a multiple of
+     * FERRYI_CACHE_TIME_EVERY, the next release of a block reads the clock. */
     uint64_t now;
     struct ferryi_cache *next; /* next cache of the thread */
     struct ferryi_link in_pool;
-    /* The magazines of each block list. They are in two arrays, so that the fast path reaches each
-     * magazine with one scaled index. A list that has needed no magazine yet has
-     * ferryi_no_magazine. */
+    /* The two magazines of each block list. They are in two arrays, so that the fast path reaches
+     * each magazine with one scaled index. While a list has no magazines, its pointers point to the
+     * dummy ferryi_no_magazine. */
     struct ferryi_magazine *loaded[FERRYI_CACHE_LISTS], *spare[FERRYI_CACHE_LISTS];
-    /* for each block list, numbers of takes and gives that were not yet added to the pool's
-     * counters */
+    /* For each block list, the numbers of allocations and releases that were not yet added to the
+     * pool's counters. */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    /* for each block list, requested bytes of its takes minus those of its gives, modulo 2^64 */
+    /* For each block list, the bytes requested by these allocations minus those of the released
+     * blocks, modulo 2^64. */
     uint64_t requested[FERRYI_CACHE_LISTS];
 };
 
 struct ferryi_thread_caches {
-    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* indexed by pool->slot; an unused slot points
-                                                       to ferryi_no_cache */
+    struct ferryi_cache *slots[FERRYI_CACHE_SLOTS]; /* table indexed by pool->slot; an unused entry
+                                                       points to the dummy ferryi_no_cache */
     struct ferryi_cache *first;                     /* all caches of the thread */
 };
 
@@ -97,38 +103,38 @@ extern _Thread_local struct ferryi_thread_caches *ferryi_thread_caches FERRYI_FA
 
 extern struct ferryi_cache ferryi_no_cache;
 extern struct ferryi_magazine ferryi_no_magazine;
-/* Whether a thread uses its caches without a lock, which requires a fence that runs in all threads.
- * The creation of the first cache sets it. Tests may clear it. */
+/* Whether threads use their caches without a lock, which requires a memory fence that runs in all
+ * threads. The variable is set when the first cache is created. Tests may clear it. */
 extern bool ferryi_caches_are_lockless;
 
-/* Empties the caches of this pool in all threads and detaches them. Called when the pool is
- * destroyed. */
+/* Empties the caches that all threads have for the pool, and detaches them from the pool. Called
+ * when the pool is destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
-/* ferryi_caches_lock_out() makes all threads leave their caches of the pool and keeps them out.
- * ferryi_caches_let_in() lets them use the caches again. The caller must hold the mutex from the
- * first call to the second. */
+/* ferryi_caches_lock_out() waits until no thread uses its cache of the pool, and locks all threads
+ * out. ferryi_caches_let_in() lets them use their caches again. The caller must hold the pool's
+ * mutex from the lock_out call to the let_in call. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
-/* Takes a block from this thread's cache on the slow path. Loads a magazine from the depot, or
- * searches this thread's magazines for a block that the timeline may use at once. Returns NULL if
- * there is no such block; the caller then takes from the idle lists. */
+/* Allocates a block from this thread's cache on the slow path. Loads a magazine from the depot, or
+ * searches this thread's magazines for a block that the request's stream may use at once. Returns
+ * NULL if there is no such block. The caller then searches the idle lists. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
 /* Releases a block into this thread's cache on the slow path. Moves a full magazine to the depot if
- * needed. Returns false if the block could not enter a magazine; the caller then releases it into
- * the idle lists. */
+ * needed. Returns false if the block could not enter a magazine. The caller then releases the block
+ * into the idle lists. */
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
-/* Reads the clock for this thread's cache if the next entry needs a new time. Returns whether it
- * read the clock. Does nothing if the thread has no cache. */
+/* Reads the clock for this thread's cache of the pool, if the next released block needs a new
+ * release time. Returns whether it read the clock. Does nothing if the thread has no cache. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Empties the depots and the caches of all threads. Their blocks move to the idle lists. */
+/* Moves all blocks of the pool's depots and of all threads' caches to the idle lists. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 void ferryi_magazines_free(ferry_pool *pool);
 
-/* Adds the counts of all caches to the pool's counters. */
+/* Adds the counters of all threads' caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
-/* Returns the number of bytes in live blocks when the caches were last counted. The result may be
- * negative. The reason is that one cache may count the release of a block before another cache
- * counts its allocation. */
+/* Returns the number of bytes in live blocks when the caches' counters were last added to the
+ * pool's. The result may be negative. One thread's counters may include the release of a block
+ * before another thread's counters include its allocation. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -146,8 +152,8 @@ ferryi_magazine_is_full(const struct ferryi_magazine *magazine)
     return magazine->top == magazine->end;
 }
 
-/* Returns the cache in this thread's table at the pool's index. The cache may belong to a different
- * pool. An unused entry has ferryi_no_cache. */
+/* Returns the entry for the pool in this thread's table of caches. The cache may belong to a
+ * different pool that shares the entry. An unused entry points to the dummy ferryi_no_cache. */
 FERRYI_INLINE struct ferryi_cache *
 ferryi_cache_of(const ferry_pool *pool)
 {
@@ -161,8 +167,8 @@ ferryi_cache_leave(struct ferryi_cache *cache)
     FERRYI_INTERLEAVE();
 }
 
-/* Begins the use of a cache. Returns false if the cache belongs to a different pool, or if its
- * thread is locked out. */
+/* Begins the use of a cache by its own thread. Returns false if the cache belongs to a different
+ * pool, or if the thread is locked out. */
 FERRYI_INLINE bool
 ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
 {
@@ -175,8 +181,8 @@ ferryi_cache_enter(struct ferryi_cache *cache, const ferry_pool *pool)
     return false;
 }
 
-/* Marks a block as taken from a magazine. Writes only members whose value changes, so that the
- * block's cache line can stay shared between cores. */
+/* Marks a block as allocated from a magazine. Writes only members whose value changes, so that
+ * other cores can keep the block's cache line. */
 FERRYI_INLINE void
 ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *block,
                       ferryi_sync_point point, size_t bytes, const ferryi_timeline *timeline)
@@ -185,9 +191,9 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
     cache->requested[list] += bytes;
     if (__builtin_expect(block->requested != bytes, 0))
         block->requested = bytes;
-    /* The block's own sync point is 0 while the block is in a magazine, so a `point` of 0 need not
-     * be written. `timeline_number` need not be written then either, because it is read only for a
-     * block whose sync point is not 0. */
+    /* block->point is 0 while the block is in a magazine, so it need not be written if `point` is
+     * 0. In this case `timeline_number` need not be written either. It is read only for a block
+     * whose sync point is not 0. */
     if (__builtin_expect(point != 0, 0)) {
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
@@ -220,9 +226,9 @@ ferryi_cache_swap(struct ferryi_cache *cache, size_t list)
 }
 
 /*
- * Returns a block from this thread's magazines that the timeline may use at once, or NULL if the
- * caller must take the slow path. `order` knows which uses are ordered before the timeline. If
- * `order` is NULL, only a block without a pending use is returned.
+ * Allocates a block from this thread's magazines whose last use is ordered before later work of
+ * `timeline`. Returns NULL if the caller must take the slow path. `order` is used to check this
+ * ordering. If `order` is NULL, only a block without a pending use is returned.
  */
 FERRYI_INLINE ferry_block *
 ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timeline,
@@ -257,10 +263,10 @@ out:
     return block;
 }
 
-/* Whether the previous holder's last use of the block may still be running when the work up to
- * `point` is done. The answer is no if `point` is on the timeline that the block was taken on,
- * because that timeline is ordered after the previous use. The answer is also no if `point` is on
- * the timeline of the previous use. */
+/* Returns whether the block's previous owner may still be using the block when the work up to
+ * `point` is done. The result is false if `point` is on the timeline for which the block was
+ * allocated, because that timeline is ordered after the previous use. The result is also false if
+ * `point` is on the timeline of the previous use. */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
 {
@@ -272,9 +278,9 @@ ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi
            (number != block->timeline_number && number != ferryi_sync_point_number(block->point));
 }
 
-/* Pushes the released block into a magazine of this thread. Returns false if the caller must take
- * the slow path. Reasons are two full magazines, a block without a list, and a clock that must be
- * read. */
+/* Pushes a released block into a magazine of this thread. Returns false if the caller must take the
+ * slow path. This is the case if both magazines are full, the block may enter no magazine, or the
+ * clock must be read. */
 FERRYI_INLINE bool
 ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
 {
@@ -291,7 +297,7 @@ ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
                          0)) {
         if (block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, point))
             return false;
-        block->point = 0; /* the entry's sync point covers it */
+        block->point = 0; /* `point`, which the magazine entry stores, covers the previous use */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     }
     if (__builtin_expect(

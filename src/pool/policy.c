@@ -3,17 +3,19 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH      ((size_t)128 << 20) /* a pool may keep up to this many reserved bytes */
-/* when a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak of live bytes */
+#define NEVER_MUCH                                                                                 \
+    ((size_t)128 << 20) /* a pool up to this size need not return idle memory before it grows */
+/* When a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak number of live bytes.
+ */
 #define SPARE_PART 2
-/* a device is short of memory if less than 1/RESERVE_PART of its memory is free */
+/* A device counts as short of memory if less than 1/RESERVE_PART of its memory is free. */
 #define RESERVE_PART 8
-/* A pool returns more than it must: 1/SLACK_PART of its maximum size in addition. So it need not
- * return memory again at its next growths. */
+/* When a pool returns idle memory, it returns 1/SLACK_PART of its maximum size more than it must.
+ * So it need not return memory again the next time it grows. */
 #define SLACK_PART 16
 
-/* The policy limits how much idle memory a pool keeps, and for how long. The program sets the
- * policy. The pool applies it on its slow paths. */
+/* This file limits how much idle memory a pool keeps, and for how long. The program sets the
+ * limits. The pool applies them on its slow paths. */
 
 static uint64_t
 to_ns(uint64_t ms)
@@ -68,9 +70,9 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Whether idle memory may be returned to the backend now. If the backend's `free` waits for the
- * device, memory is returned only in two cases: the device is short of memory, or its free memory
- * is unknown. */
+/* Returns whether idle memory may be returned to the backend now. If the backend's `free` waits for
+ * the device, there are only two such cases: the device is short of memory, or its free memory is
+ * unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {

@@ -101,8 +101,8 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* Releases a block into the idle lists instead of a magazine. Returns false if the block is not
- * live. */
+/* Releases a block into the pool's idle lists instead of a magazine. Returns false if the block is
+ * not live. */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)
 {
@@ -119,7 +119,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
     return live;
 }
 
-/* Logs the release of a block. Must be called before another thread can take the block. */
+/* Logs the release of a block. Must be called before another thread can allocate the block. */
 static void
 log_give(const ferry_block *block, ferryi_sync_point point)
 {
@@ -206,9 +206,9 @@ ferry_block_bytes(const ferry_block *block)
 #endif
 }
 
-/* Sets *out to the current sync point of the stream, or to 0 without a stream. Fails if the stream
- * is being captured. After any other failure, *out is 0 and the call succeeds. No work can then
- * still use the block, because the device was waited for or is lost. */
+/* Sets *out to the current sync point of the stream, or to 0 if `stream` is NULL. Fails if the
+ * stream is being captured. After any other failure, *out is 0 and the function succeeds. No queued
+ * work can use the block then, because Ferry has waited for the device, or the device is lost. */
 static ferry_status
 note_use(const ferry_pool *pool, ferry_stream *stream, ferryi_sync_point *out)
 {
@@ -245,8 +245,8 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the sync point of the stream can be read without a lock. The stream must belong to the
- * context of the block, and its timeline must be numbered and not retired. */
+/* Returns whether the stream's sync point can be read without a lock. The stream must belong to the
+ * block's context. Its timeline must have a number and must not be retired. */
 FERRYI_INLINE bool
 is_simple_use(const ferry_block *block, ferry_stream *stream)
 {
@@ -256,8 +256,8 @@ is_simple_use(const ferry_block *block, ferry_stream *stream)
     return ferryi_timeline_is_numbered(timeline) && !ferryi_timeline_is_retired(timeline);
 }
 
-/* Releases a block after a use on a stream. The function is not inlined, so that releases without a
- * stream need not save registers. */
+/* Releases a block whose last use is on a stream. The function is not inlined, so that releases
+ * without a stream need not save registers. */
 static __attribute__((noinline)) ferry_status
 give_on_stream(ferry_block **block_address, ferry_stream *stream)
 {
@@ -271,8 +271,8 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Whether the pointer is known not to be a block of a pool. Builds without red zones cannot check
- * this and return false. */
+/* Returns true if the pointer is certainly not a block of a pool. Builds without red zones cannot
+ * check the pointer and return false. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {

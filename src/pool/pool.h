@@ -3,22 +3,23 @@
 #define FERRYI_POOL_H
 
 /*
- * A pool allocates memory of one place and kind in blocks, and keeps released blocks for reuse. An
- * allocation from a pool is called a take, and the release of a block a give.
+ * A pool allocates blocks of memory of one place and kind, and keeps released blocks for reuse.
+ * Function names call an allocation from a pool a take, and the release of a block a give.
  *
- * Sizes: there are eight size classes per doubling, so that waste stays within 12.5 %. Below 2 KiB,
- * the classes are multiples of 256 bytes. Blocks up to 1 MiB are carved from slabs that all classes
+ * There are eight size classes per doubling, so that waste stays within 12.5 %. Below 2 KiB, the
+ * classes are multiples of 256 bytes. Blocks up to 1 MiB are carved from slabs that all classes
  * share, and idle neighbours are merged before the pool grows. Larger blocks are allocated and
  * cached individually. A request above the largest class (1 GiB) is rounded up to 4 KiB. The handle
- * of a block is its descriptor, so a release does not search for it. A block that queued work still
- * uses has one sync point (timeline.h); several uses are joined into one. A take on a timeline
- * prefers idle blocks whose last use is already ordered before the timeline's later work. If there
- * are none, the timeline waits for the last use of a different idle block. A take for the host uses
- * only blocks whose work is done. Before the pool grows, such a take queries the driver about
- * pending blocks.
+ * of a block is its descriptor, so a release does not search for it.
  *
- * A released block enters a magazine of the releasing thread. The next take in that thread reuses
- * the block without a lock (magazine.h).
+ * A block that queued work uses has one sync point (timeline.h), into which several uses are
+ * joined. An allocation for a stream prefers idle blocks whose last use is ordered before the
+ * stream's later work. If there are none, the stream waits for the last use of a different idle
+ * block. An allocation for the host uses only blocks whose work is done. Before the pool grows for
+ * such an allocation, it queries the driver about pending blocks.
+ *
+ * A released block enters a magazine of the releasing thread. The next allocation in that thread
+ * reuses the block without a lock (magazine.h).
  *
  * The pool does not depend on buffers. Its mutex is a leaf: no driver call, allocation or callback
  * happens while it is locked. The memory comes from a backend of two functions, so an application
@@ -35,26 +36,29 @@
 #define FERRYI_POOL_ALIGN 256
 
 /* The functions from which a pool gets memory for slabs and large blocks. `alloc` returns memory
- * aligned to `align`. Any thread may call the functions, and they may block. A call that fails has
- * no effect: memory that `free` could not free stays in the pool. */
+ * aligned to `align`. Any thread may call the functions, and they may block. A call that fails must
+ * have no effect. Memory that `free` failed to free stays in the pool. */
 struct ferryi_pool_backend {
     ferry_status (*alloc)(void *user, size_t bytes, void **out);
     ferry_status (*free)(void *user, void *memory, size_t bytes);
-    /* Reports the free and the total bytes of the backend. NULL if these are unknown. */
+    /* Reports the free and the total bytes of the backend. The pointer is NULL if these numbers are
+     * unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
     bool free_waits; /* whether `free` waits until all work of the device is done */
 };
 
-/* Functions of the callers that hold blocks of the pool. The pool calls them when it runs short of
- * memory or compacts. Members may be NULL. The pool holds no lock during the call. The thread that
- * takes or compacts makes the call, so several calls may run at once. */
+/* Functions of the modules that own blocks of the pool. The pool calls them when it runs short of
+ * memory or is compacted. Members may be NULL. The pool holds no lock during a call. The call is
+ * made by the thread that allocates or compacts, so several calls may run at once. */
 struct ferryi_pool_holders {
-    /* Releases blocks of this pool that are not in use, until `needed` bytes are free or no such
+    /*
+     * Releases blocks of this pool that are not in use, until `needed` bytes are free or no such
      * block is left. If `dirty_too` is false, releases only blocks whose bytes are also current at
-     * a different place, so that they need not be copied. Must not take from this pool.
-     * @return the number of bytes released */
+     * a different place, so that the bytes need not be copied. Must not allocate from this pool.
+     * @return the number of bytes released
+     */
     size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
     /* Moves the bytes of blocks for which ferryi_block_is_draining() is true to new blocks. Skips
      * blocks that are in use. @return the number of bytes moved */
@@ -65,28 +69,30 @@ struct ferryi_pool_holders {
 struct ferryi_pool_config {
     struct ferryi_pool_backend backend;
     struct ferryi_pool_holders holders;
-    /* The order of the timelines (timeline.h). If it is NULL, all takes are for the host, without
-     * sync points. */
+    /* The struct that orders the pool's timelines (timeline.h). If it is NULL, all allocations are
+     * for the host, without sync points. */
     ferryi_order *order;
     const struct ferryi_log *log;
-    ferry_context *context; /* the context that owns the pool; used only for comparison */
-    int place; /* place of the blocks; other places may use pinned and managed memory too */
+    ferry_context
+        *context; /* the context that owns the pool; the pool only compares this pointer */
+    int place; /* place to which the blocks belong; pinned and managed memory can be used at other
+                  places too */
     ferry_memory_kind kind;
     size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
                            limit; 0: no limit */
     ferry_pool_options options;
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
-    /* NULL if allocations are not logged. A created pool owns the log and closes it. With a log,
-     * threads have no caches: each take and give uses the slow path, which writes the log. */
+    /* NULL if allocations are not logged. The pool owns the log and closes it. With a log, threads
+     * have no caches: each allocation and release uses the slow path, which writes the log. */
     ferryi_allocation_log *allocation_log;
 };
 
 ferry_status ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out);
-/* Blocks until no queued work uses the pool's idle memory. Must be called before the pool is
- * destroyed if other pools stay in use. A failed wait is logged. */
+/* Blocks until no queued work uses the pool's idle memory. If other pools stay in use, this
+ * function must be called before the pool is destroyed. A failed wait is logged. */
 void ferryi_pool_finish(ferry_pool *pool);
-/* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Blocks that are
- * still live are logged and freed. */
+/* Destroys a pool and sets *pool to NULL. All work on its blocks must be done. Blocks that were not
+ * released are logged and freed. */
 void ferryi_pool_destroy(ferry_pool **pool);
 
 /* A link of a circular list. The list's head is a link too. */
@@ -97,26 +103,26 @@ struct ferryi_link {
 #define FERRYI_BLOCK_MAGIC UINT64_C(0xb10cb10cfe44b10c)
 
 /*
- * A block of a pool's memory. While it is live, `pointer`, `bytes` and `requested` are constant and
- * any thread may read them. Only the pool uses the other members. This struct is kept as long as
- * the pool, so a stale pointer to it stays readable. It occupies two cache lines, of which the fast
- * path of a take reads only the first.
+ * A block of a pool's memory. While the block is live, `pointer`, `bytes` and `requested` are
+ * constant and any thread may read them. Only the pool uses the other members. The pool frees this
+ * struct only when it is destroyed, so a stale pointer to the struct stays readable. The struct
+ * occupies two cache lines. The fast path of an allocation reads only the first one.
  */
 struct ferry_block {
     _Alignas(64) void *pointer;
-    size_t bytes;            /* size of the block */
-    size_t requested;        /* number of bytes that the holder requested */
-    ferryi_sync_point point; /* the previous holder's last use of the block; 0 if that use is known
-                                to be done */
+    size_t bytes;     /* size of the block */
+    size_t requested; /* number of bytes that the block's owner requested */
+    ferryi_sync_point
+        point; /* the previous owner's last use of the block; 0 if that use is known to be done */
     ferry_pool *pool;
-    uint16_t timeline_number; /* number of the timeline that the block was taken on; 0: the host, or
-                                 a timeline that has no number */
-    uint16_t list;            /* class whose magazines the block enters when it is released;
-                                 FERRYI_POOL_NO_LIST: none */
-    uint16_t state;           /* enum ferryi_block_state; checked at release */
-    uint16_t align_log2; /* the holder's memory begins at the first address in the block that is
+    uint16_t timeline_number; /* number of the timeline for which the block was allocated; 0: the
+                                 host, or a timeline that has no number */
+    uint16_t list;  /* index of the size class whose magazines the block enters when it is released;
+                       FERRYI_POOL_NO_LIST: none */
+    uint16_t state; /* an enum ferryi_block_state, which a release checks */
+    uint16_t align_log2; /* the owner's memory begins at the first address in the block that is
                             aligned to 2^align_log2; 0: at `pointer` */
-    _Atomic(const char *) label; /* set by the holder, which owns the string */
+    _Atomic(const char *) label; /* set by the block's owner, which also owns the string */
     struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at the ends of the slab */
     struct ferryi_link in_idle;  /* link in a list of idle or free blocks */
@@ -127,56 +133,59 @@ struct ferry_block {
 };
 
 /*
- * Takes a block for later work of `timeline`. If `timeline` is NULL, the block is for the host and
- * has no pending use. `align` must be a power of two. If `align` exceeds the alignment of blocks of
- * this size, a larger block is taken. *out_pointer is an aligned address in the block, the same
- * that ferry_block_pointer() returns. A request for zero bytes returns a block and a NULL pointer.
- * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; else the error of the backend or of the timeline's
- * wait
+ * Allocates a block for later work of `timeline`. If `timeline` is NULL, the block is for the host
+ * and has no pending use. `align` must be a power of two. If `align` exceeds the alignment of
+ * blocks of this size, the function allocates a larger block. *out_pointer is an aligned address in
+ * the block, the same that ferry_block_pointer() returns. A request for zero bytes returns a block
+ * and a NULL pointer.
+ * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; or an error of the backend, or of the wait for the
+ * block's last use
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /* Releases a block. `point` is the block's last use; 0 means that no queued work uses the block.
- * Does nothing for NULL. Never fails and never waits for work. Calls the driver only if the
- * previous holder's use was pending when the block was taken, and `point` may not cover that use.
- */
+ * Does nothing if `block` is NULL. Never fails and never waits for work. Calls the driver only if
+ * the previous owner's use was pending when the block was allocated, and `point` may not cover that
+ * use. */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
-/* Whether a compaction is emptying the block's slab. The block must be live. Any thread may call
- * it. */
+/* Returns whether a compaction is emptying the block's slab. The block must be live. Threads: any.
+ */
 bool ferryi_block_is_draining(const ferry_block *block);
-/* Whether the address is in memory that the pool has allocated from its backend. */
+/* Returns whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
-/* Counts of a pool since its creation. The numbers of allocations, hits and frees count since the
- * last reset. */
+/* Counters of a pool since its creation. A reset sets the numbers of allocations, hits and frees to
+ * 0. A hit is an allocation that reuses idle memory. */
 struct ferryi_pool_counters {
-    size_t live_bytes, cached_bytes, reserved_bytes; /* now; set only in a copy of the counters */
-    /* Counts of each size class of the public statistics; `cached_bytes` is not counted. The number
-     * of bytes that was requested for a block determines its class. */
+    size_t live_bytes, cached_bytes,
+        reserved_bytes; /* current values; set only by ferryi_pool_get_counters() */
+    /* Counters for each size class of the public statistics. Their member `cached_bytes` is not
+     * maintained. The number of bytes that was requested for a block determines its class. */
     ferry_pool_class_stats bins[FERRY_POOL_CLASS_COUNT];
     uint64_t frees;                            /* number of released blocks */
     uint64_t device_allocations, device_frees; /* number of successful backend calls */
-    uint64_t trims;     /* number of times that idle memory was returned to the backend */
+    uint64_t trims;     /* number of times that the pool returned idle memory to the backend */
     uint64_t evictions; /* number of replicas that were evicted to make room in the pool */
-    uint64_t waits; /* number of times that a stream waited for the last use of the block that it
-                       took, or that the host waited for queued work */
-    uint64_t shortages; /* number of takes that found no memory and ran the steps of shortage.c */
-    uint64_t peak_live_bytes; /* largest number of live bytes; it is computed whenever the counts of
-                                 all threads are added */
+    uint64_t waits; /* number of times that a stream waited for the last use of its newly allocated
+                       block, or that the host waited for queued work */
+    uint64_t shortages; /* number of allocations that found no memory at first and ran the steps of
+                           shortage.c */
+    uint64_t peak_live_bytes; /* largest number of live bytes, sampled whenever the counters of all
+                                 threads are added */
 };
 
-/* Reads the counters of the pool. Any thread may call it. The result is exact only if no other call
- * is running on the pool. */
+/* Reads the counters of the pool. Any thread may call this function. The result is exact only if no
+ * other call is running on the pool. */
 void ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out);
-/* Resets the public cumulative counts and peaks. Any thread may call it. The reset is exact only if
- * no other call is running on the pool. */
+/* Resets the cumulative counters and peaks of the pool's public statistics. Any thread may call
+ * this function. The reset is exact only if no other call is running on the pool. */
 void ferryi_pool_reset_stats(ferry_pool *pool);
 /* Counts one replica that was evicted to make room in this pool. */
 void ferryi_pool_count_eviction(ferry_pool *pool);
 
-/* Whether the pool's counts agree with its lists of blocks. For tests and checked builds. No other
- * thread may use the pool during the call. */
+/* Returns whether the pool's counters agree with its lists of blocks. For tests and checked builds.
+ * No other thread may use the pool during the call. */
 bool ferryi_pool_check(ferry_pool *pool);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LOOK         8 /* maximum number of pending blocks per class that a query reads */
+#define LOOK                                                                                       \
+    8 /* maximum number of pending blocks of a size class that are read before the driver is       \
+         queried */
 #define ASK_ROUNDS   64
 #define PAUSE_MIN_NS 2000
 #define PAUSE_MAX_NS 500000
 
 /* -- giving back ------------------------------------------------------------------------------- */
 
-/* Returns the slab that has been empty for longest, was empty at `until_ns`, and is used by no
- * queued work. Returns NULL if there is none. */
+/* Returns the slab that has been empty for longest. Considers only slabs that no queued work uses
+ * and whose last block was released at `until_ns` or earlier. Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static struct ferryi_slab *
 find_slab(ferry_pool *pool, uint64_t until_ns)
 {
@@ -21,8 +23,8 @@ find_slab(ferry_pool *pool, uint64_t until_ns)
     return NULL;
 }
 
-/* If the backend fails to free a slab, the slab stays in the pool as idle memory, and the function
- * stops. */
+/* If the backend fails to free a slab, the slab stays in the pool as idle memory, and no more slabs
+ * are freed. */
 size_t
 ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
                       uint64_t *out_slabs)
@@ -85,15 +87,15 @@ ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms)
 
 /* -- pending work ------------------------------------------------------------------------------ */
 
-/* For each timeline: the oldest and the newest pending use of idle blocks, or 0 if there is none.
- */
+/* The oldest and the newest pending use of idle blocks on each timeline. A value is 0 if there is
+ * no such use. */
 struct pending_uses {
     ferryi_sync_point oldest[FERRYI_TIMELINES], newest[FERRYI_TIMELINES];
     bool any;
 };
 
-/* Adds the pending uses of idle blocks of one class to `uses`. Reads at most `most` pending blocks,
- * oldest first. */
+/* Adds the pending uses of idle blocks of one size class to `uses`. Stops after `most` pending
+ * blocks. Reads the pending blocks oldest first. */
 FERRYI_POOL_LOCKED static void
 gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
 {
@@ -124,7 +126,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
 }
 
 /* Queries the driver about the newest pending use of each timeline. If that use is not done, also
- * queries the oldest. Returns whether at least one of the queried uses is done. */
+ * queries the timeline's oldest pending use. Returns whether at least one of the queried uses is
+ * done. */
 static bool
 ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 {
@@ -152,8 +155,8 @@ void
 ferryi_pool_ask_pending(ferry_pool *pool)
 {
     struct pending_uses uses;
-    /* The uses of a timeline end in order. If the oldest use is not done, none is done. If the
-     * oldest use is done, the next round queries the oldest of the remaining uses. */
+    /* The uses on a timeline complete in order. If the oldest use is not done, none is done. If the
+     * oldest use is done, the next iteration queries the oldest of the remaining uses. */
     for (unsigned round = 0; round < ASK_ROUNDS; round++) {
         gather_pending(pool, &uses);
         if (!ask_once(pool, &uses))
@@ -161,9 +164,9 @@ ferryi_pool_ask_pending(ferry_pool *pool)
     }
 }
 
-/* Blocks until all pending uses of idle blocks are done. Without `all`, waits only for uses on
- * streams that Ferry does not know, because these cannot be queried. Returns whether at least one
- * wait succeeded. */
+/* Blocks until all pending uses of idle blocks are done. If `all` is false, waits only for uses on
+ * streams that Ferry does not know, because such uses cannot be queried. Returns whether at least
+ * one wait succeeded. */
 static bool
 wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
 {
@@ -182,7 +185,7 @@ wait_for(const ferry_pool *pool, const struct pending_uses *uses, bool all)
     return won;
 }
 
-/* This function queries the driver in a loop, because drivers have no wait with a time limit. */
+/* The function polls the driver, because drivers have no wait with a timeout. */
 bool
 ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns)
 {

@@ -2,10 +2,11 @@
 #include "src/base/callback.h"
 #include "src/pool/magazine.h"
 
-/* A take that finds no memory first searches the memory that the pool already has. Then it runs a
- * list of steps in order. Each step makes more memory available, and the take is attempted again
- * after it. A step is repeated as long as it makes memory available. All steps share one budget of
- * waiting time, the pool's wait_ms, and one budget of attempts. */
+/* This file makes memory available when an allocation from a pool finds none. The allocation first
+ * searches the memory that the pool has. Then it runs a list of steps in order. Each step makes
+ * more memory available, and the allocation is attempted again after the step. A step is repeated
+ * as long as it makes memory available. All steps share one budget of waiting time, the pool's
+ * wait_ms, and one budget of attempts. */
 
 #define ATTEMPTS      100
 #define BACKEND_WAITS 16
@@ -16,12 +17,14 @@ struct shortage {
     ferry_block **out;
     uint64_t wait_ns;  /* remaining waiting time */
     unsigned attempts; /* remaining attempts */
-    /* whether the last eviction released replicas, whose memory queued work may still use */
+    /* Whether the most recent eviction released replicas. Queued work may still use their memory.
+     */
     bool evicted;
-    bool dirty_too; /* whether this step also evicts replicas that must be copied first */
+    bool dirty_too; /* whether an eviction may free dirty replicas, which must be copied first */
 };
 
-/* Uses up one attempt of the take's budget. Returns false if none was left. */
+/* Subtracts one attempt from the allocation's budget of attempts. Returns false if the budget was
+ * 0. */
 static bool
 may_attempt(struct shortage *shortage)
 {
@@ -42,8 +45,8 @@ reuse_or_grow(struct shortage *shortage)
                : status;
 }
 
-/* Blocks until no other thread calls the backend. Stops waiting once BACKEND_WAITS of the other
- * threads' calls have ended. */
+/* Blocks until no other thread is calling the backend, but at most until BACKEND_WAITS such calls
+ * have ended. */
 static void
 wait_for_backend(ferry_pool *pool)
 {
@@ -53,8 +56,9 @@ wait_for_backend(ferry_pool *pool)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Attempts the take from idle memory and from the backend. If that fails, returns idle memory to
- * the backend and tries again: first as much as a new slab needs, and then all of it. */
+/* Attempts the allocation from idle memory and from the backend. If both fail, returns idle memory
+ * to the backend and attempts the allocation again. The first such attempt returns as many bytes as
+ * a new slab needs, the second one all idle memory. */
 static ferry_status
 use_own_memory(struct shortage *shortage)
 {
@@ -78,9 +82,9 @@ use_own_memory(struct shortage *shortage)
 
 /* -- the steps: each returns whether it made memory available ---------------------------------- */
 
-/* Waits until queued work on an idle block is done, and returns whether that happened. The
- * remaining waiting time limits the number of such waits. If no time remains, the number of
- * attempts limits it. */
+/* Waits until queued work on an idle block is done. Returns whether any such work has ended.
+ * Repeated waits share the remaining waiting time. If no time remains, each call uses one of the
+ * remaining attempts. */
 static bool
 wait_for_work(struct shortage *shortage)
 {
@@ -88,8 +92,8 @@ wait_for_work(struct shortage *shortage)
            ferryi_pool_wait_pending(shortage->pool, &shortage->wait_ns);
 }
 
-/* Compacts the pool if its idle blocks together are as large as the request. Returns whether the
- * compaction moved or freed bytes. */
+/* Compacts the pool if the total size of its idle blocks is at least the size of the request.
+ * Returns whether the compaction moved or freed bytes. */
 static bool
 compact(struct shortage *shortage)
 {
@@ -109,8 +113,8 @@ evict(struct shortage *shortage)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still use the memory of replicas that were evicted, for example the copy that
-     * saves their bytes. */
+    /* Queued work may still use the memory of evicted replicas. An example is the copy that saves
+     * the bytes of a replica. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
     shortage->evicted =
@@ -126,8 +130,8 @@ run_steps(struct shortage *shortage)
                                                        wait_for_work};
     ferry_status status = use_own_memory(shortage);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        /* The first step may use only half of the waiting time, so that later steps have the rest.
-         */
+        /* The first step may use only half of the waiting time, so that the other half remains for
+         * later steps. */
         uint64_t kept = i == 0 ? shortage->wait_ns - shortage->wait_ns / 2 : 0;
         shortage->wait_ns -= kept;
         shortage->dirty_too = i == 3; /* the second eviction */
@@ -138,8 +142,8 @@ run_steps(struct shortage *shortage)
     return status;
 }
 
-/* Returns whether the pool has called its backend with success since `*seen` was last updated, or
- * is calling the backend now. Updates `*seen`. */
+/* Returns whether a backend call of the pool is running, or has succeeded since `*seen` was last
+ * updated. Updates `*seen`, which is the number of successful backend calls. */
 static bool
 has_moved(ferry_pool *pool, uint64_t *seen)
 {
@@ -151,8 +155,8 @@ has_moved(ferry_pool *pool, uint64_t *seen)
     return moved;
 }
 
-/* Runs the steps against a shortage. While other threads allocate and free, a failed attempt proves
- * no shortage, so the steps are repeated. */
+/* Runs the steps that make memory available. Other threads may allocate and free memory meanwhile.
+ * A failure then does not prove a lack of memory, so the steps are repeated. */
 static ferry_status
 make_room(struct shortage *shortage)
 {

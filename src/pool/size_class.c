@@ -3,13 +3,14 @@
 
 #include "src/pool/slab.h"
 
-#define STEP           FERRYI_POOL_ALIGN
-#define LINEAR_CLASSES 8 /* number of size classes up to 2 KiB, one STEP apart */
-#define LINEAR_LOG2    11
-#define PER_DOUBLING   8
-#define PAGE           ((size_t)4096)
-#define SLAB           ((size_t)2 << 20) /* slab sizes are multiples of this */
-#define SLAB_MOST      (8 * SLAB)
+#define STEP FERRYI_POOL_ALIGN
+#define LINEAR_CLASSES                                                                             \
+    8 /* number of size classes up to 2 KiB; neighbouring classes differ by STEP bytes */
+#define LINEAR_LOG2  11
+#define PER_DOUBLING 8
+#define PAGE         ((size_t)4096)
+#define SLAB         ((size_t)2 << 20) /* slab sizes are multiples of this */
+#define SLAB_MOST    (8 * SLAB)
 
 size_t
 ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)
@@ -61,8 +62,7 @@ ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
 {
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return backend_align;
-    /* Blocks of 8 or more pages are aligned to pages if the backend's memory is aligned to pages.
-     */
+    /* Blocks of 8 or more pages are aligned to pages if the memory of the backend is. */
     return block_bytes >= 8 * PAGE ? ferryi_min_size(PAGE, backend_align) : FERRYI_POOL_ALIGN;
 }
 
@@ -70,7 +70,7 @@ bool
 ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
                          const struct ferryi_pool_backend *backend)
 {
-    /* A request for zero bytes takes a block of the smallest class. */
+    /* A request for zero bytes allocates a block of the smallest class. */
     if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), zone, &request->least))
         return false;
     request->need = ferryi_pool_class_bytes(request->least, &request->list);

@@ -5,7 +5,8 @@
 #include "src/pool/slab.h"
 
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
-#define LOOK         8  /* maximum number of unusable blocks of a list or bin that a search tries */
+#define LOOK                                                                                       \
+    8 /* maximum number of unusable blocks that a search of a list examines before it gives up */
 /* Maximum number of steps back from the end of the list of empty slabs, to insert a slab by time.
  */
 #define LOOK_BACK 64
@@ -63,8 +64,8 @@ ferryi_arenas_free(ferry_pool *pool)
     }
 }
 
-/* Returns a spare block descriptor. The caller has ensured with ferryi_pool_lock_stocked() that
- * there is one. */
+/* Returns an unused block descriptor. The caller has called ferryi_pool_lock_stocked(), which
+ * guarantees that there is one. */
 FERRYI_POOL_LOCKED static ferry_block *
 block_new(ferry_pool *pool)
 {
@@ -111,8 +112,8 @@ ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
         pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
 }
 
-/* Returns the lowest bin from `bin` upwards that has free blocks. Returns FERRYI_POOL_PIECE_BINS if
- * there is none. */
+/* Returns the lowest non-empty bin of free blocks whose index is at least `bin`. Returns
+ * FERRYI_POOL_PIECE_BINS if there is none. */
 FERRYI_POOL_LOCKED static size_t
 filled_from(const ferry_pool *pool, size_t bin)
 {
@@ -128,9 +129,10 @@ filled_from(const ferry_pool *pool, size_t bin)
     return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
 }
 
-/* Returns a free piece of memory that has room for `need` bytes at an aligned address, or NULL.
- * First tries a few pieces of the lowest suitable bin. If none of them has such an address, returns
- * a piece that also has room for the largest gap that the alignment can cause. */
+/* Returns a free block that has room for `need` bytes at an aligned address, or NULL. First tries a
+ * few blocks of the lowest suitable bin, which is a list of free blocks of similar size. If none of
+ * them has room at an aligned address, returns a larger block. This block has room for any gap that
+ * the alignment can cause. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_piece(const ferry_pool *pool, size_t need, size_t align)
 {
@@ -147,7 +149,8 @@ find_piece(const ferry_pool *pool, size_t need, size_t align)
     return bin == FERRYI_POOL_PIECE_BINS ? NULL : FERRYI_BLOCK_OF(pool->pieces[bin].prev);
 }
 
-/* Makes a block idle and adds it to the idle list of its class. The block must be in no list. */
+/* Makes a block idle and adds it to the idle list of its size class. The block must not be in a
+ * list. */
 FERRYI_POOL_LOCKED static void
 block_list(ferry_pool *pool, ferry_block *block)
 {
@@ -160,13 +163,16 @@ block_list(ferry_pool *pool, ferry_block *block)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/* Splits a block that is in no list. The block keeps its first `bytes` bytes. @return a new block
- * with the remaining bytes; it is in no list */
+/*
+ * Splits a block that is not in a list. The block keeps its first `bytes` bytes.
+ * @return a new block with the remaining bytes, which is not in a list either
+ */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
-    /* A new slab is split before its memory is allocated, so its blocks have no pointer yet. */
+    /* A new slab is split into blocks before its memory is allocated, so these blocks have no
+     * pointer yet. */
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
     rest->bytes = block->bytes - bytes;
     rest->slab = block->slab;
@@ -179,7 +185,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges a block with the next block of its slab, which must be in no list. */
+/* Merges `block` with `after`, the next block of its slab. `after` must not be in a list. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
@@ -190,8 +196,8 @@ join(ferry_pool *pool, ferry_block *block, ferry_block *after)
     block_retire(pool, after);
 }
 
-/* Makes a block free and merges it with its free neighbours into one piece. The block must be in no
- * list. */
+/* Makes a block free and merges it with neighbours that are free. The block must not be in a list.
+ */
 FERRYI_POOL_LOCKED static void
 piece_free(ferry_pool *pool, ferry_block *block)
 {
@@ -210,8 +216,8 @@ piece_free(ferry_pool *pool, ferry_block *block)
     ferryi_piece_list(pool, block);
 }
 
-/* Changes the state of an idle or free block to MOVING. The caller has removed the block from its
- * list. From now on, its slab counts the block as live. */
+/* Changes the state of an idle or free block to MOVING, and counts the block as live in its slab.
+ * The caller must have removed the block from its list. */
 FERRYI_POOL_LOCKED static void
 block_begin_use(ferry_pool *pool, ferry_block *block)
 {
@@ -225,8 +231,8 @@ block_begin_use(ferry_pool *pool, ferry_block *block)
     slab->idle_since = 0;
 }
 
-/* Cuts a block of the size that the request needs from the best free piece. Returns the block,
- * which the caller must still make live, or NULL if no piece is large enough. */
+/* Cuts a block with the given size and alignment from a free block. Returns NULL if no free block
+ * is large enough. The caller must change the state of the returned block to LIVE. */
 FERRYI_POOL_LOCKED static ferry_block *
 piece_carve(ferry_pool *pool, size_t need, size_t align)
 {
@@ -264,9 +270,9 @@ ferryi_pool_merge(ferry_pool *pool)
 
 /* -- idle blocks ------------------------------------------------------------------------------- */
 
-/* Whether the size of the block suits the request. A request without a size class accepts a block
- * that is up to 1/8 larger than needed, like the blocks of a class. With `any_fit`, a request for a
- * large class does so too. */
+/* Returns whether the block has a suitable size for the request. A request above the largest size
+ * class accepts a block that is up to 1/8 too large. With `any_fit`, a request for a large block of
+ * a size class accepts such a block too. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -276,11 +282,10 @@ fits(const ferry_block *block, const struct ferryi_pool_request *request)
                                              block->bytes - request->least <= request->least / 8);
 }
 
-/* Searches the idle blocks of one class from the end or the beginning of their list. Returns a
- * block that the request can use at once. With `waits`, the block may also be one whose last use
- * the request's timeline must wait for. Among blocks without a size class, the smallest such block
- * is returned. Without `any_fit`, the search gives up after LOOK unusable blocks of the right size.
- */
+/* Searches the idle list of one size class, from its end or from its beginning. Returns a block
+ * that the request can use at once. With `waits`, the block may also be one whose last use the
+ * request's stream must wait for. Among blocks without a size class, returns the smallest usable
+ * one. Without `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
 FERRYI_POOL_LOCKED static ferry_block *
 search(const ferry_pool *pool, uint32_t list, bool from_end, bool waits,
        const struct ferryi_pool_request *request)
@@ -306,8 +311,9 @@ search(const ferry_pool *pool, uint32_t list, bool from_end, bool waits,
 }
 
 /* Returns an idle block that the request can use at once, or NULL. Blocks without pending work are
- * tried first, newest first. The oldest pending blocks follow, because their work is most likely
- * done. The newest pending blocks are last. They are most likely on the request's timeline. */
+ * tried first, starting with the newest. Then the oldest pending blocks are tried, because their
+ * work is most likely done. The newest pending blocks are tried last, because they are most likely
+ * on the request's stream. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
@@ -340,8 +346,8 @@ ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
 
 /* -- states of blocks -------------------------------------------------------------------------- */
 
-/* Returns the counts of the class that contains blocks of the requested size. The size includes the
- * red zone, because magazines count by the class of the whole block. */
+/* Returns the statistics of the size class to which a block of the requested size belongs. The red
+ * zone is added to the size, because magazines count by the size of the whole block. */
 static ferry_pool_class_stats *
 counts_of(ferry_pool *pool, size_t requested)
 {
@@ -359,8 +365,8 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     block->requested = request->bytes;
     block->timeline_number = request->timeline ? (uint16_t)request->timeline->number : 0;
     /* A block may enter a magazine only if an allocation of the same number of bytes would search
-     * that magazine. Above the high-water mark, a block enters no magazine, so that its release
-     * takes the slow path. The slow path returns memory to the backend. */
+     * that magazine. While the pool is above its high-water mark, blocks enter no magazine. So
+     * their release takes the slow path, which returns memory to the backend. */
     bool listed = request->align == 1 && block->bytes == request->need &&
                   ferryi_pool_excess(pool) == 0 && !atomic_load(&block->slab->draining);
     block->align_log2 = (uint16_t)__builtin_ctzll(request->align);
@@ -490,7 +496,8 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    /* a compaction that marked the slab as draining may have ended while the slab was detached */
+    /* The slab may have been detached while a compaction that marked it as draining ended. So the
+     * mark is cleared here. */
     atomic_store(&slab->draining, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);

@@ -3,43 +3,46 @@
 #define FERRYI_SLAB_H
 
 /*
- * Inside the pool: the struct of the pool, its slabs and its lists. Only src/pool includes this.
+ * Private to src/pool: the struct of a pool, its slabs and its lists.
  *
  * A slab is one allocation of the backend. Its blocks form a chain in order of address that covers
- * the whole slab. A small slab is split into blocks of any class. A large block has a slab alone,
- * which is never split.
+ * the whole slab. A small slab is split into blocks of any size class. A large block has a slab to
+ * itself, which is never split.
  *
  * A small block that is released is not merged at first. It enters the idle list of its class,
- * where the next take of the class finds it. Queued work may still use the memory of an idle block.
- * When that work is done, a merge makes the block free: the block and its free neighbours become
- * one piece, which enters a bin. A take searches the idle list of its class, and then the bins.
- * Each time the pool has grown by an eighth, a take first collects all idle memory (take.c).
+ * where the next allocation of the class finds it. Queued work may still use the memory of an idle
+ * block. When that work is done, a merge makes the block free: the block and its free neighbours
+ * become one free block, which enters a bin. An allocation searches the idle list of its class, and
+ * then the bins. Each time the pool has grown by an eighth, an allocation first collects all idle
+ * memory (take.c).
  *
- * A bin is a list of free pieces. There is one bin for each size class: a free piece is in the bin
- * of the largest class that fits into it. So every piece in the bin of a class, or in a higher bin,
- * is large enough for a block of the class. A bitmap of two words marks the bins that have pieces,
- * so the search takes constant time.
+ * A bin is a list of free blocks. There is one bin for each size class: a free block is in the bin
+ * of the largest class that fits into it. So every free block in the bin of a class, or in a higher
+ * bin, is large enough for a block of the class. A bitmap of two words marks the bins that are not
+ * empty, so the search takes constant time.
  *
- * A moving block is a block that a take has chosen but has not yet ordered on its timeline. It is
- * in no list, and its slab counts it as live. A spare descriptor describes no memory.
+ * A block whose state is MOVING has been chosen for an allocation, but its last use is not yet
+ * ordered before the allocation's stream. It is in no list, and its slab counts it as live. A spare
+ * descriptor is an unused struct ferry_block.
  *
  * The pool's mutex guards everything in this file. Backend calls and allocations run without the
- * mutex. `backend_calls` is the number of backend calls that are running, and `settled` is
- * signalled when one of them ends.
+ * mutex. `backend_calls` is the number of backend calls that are running, and the condition
+ * variable `settled` is signalled when one of them ends.
  */
 
 #include <assert.h>
 
 #include "src/pool/pool.h"
 
-/* number of size classes: 8 up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB */
+/* Number of size classes: 8 up to 2 KiB, and 8 for each of the 19 doublings up to 1 GiB. */
 #define FERRYI_POOL_CLASSES 160
 #define FERRYI_POOL_NO_LIST FERRYI_POOL_CLASSES
 #define FERRYI_POOL_LARGEST ((size_t)1 << 30) /* the largest class */
-/* Maximum size of the blocks that are carved from slabs. Their classes are the small classes. */
+/* Maximum size of the blocks that are carved from slabs. The classes up to this size are called
+ * small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-/* number of bins for free pieces: one for each class up to the size of the largest slab */
+/* Number of bins for free blocks: one for each size class up to the size of the largest slab. */
 #define FERRYI_POOL_PIECE_BINS 112
 
 enum ferryi_block_state {
@@ -47,9 +50,9 @@ enum ferryi_block_state {
     FERRYI_BLOCK_IDLE = 1, /* idle: usable only for its class */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED =
-        4, /* in a magazine, in builds with red zones; in other builds, such a block is LIVE */
-    FERRYI_BLOCK_FREE = 5 /* free: usable for any class */
+    FERRYI_BLOCK_CACHED = 4, /* in a magazine; used only in builds with red zones; in other builds,
+                                a block in a magazine is LIVE */
+    FERRYI_BLOCK_FREE = 5    /* free: usable for any class */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -69,7 +72,8 @@ struct ferryi_slab {
                    */
     size_t bytes; /* size of the allocation */
     bool large;   /* whether the slab is one large block, which is never split */
-    /* whether a compaction is emptying the slab; no block is then taken from it */
+    /* Whether a compaction is emptying the slab. While it does, no block of the slab is allocated.
+     */
     atomic_bool draining;
 #ifdef FERRYI_RED_ZONES
     void *heap; /* set by ferryi_red_zone_came() */
@@ -78,20 +82,21 @@ struct ferryi_slab {
 
 struct ferryi_pool_class {
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link idle; /* idle blocks: pending ones, newest first, and then the others,
-                                  newest last */
-        struct ferryi_magazine *depot; /* full magazines that belong to no thread */
+        struct ferryi_link idle; /* idle blocks: first those with pending uses, newest first; then
+                                    those without, newest last */
+        struct ferryi_magazine *depot; /* full magazines that no thread owns */
     };
 };
 
 struct ferry_pool {
-    unsigned slot; /* index into ferryi_thread_caches.slots; constant */
+    unsigned slot; /* the pool's index into ferryi_thread_caches.slots; constant */
     struct ferryi_pool_config config;
     char *name;
     unsigned forks; /* value of ferryi_fork_count() in the process that created the pool */
     _Alignas(64) struct ferryi_pool_mutex mutex;
-    _Atomic uint64_t wait_ns; /* maximum total waiting time of one take */
-    /* Id of the thread that is compacting the pool, whose takes use idle memory only. 0: none */
+    _Atomic uint64_t wait_ns; /* maximum total time that one allocation may wait */
+    /* Id of the thread that is compacting the pool, or 0. The allocations of this thread use only
+     * idle memory. */
     _Atomic uint64_t compactor;
     atomic_bool is_maintained; /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
@@ -99,24 +104,26 @@ struct ferry_pool {
         size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        /* the last one is for exact sizes */
+        /* The last element is for blocks above the largest size class, which keep their exact size.
+         */
         struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1];
         struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
         uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
         struct ferryi_link slabs, empties;
-        ferry_block *spares;         /* spare descriptors, linked by `after` */
+        ferry_block *spares;         /* unused block descriptors, linked by `after` */
         struct ferryi_arena *arenas; /* memory of the descriptors */
         struct ferryi_link caches;   /* caches of all threads */
         struct ferryi_magazine *empty_magazines;
         unsigned backend_calls;
-        size_t requesting_bytes; /* number of bytes that running backend calls allocate; they count
-                                    for the limit, but are not reserved yet */
+        size_t requesting_bytes; /* number of bytes that running backend calls are allocating; they
+                                    count toward the limit, but are not reserved yet */
         size_t reserved_bytes, peak_reserved_bytes; /* peak since the last reset */
-        size_t grown_bytes; /* number of bytes allocated since a take last collected all idle memory
-                               (take.c) */
+        size_t grown_bytes; /* number of bytes by which the pool has grown since an allocation last
+                               collected all idle memory (take.c) */
         size_t cached_bytes;
         struct ferryi_pool_counters counters;
-        uint64_t evictions_at_reset; /* counters.evictions at the last reset */
+        uint64_t evictions_at_reset; /* value of counters.evictions when the statistics were last
+                                        reset */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
@@ -126,13 +133,13 @@ struct ferry_pool {
 struct ferryi_pool_request {
     size_t bytes;  /* number of bytes that the caller requested */
     size_t least;  /* minimum size of the block */
-    size_t need;   /* `least`, rounded up to its class */
-    uint32_t list; /* index of its class in `classes` */
-    size_t align;  /* alignment of the holder's memory; 1 if every block of this size has it. Above
-                      1, the block is larger, so that it contains an aligned address */
+    size_t need;   /* `least`, rounded up to the size of its size class */
+    uint32_t list; /* index of the request's size class in `classes` */
+    size_t align; /* alignment that the owner of the memory requested; 1 if every block of this size
+                     has it. Above 1, the block is larger, so that it contains an aligned address */
     ferryi_timeline *timeline; /* NULL: the host */
-    bool any_fit; /* whether a search examines all blocks, and accepts one up to 1/8 too large for a
-                     large request */
+    bool any_fit; /* whether a search examines all blocks of a list and, for a large request,
+                     accepts a block that is up to 1/8 too large */
     bool fresh;   /* whether the memory of the block has just come from the backend */
 };
 
@@ -169,27 +176,29 @@ ferryi_link_append(struct ferryi_link *head, struct ferryi_link *link)
 static inline void
 ferryi_link_remove(struct ferryi_link *link)
 {
-    /* The analyzer does not see that a freed neighbour was removed from the list first. */
+    /* The static analyzer does not see that a neighbour that was freed had been removed from the
+     * list. */
     link->prev->next = link->next; /* NOLINT(clang-analyzer-unix.Malloc) */
     link->next->prev = link->prev;
     ferryi_link_init(link);
 }
 
-/* Returns the number of bytes in the block before the first address that is aligned to `align`. */
+/* Returns the number of bytes that precede the first address in the block that is aligned to
+ * `align`. */
 static inline size_t
 ferryi_block_gap(const ferry_block *block, size_t align)
 {
     return (size_t)(-(uintptr_t)block->pointer & (align - 1));
 }
 
-/* Returns the first address in the block that the holder may use. */
+/* Returns the first address in the block that the block's owner may use. */
 static inline char *
 ferryi_block_begin(const ferry_block *block)
 {
     return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
-/* Whether the block is idle or free. */
+/* Returns whether the block is idle or free. */
 static inline bool
 ferryi_block_is_idle(const ferry_block *block)
 {
@@ -197,7 +206,7 @@ ferryi_block_is_idle(const ferry_block *block)
 }
 
 #ifdef FERRYI_RED_ZONES
-/* Whether the host can access the pool's memory. */
+/* Returns whether the host can access the pool's memory. */
 bool ferryi_pool_is_on_host(const ferry_pool *pool);
 #endif
 
@@ -215,81 +224,87 @@ ferryi_pool_zone_bytes(const ferry_pool *pool)
 
 /* -- size classes (size_class.c): pure -- */
 
-/* Returns the index of the smallest class whose blocks have room for `bytes` bytes. `bytes` must be
- * from 1 to FERRYI_POOL_LARGEST. */
+/* Returns the index of the smallest size class whose blocks have room for `bytes` bytes. `bytes`
+ * must be from 1 to FERRYI_POOL_LARGEST. */
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
-    /* 2^log2 < bytes <= 2^(log2 + 1). Each doubling of the size has eight steps. Sizes below 2 KiB
-     * use the step width of the doubling above 2 KiB. */
+    /* `log2` satisfies 2^log2 < bytes <= 2^(log2 + 1). Each doubling of the size has eight size
+     * classes. Classes below 2 KiB have the same step width as those from 2 KiB to 4 KiB. */
     unsigned log2 =
         63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));
 }
 
 /* Returns the block size for a request of `bytes`, which must not be 0. Returns 0 if the block size
- * does not fit size_t. Sets *out_class to the index of the size class. A size above all classes
- * gets the index FERRYI_POOL_CLASSES. */
+ * does not fit size_t. Sets *out_class to the index of the size class. A size above the largest
+ * class gets the index FERRYI_POOL_CLASSES. */
 size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
-/* Returns the size of the blocks of a class. `size_class` must be less than FERRYI_POOL_CLASSES. */
+/* Returns the size of the blocks of a size class. `size_class` must be less than
+ * FERRYI_POOL_CLASSES. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
-/* Returns the index of the statistics' class that a size belongs to. */
+/* Returns the index of the class of the public statistics to which a size belongs. */
 unsigned ferryi_pool_bin_of(size_t bytes);
-/* Returns the size of a new slab for blocks of the given size. The blocks leave at most 1/16 of the
- * slab unused. The slab of a large block has the size of the block. */
+/* Returns the size of a new slab for blocks of the given size. At most 1/16 of the slab does not
+ * fit into such blocks. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
-/* Computes the size of the block for `bytes` and `align`. `zone` is the size of the red zone behind
- * the requested bytes. Returns false if the block size would exceed size_t. */
+/* Computes the block size for the members `bytes` and `align` of the request. `zone` is the size of
+ * the red zone behind the requested bytes. Returns false if the block size would not fit size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
                               const struct ferryi_pool_backend *backend);
-/* Returns the alignment that every block of the given size has. */
+/* Returns the alignment that every block of the given size has at least. */
 size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
 /* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
 
-/* Locks the mutex and guarantees that there are enough spare block descriptors for one take. If
- * there is no host memory for them, returns false and does not hold the mutex. */
+/* Locks the pool's mutex and guarantees that there are enough unused block descriptors for one
+ * allocation. If there is no host memory for them, returns false without the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* Makes a block a free piece, and adds it to its bin unless a compaction is emptying its slab. The
- * block must be in no list. */
+/* Makes a block free, and adds it to its bin of free blocks unless a compaction is emptying its
+ * slab. The block must not be in a list. */
 FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
-/* Removes a free piece from its bin. */
+/* Removes a free block from its bin. */
 FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
-/* Merges neighbouring small blocks that are idle and whose work is done. */
+/* Merges adjacent small blocks that are idle and that no queued work uses. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
-/* Returns a new slab without memory, which is in no list. Its first block has `block_bytes` bytes,
- * and a second block has the rest. Returns NULL if there is no host memory. */
+/* Returns a new slab that has no memory yet and is not in a list. Its first block has `block_bytes`
+ * bytes, and a second block has the remaining bytes. Returns NULL if there is no host memory. */
 struct ferryi_slab *ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes);
-/* Adds a slab to the pool's lists. The backend has allocated `memory` for the slab.
- * @return the slab's first block, which the caller must still make live */
+/*
+ * Adds a new slab to the pool's lists. `memory` is the memory that the backend has allocated for
+ * the slab.
+ * @return the slab's first block, whose state the caller must change to LIVE
+ */
 FERRYI_POOL_LOCKED ferry_block *ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab,
                                                   void *memory);
-/* Frees the memory of a slab that is in no list. If the backend fails, the memory stays valid. */
+/* Frees the memory of a slab that is not in a list. If the backend fails to free the memory, the
+ * memory stays valid. */
 ferry_status ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab);
-/* Frees the struct of a slab that has no memory. The descriptors of its blocks become spare. */
+/* Frees the struct of a slab that has no memory. The descriptors of its blocks can be used for
+ * other blocks. */
 FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *slab);
 /* Removes a slab without live blocks from all lists, and merges its blocks into one. The slab keeps
  * its memory and its struct. */
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Adds a detached slab to the pool's lists again. */
+/* Adds a slab that ferryi_slab_detach() removed to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Whether the slab has no live block, and no queued work uses its memory. */
+/* Returns whether the slab has no live block, and no queued work uses its memory. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
 /* -- blocks (slab.c): under the mutex -- */
 
 /*
- * Finds idle memory for the request and returns it as a block, which the caller must still make
- * live. The last use of the block may be pending and not yet ordered before the request's timeline.
- * Returns NULL if no idle memory fits. For a request of the host, only memory whose work is known
- * to be done fits.
+ * Finds idle memory for the request and returns it as a block. The caller must change the state of
+ * the block to LIVE. The last use of the block may be pending and not yet ordered before the later
+ * work of the request's stream. Returns NULL if no idle memory is suitable. A request for the host
+ * gets only memory whose work is known to be done.
  */
 FERRYI_POOL_LOCKED ferry_block *ferryi_pool_find(ferry_pool *pool,
                                                  const struct ferryi_pool_request *request);
-/* Changes a block's state from MOVING to LIVE, and counts the take. `hit` is whether the block was
- * idle memory. */
+/* Changes a block's state from MOVING to LIVE, and counts the allocation. `hit` is whether the
+ * block comes from idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,
                                             const struct ferryi_pool_request *request, bool hit);
 /* Changes a block's state from MOVING to IDLE. `point` is the last use of the block, and `since`
@@ -301,84 +316,87 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* Returns idle memory to the backend, longest idle first. Stops when at most `keep_bytes` bytes are
- * cached, or when `want_bytes` bytes were returned. Keeps slabs that queued work uses, and slabs
- * whose last block was released after `until_ns`. Adds the number of returned slabs to *out_slabs,
- * which may be NULL. @return the number of bytes returned to the backend */
+/* Returns idle memory to the backend, starting with the memory that has been idle for longest.
+ * Stops when at most `keep_bytes` bytes are cached, or when `want_bytes` bytes were returned. Keeps
+ * slabs that queued work uses, and slabs whose last block was released after `until_ns`. Adds the
+ * number of returned slabs to *out_slabs, which may be NULL. @return the number of bytes returned
+ * to the backend */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns, uint64_t *out_slabs);
-/* Queries the driver about the uses of the oldest pending blocks of a class. Returns whether at
- * least one of these uses is done. */
+/* Queries the driver about the last uses of the oldest pending blocks of a size class. Returns
+ * whether at least one of these uses is done. */
 bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
-/* Queries the driver about all pending blocks. */
+/* Queries the driver about the last uses of all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
-/* Blocks until the work of any pending block is done, for at most `*wait_ns`. Subtracts the waited
- * time from `*wait_ns`. Returns false if no block was pending, or if no block's work ended in time.
- */
+/* Blocks for at most `*wait_ns` until the queued work on at least one pending block is done.
+ * Subtracts the time that it waited from `*wait_ns`. Returns false if no block was pending, or if
+ * no block's work ended in time. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 
 /* -- taking (take.c, shortage.c): mostly without the mutex -- */
 
-/* Takes a block from idle memory. Sets *out to NULL if no idle memory fits. */
+/* Allocates a block from idle memory. Sets *out to NULL if no idle memory is suitable. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request,
                                ferry_block **out);
-/* Takes a block from new memory of the backend, normally from a whole new slab. With `single`, the
+/* Allocates a block from new memory of the backend, normally from a new slab. With `single`, the
  * new memory is only as large as the block. */
 ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
                               ferry_block **out);
-/* Runs the steps of shortage.c to make memory available for a take. Called after
+/* Runs the steps of shortage.c to make memory available for an allocation. Must be called after
  * ferryi_pool_reuse() and ferryi_pool_grow() found no memory. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
 
 /* -- compaction (compact.c): without the mutex -- */
 
-/* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the waited time from `*wait_ns`.
- * Fails with BUSY if the pool is already being compacted. */
+/* Compacts the pool. Waits for at most `*wait_ns`, and subtracts the time that it waited from
+ * `*wait_ns`. Fails with FERRY_ERROR_BUSY if a compaction of the pool is running. */
 ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out);
 
 /* -- what may be kept (policy.c) -- */
 
-/* Sets the pool's limits to those of the options. They take effect at the next call. */
+/* Sets the pool's limits to those of the options. The limits take effect at the next call on the
+ * pool. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
-/* Frees idle memory if the pool would have too much of it after it grows by a block of `need`
- * bytes. Must be called before the pool grows, without the mutex. */
+/* Frees idle memory if the pool would have too much of it after growing by a block of `need` bytes.
+ * Must be called before the pool grows. The caller must not hold the pool's mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 /* Returns by how many bytes the pool's reserved memory exceeds the high-water mark. Returns 0 if no
- * mark is set. */
+ * high-water mark is set. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_excess(const ferry_pool *pool);
 /* Returns memory above the high-water mark to the backend. At the end of a trim period, also
- * returns memory that has been idle for long. Called on slow paths, without the mutex. `grown` is
- * whether the pool has just grown or was just configured. */
+ * returns memory that has been idle for long. Called on slow paths. The caller must not hold the
+ * pool's mutex. `grown` is whether the pool has just grown or was just configured. */
 void ferryi_pool_maintain(ferry_pool *pool, bool grown);
 
 /* -- pool.c -- */
 
 /* Checks the arguments of a public call. Fails with INVALID_ARGUMENT if the pool is NULL, or if
- * `has_other` is false, which means that the argument named `other` is NULL. Fails with
- * INVALID_STATE in the child of a fork, and in a callback that must not make this call. `what`
- * names the operation in messages, for example "take memory from". */
+ * `has_other` is false, which means that a further argument is NULL. `other` is the name of that
+ * argument. Fails with INVALID_STATE in the child of a fork, and in a callback that must not make
+ * this call. `what` names the operation in messages, for example "take memory from". */
 ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
                                     const char *other);
-/* Checks the pool like ferryi_pool_check_call(), and the stream, which may be NULL. Fails with
- * WRONG_CONTEXT if the stream belongs to a different context, and with INVALID_STATE if it was
- * destroyed. */
+/* Checks the pool like ferryi_pool_check_call(). Also checks the stream, which may be NULL. Fails
+ * with WRONG_CONTEXT if the stream does not belong to the pool's context, and with INVALID_STATE if
+ * it was destroyed. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
 
 /* -- block_list.c -- */
 
 #ifdef FERRYI_RED_ZONES
-/* Describes a block for the functions of red_zone.h. `point` is the last use of the block. */
+/* Describes a block for the functions that check red zones (red_zone.h). `point` is the last use of
+ * the block. */
 struct ferryi_zoned ferryi_block_zoned(ferry_block *block, ferryi_sync_point point);
 #endif
-/* Logs the blocks that are still held when the pool is destroyed. */
+/* Logs the blocks that were not released when the pool is destroyed. */
 void ferryi_pool_report_leaks(const ferry_pool *pool);
 
 /* -- statistics.c -- */
 
-/* Returns the total size of the longest run of adjacent idle blocks. When all work on these blocks
- * is done, a merge can turn them into one free block. */
+/* Returns the total size of the longest run of adjacent idle blocks. When all queued work on these
+ * blocks is done, they can be merged into one free block. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_largest_free(const ferry_pool *pool);
 
 #endif

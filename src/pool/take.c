@@ -9,9 +9,9 @@
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 
-/* Makes the request's timeline wait for the last use of the chosen block, and makes the block live.
+/* Makes the request's stream wait for the last use of the chosen block, and makes the block live.
  * If the wait fails, the block becomes idle again. If it fails because a stream is being captured,
- * the call succeeds without a block. */
+ * the function succeeds and leaves *out unchanged. */
 static ferry_status
 order_block(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block *block,
             ferry_block **out)
@@ -61,8 +61,8 @@ reuse_or_ask(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_
 
 /* -- from the backend -------------------------------------------------------------------------- */
 
-/* Allocates memory from the backend. Checks the result, because a program's own backend may return
- * NULL or unaligned memory. */
+/* Allocates memory from the backend. Checks the result, because a backend that the program supplies
+ * may return NULL or unaligned memory. */
 static ferry_status
 ask_backend(const ferry_pool *pool, size_t bytes, void **out)
 {
@@ -79,7 +79,8 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
                        bytes, memory, backend->align);
 }
 
-/* Whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend. */
+/* Returns whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend.
+ */
 FERRYI_POOL_LOCKED static bool
 is_within_limit(const ferry_pool *pool, size_t bytes)
 {
@@ -125,9 +126,10 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
 /* -- from idle memory or the backend ----------------------------------------------------------- */
 
 /* Collects idle memory before the pool grows. Empties the magazines of all threads, merges small
- * idle blocks, and lets a large request use a block of the next class. Does nothing and returns
- * false if the pool has not grown by an eighth since the last collection. It is not done at every
- * growth, because it takes blocks from threads that soon need them again. */
+ * idle blocks, and lets a large request use a block of the next larger class. Does nothing and
+ * returns false if the pool has grown by less than an eighth since the last collection. The pool
+ * does not collect at every growth, because a collection takes blocks from threads that soon need
+ * them again. */
 static bool
 collect(ferry_pool *pool, struct ferryi_pool_request *request)
 {
@@ -165,9 +167,9 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Describes the free and the total memory for an error message. With a limit, the free memory is
- * what the limit still allows, or what the backend has if that is less. The last error of the
- * thread is kept, because it states why the take failed. */
+/* Describes the free and the total memory for an error message. If the pool has a limit, the free
+ * memory is what the limit allows, or what the backend has if that is less. The function preserves
+ * the thread's last error, because that error says why the allocation failed. */
 static void
 describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
                 size_t text_bytes)
@@ -189,8 +191,8 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
     ferryi_last_error_restore(&reason);
 }
 
-/* Adds a description of the request to the front of the error message of a failed take. If memory
- * ran out, also adds the memory that is available. */
+/* Prepends a description of the request to the error message of a failed allocation. If memory ran
+ * out, also adds how much memory is available. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
@@ -243,7 +245,7 @@ take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timel
     return FERRY_OK;
 }
 
-/* Takes a block on the slow path. The function first checks the arguments. */
+/* Checks the arguments and allocates a block on the slow path. */
 FERRYI_COLD static ferry_status
 take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, ferry_block **out)
 {
@@ -264,7 +266,8 @@ hand_over(ferry_block *block, ferry_block **out)
     return FERRY_OK;
 }
 
-/* In a build with red zones, stores in the block the address of the call that took it. */
+/* In a build with red zones, stores the address of the call that allocated the block in the block's
+ * descriptor. */
 static inline ferry_status
 note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
@@ -277,8 +280,8 @@ note_site(ferry_status status, ferry_block *const *out, const void *site)
     return status;
 }
 
-/* Takes a block whose last use is done or is ordered before later work of the stream. The function
- * is not inlined, so that takes without a stream need not save registers. */
+/* Allocates a block whose last use is done or is ordered before later work of the stream. The
+ * function is not inlined, so that allocations without a stream need not save registers. */
 static __attribute__((noinline)) ferry_status
 take_ordered(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out)
 {
