@@ -67,8 +67,8 @@ enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
  * thread has this id. */
 #define FERRYI_THREAD_QUEUED 0
 
-#define FERRYI_PLACE_NONE                                                                          \
-    255 /* place of a claim (range lock) that covers bytes but uses no replica */
+/* Place of a claim (range lock) that covers bytes but uses no replica. */
+#define FERRYI_PLACE_NONE 255
 
 enum ferryi_claim_state {
     FERRYI_CLAIM_FREE = 0,

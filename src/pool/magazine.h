@@ -35,8 +35,8 @@
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of a magazine's sentinel entry */
-#define FERRYI_MAGAZINE_LARGE                                                                      \
-    16 /* number of entries of a magazine that are used if its blocks are large */
+/* Number of entries of a magazine that are used if its blocks are large. */
+#define FERRYI_MAGAZINE_LARGE 16
 /* Number of entries in a thread's table of pool caches. If there are more pools, several pools
  * share an entry. */
 #define FERRYI_CACHE_SLOTS      16

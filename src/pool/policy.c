@@ -3,8 +3,8 @@
 
 #define DEFAULT_WAIT_MS 10000
 #define NS_PER_MS       UINT64_C(1000000)
-#define NEVER_MUCH                                                                                 \
-    ((size_t)128 << 20) /* a pool up to this size need not return idle memory before it grows */
+/* A pool up to this size need not return idle memory before it grows. */
+#define NEVER_MUCH ((size_t)128 << 20)
 /* When a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak number of live bytes.
  */
 #define SPARE_PART 2

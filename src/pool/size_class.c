@@ -4,13 +4,13 @@
 #include "src/pool/slab.h"
 
 #define STEP FERRYI_POOL_ALIGN
-#define LINEAR_CLASSES                                                                             \
-    8 /* number of size classes up to 2 KiB; neighbouring classes differ by STEP bytes */
-#define LINEAR_LOG2  11
-#define PER_DOUBLING 8
-#define PAGE         ((size_t)4096)
-#define SLAB         ((size_t)2 << 20) /* slab sizes are multiples of this */
-#define SLAB_MOST    (8 * SLAB)
+/* Number of size classes up to 2 KiB; neighbouring classes differ by STEP bytes. */
+#define LINEAR_CLASSES 8
+#define LINEAR_LOG2    11
+#define PER_DOUBLING   8
+#define PAGE           ((size_t)4096)
+#define SLAB           ((size_t)2 << 20) /* slab sizes are multiples of this */
+#define SLAB_MOST      (8 * SLAB)
 
 size_t
 ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class)

@@ -5,8 +5,8 @@
 #include "src/pool/slab.h"
 
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
-#define LOOK                                                                                       \
-    8 /* maximum number of unusable blocks that a search of a list examines before it gives up */
+/* Maximum number of unusable blocks that a search of a list examines before it gives up. */
+#define LOOK 8
 /* Maximum number of steps back from the end of the list of empty slabs, to insert a slab by time.
  */
 #define LOOK_BACK 64
