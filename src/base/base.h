@@ -19,10 +19,13 @@
 
 #include "src/base/lock_class.h"
 
-/* FERRYI_INLINE marks functions of hit paths: code that runs when no data must be moved. These
- * functions are always inlined. FERRYI_COLD marks functions that are never inlined into hit paths.
- * In builds that measure coverage, FERRYI_INLINE does not force inlining, so that the calls of each
- * function are counted in one place. */
+/*
+ * FERRYI_INLINE marks functions that are always inlined. They are on fast paths, which run when no
+ * data must be moved. FERRYI_COLD marks functions that are never inlined.
+ *
+ * In builds that measure coverage, FERRYI_INLINE does not force inlining. So all calls of a
+ * function are counted in one place.
+ */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
 #else
@@ -30,9 +33,10 @@
 #endif
 #define FERRYI_COLD __attribute__((noinline, cold))
 
-/* Marks a thread-local variable that is read with one load (initial-exec TLS). glibc reserves a few
- * bytes for such variables of libraries that dlopen() loads. musl refuses to load a library that
- * has such variables, so with musl the marked variables are ordinary thread-local ones. */
+/* Marks a thread-local variable that should be read with one load. With glibc, such a variable uses
+ * the initial-exec TLS model. glibc reserves a few bytes for initial-exec variables in libraries
+ * that dlopen() loads. The dlopen() of musl refuses such libraries, so with musl the macro does not
+ * select a TLS model. */
 #ifdef __GLIBC__
 #define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
 #else
@@ -42,9 +46,11 @@
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
- * Sets this thread's error message and returns `status`. ferryi_same() informs the compiler that
- * the returned status is not FERRY_OK. A message states what was attempted, on which object, with
- * which sizes, and why it failed.
+ * Sets this thread's error message and returns `status`. A message states what was attempted, on
+ * which object, with which sizes, and why it failed.
+ *
+ * ferryi_same() returns its argument. It informs the compiler that a failure never returns
+ * FERRY_OK.
  */
 static inline ferry_status
 ferryi_same(ferry_status status)
@@ -55,11 +61,12 @@ ferryi_same(ferry_status status)
 #define ferryi_fail(status, ...) (ferryi_explain(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain(const char *format, ...) FERRY_PRINTF(1, 2);
 void ferryi_explainv(const char *format, va_list arguments);
-/* Puts "prefix: " in front of this thread's current error message and returns `status`. */
+/* Formats a prefix, and puts it with ": " in front of this thread's current error message. Returns
+ * `status`. */
 #define ferryi_fail_in(status, ...) (ferryi_explain_in(__VA_ARGS__), ferryi_same(status))
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
-/* Makes a call, and returns its status from this function unless the status is FERRY_OK. Not for
- * functions that must clean up. */
+/* Evaluates `call`. If the result is not FERRY_OK, the function that uses the macro returns this
+ * result. The macro must not be used where a function must clean up before it returns. */
 #define FERRYI_OR_RETURN(call)                                                                     \
     do {                                                                                           \
         const ferry_status status_of_call = (call);                                                \
@@ -73,7 +80,8 @@ void ferryi_fail_index(size_t index);
  * that fails keeps its message in such a copy until the program queries the call. */
 char *ferryi_last_error_copy(void);
 
-/* The thread's last error. It is saved on the stack while a callback of the program runs. */
+/* A saved copy of a thread's last error. For example, the library saves the error on the stack
+ * while a callback of the program runs, because the callback may replace the error. */
 #define FERRYI_MESSAGE_BYTES 4096
 struct ferryi_kept_error {
     size_t index;
@@ -142,17 +150,17 @@ ferryi_max_size(size_t a, size_t b)
 
 /* -- memory (system.c) ------------------------------------------------------------------------- */
 
-/* Enlarges an array on the heap so that it has room for at least `needed` items. At least doubles
- * the room. `items_address` is the address of the pointer to the array. Returns false, and leaves
- * the array unchanged, if memory is short. */
+/* Enlarges an array on the heap if its capacity `*room` is less than `needed` items. The new
+ * capacity is at least twice the old one. `items_address` is the address of the pointer to the
+ * array. Returns false, and leaves the array unchanged, if memory is short. */
 bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes);
 
 /* -- lists (inline) ---------------------------------------------------------------------------- */
 
 /*
- * A list of items that are removed in any order. Each item has a member that points to the next
- * item and a member, its link, that points to the pointer to the item. The arguments `next` and
- * `link` are the names of these members.
+ * Macros for a doubly linked list. Each item has two members, whose names are the macro arguments
+ * `next` and `link`. The member `next` points to the next item. The member `link` contains the
+ * address of the pointer that points to the item. So an item can be removed without a search.
  */
 #define FERRYI_LIST_ADD(head, item, next, link)                                                    \
     do {                                                                                           \
@@ -171,9 +179,9 @@ bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_b
 
 /* -- memory (system.c) ------------------------------------------------------------------------- */
 
-/* Enlarges an array on the heap so that it has room for at least `needed` items. At least doubles
- * the room. `items_address` is the address of the pointer to the array. Returns false, and leaves
- * the array unchanged, if memory is short. */
+/* Enlarges an array on the heap if its capacity `*room` is less than `needed` items. The new
+ * capacity is at least twice the old one. `items_address` is the address of the pointer to the
+ * array. Returns false, and leaves the array unchanged, if memory is short. */
 bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes);
 
 /* -- time and the machine (system.c) ----------------------------------------------------------- */
@@ -192,7 +200,8 @@ size_t
 ferryi_physical_memory(void); /* physical memory in bytes; 1 GiB if the system does not report it */
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
-uint64_t ferryi_thread_id(void);             /* never 0, never reused while the thread lives */
+uint64_t ferryi_thread_id(
+    void); /* kernel id of the calling thread; never 0, and unique among the living threads */
 unsigned ferryi_processors(void);  /* number of processors that this thread may run on, limited by
                                       the quota of its control group; at least 1 */
 uint64_t ferryi_process_id(void);  /* differs in the child of a fork */
@@ -212,11 +221,11 @@ typedef pthread_cond_t ferryi_cond; /* waits on the monotonic clock */
 typedef pthread_t ferryi_thread;
 
 /*
- * Every mutex belongs to a class (lock_class.h). The argument `mutex` of these macros points to a
- * struct that FERRYI_MUTEX_CLASS declared.
+ * Every mutex belongs to a lock class (lock_class.h). The argument `mutex` of the macros below
+ * points to a struct that FERRYI_MUTEX_CLASS declared.
  *
  * A brief mutex is a mutex that is held for only a few instructions at a time. A thread that finds
- * it locked spins for a while before it sleeps.
+ * a brief mutex locked spins for a while before it sleeps.
  */
 #define FERRYI_MUTEX_INITIALIZER                                                                   \
     {                                                                                              \
@@ -224,7 +233,8 @@ typedef pthread_t ferryi_thread;
             PTHREAD_MUTEX_INITIALIZER                                                              \
         }                                                                                          \
     }
-/* Class of the mutexes of tests. The thread safety analysis does not check this class. */
+/* Lock class of the mutexes that only tests use. clang's thread safety analysis does not check this
+ * class. */
 FERRYI_MUTEX_CLASS(ferryi_plain_mutex);
 typedef struct ferryi_plain_mutex ferryi_mutex;
 #define FERRYI_SYSTEM_MUTEX(mutex)     (&(mutex)->held.system)
@@ -237,10 +247,14 @@ typedef struct ferryi_plain_mutex ferryi_mutex;
     ferryi_class_try_lock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
 #define ferryi_mutex_unlock(mutex)                                                                 \
     ferryi_class_unlock(FERRYI_CLASS_OF(mutex), FERRYI_SYSTEM_MUTEX(mutex))
-/* Macros that inform the thread safety analysis, and generate no code. ferryi_mutex_is_held(): this
- * thread holds the mutex, although the analysis cannot see that. ferryi_mutex_is_needless(): the
- * mutex need not be held, because the object is new or about to be freed. So no other thread can
- * access it. */
+/*
+ * These macros inform clang's thread safety analysis and generate no code.
+ *
+ * - ferryi_mutex_is_held() states that this thread holds the mutex, although the analysis cannot
+ *   see that.
+ * - ferryi_mutex_is_needless() states that the mutex need not be held. The object that it protects
+ *   is new or about to be freed, so no other thread can access this object.
+ */
 #define ferryi_mutex_is_held(mutex)     ferryi_lock_is_held(FERRYI_CLASS_OF(mutex))
 #define ferryi_mutex_is_needless(mutex) ferryi_lock_is_needless(FERRYI_CLASS_OF(mutex))
 #define ferryi_cond_wait(cond, mutex)                                                              \
@@ -254,8 +268,8 @@ void ferryi_cond_destroy(ferryi_cond *cond);
 void ferryi_cond_signal(ferryi_cond *cond);
 void ferryi_cond_broadcast(ferryi_cond *cond);
 
-/* Functions on plain pthread mutexes. The mutex macros of this file call these functions. The
- * thread safety analysis does not check plain pthread mutexes. */
+/* Functions on plain pthread mutexes, for the mutex macros of this file. clang's thread safety
+ * analysis does not check plain pthread mutexes. */
 void ferryi_system_mutex_init(pthread_mutex_t *mutex);
 void ferryi_system_mutex_init_brief(pthread_mutex_t *mutex);
 void ferryi_system_mutex_destroy(pthread_mutex_t *mutex);
@@ -315,15 +329,18 @@ ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind,
 }
 
 /*
- * Returns the time at which a spin must end. A thread spins if it expects a short wait, because
- * waking a sleeping thread takes longer and costs the waking thread a system call. Usage: end =
- * ferryi_spin_end(); while (!condition && ferryi_spin(end));
+ * Returns the time at which ferryi_spin() must stop spinning. A thread spins if it expects a short
+ * wait. Sleeping would be slower: the thread wakes late, and the thread that wakes it pays for a
+ * system call.
  *
- * On a machine with one processor ferryi_spin() does not spin. After the first few microseconds
- * ferryi_spin() yields the processor, since the awaited thread may need it.
+ * Usage: end = ferryi_spin_end(); while (!condition && ferryi_spin(end));
+ *
+ * On a machine with one processor, ferryi_spin() does not spin. After the first few microseconds,
+ * ferryi_spin() also yields the processor, because the awaited thread may need it.
  */
 uint64_t ferryi_spin_end(void);
-bool ferryi_spin(uint64_t end); /* returns false when the time is over */
+bool
+ferryi_spin(uint64_t end); /* Spins for a moment. Returns false when the time `end` is reached. */
 /* Starts a thread that blocks all signals, so that the program's signal handlers run only on the
  * program's threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *),
@@ -331,12 +348,14 @@ ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*ru
 void ferryi_thread_join(ferryi_thread thread);
 void ferryi_thread_detach(ferryi_thread thread);
 /*
- * ferryi_fence_all() executes a full memory fence in every running thread of the process. So code
- * that runs often can use a compiler fence instead of a full fence. ferryi_fence_all_prepare() must
- * be called first. If it returns false, the system does not support such fences. Then the frequent
- * code and its counterpart both need full fences.
+ * ferryi_fence_all() executes a full memory fence in every running thread of the process. It serves
+ * pairs of code paths that synchronize with each other by full fences. The frequent path uses a
+ * compiler fence instead, and the rare path calls ferryi_fence_all().
  *
- * If a sandbox later forbids the system call, ferryi_fence_all() sleeps for a millisecond instead.
+ * ferryi_fence_all_prepare() must be called first. If it returns false, the system does not support
+ * such fences. Then both paths need full fences.
+ *
+ * If a sandbox forbids the system call later, ferryi_fence_all() sleeps for a millisecond instead.
  */
 bool ferryi_fence_all_prepare(void);
 void ferryi_fence_all(void);

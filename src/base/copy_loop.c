@@ -7,20 +7,21 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-/* Number of bytes that the loop copies from one page before it copies from the next page. The loop
- * also prefetches this many bytes ahead. */
+/* Number of bytes that a copy loop copies from one page before it continues with the next page. The
+ * loop also prefetches this many bytes ahead. */
 #define STEP ((size_t)256)
 
-/* Size of the pieces in which copy_by_libc() calls memcpy(). For larger sizes the GNU C library may
- * copy with the instruction `rep movsb`. */
+/* Number of bytes that copy_by_libc() copies with one call of memcpy() when it divides a copy. For
+ * larger sizes, glibc may use the instruction `rep movsb`, which is slow at some offsets. */
 #define PIECE ((size_t)2 << 10)
 
-/* A function that copies groups of pages to a page-aligned target. It copies only whole groups, and
- * returns the number of bytes copied, which may be less than `bytes`. */
+/* Type of a function that copies memory to a page-aligned target. The function copies groups of a
+ * fixed number of pages, and only whole groups. It returns the number of bytes copied, which may be
+ * less than `bytes`. */
 typedef size_t copy_groups(char *target, const char *source, size_t bytes);
 
-/* Defines a function that copies groups of `pages` pages. It alternates between the pages of a
- * group. */
+/* Defines a function that copies memory in groups of `pages` pages. The function copies a small
+ * part of each page of a group in turn, until the group is complete. */
 #define DEFINE_GROUPS(name, pages, store)                                                          \
     __attribute__((target("avx2"))) static size_t name(char *target, const char *source,           \
                                                        size_t bytes)                               \
@@ -56,7 +57,8 @@ ferryi_copy_processor(void)
     return __builtin_cpu_is("intel") ? FERRYI_PROCESSOR_INTEL : FERRYI_PROCESSOR_OTHER;
 }
 
-/* Returns the copy loop for this processor, or NULL if memcpy() must be used instead. */
+/* Returns the function that implements `loop` on this processor. Returns NULL if memcpy() must be
+ * used instead. */
 static copy_groups *
 groups_of(enum ferryi_copy_loop loop)
 {
@@ -68,12 +70,12 @@ groups_of(enum ferryi_copy_loop loop)
 }
 
 /*
- * Copies by memcpy(). The copy is divided into pieces if the target's offset within its page
- * exceeds the source's offset by less than a cache line. With such offsets `rep movsb` copies only
- * 2 GB/s on AMD family 19h, but the pieces are copied at 7 GB/s.
+ * Copies with memcpy(). Divides the copy into small pieces if the target's offset within its page
+ * exceeds the source's offset by less than a cache line. With such offsets, `rep movsb` copies only
+ * 2 GB/s on AMD family 19h, but memcpy() of small pieces copies 7 GB/s.
  *
- * Such offsets are common: large arrays of malloc() begin 16 bytes after a page boundary. So every
- * download from a page-aligned chunk to such an array is affected.
+ * Such offsets are common, because malloc() places a large array 16 bytes after a page boundary. So
+ * every download from a page-aligned chunk of memory to such an array is affected.
  */
 static void
 copy_by_libc(char *target, const char *source, size_t bytes)

@@ -6,29 +6,31 @@
  * Loops that copy memory which is not in the processor's caches. They are faster than memcpy(),
  * because their callers know more about the source and the target.
  *
- * Two of the loops prefetch the lines that they copy next. FERRYI_COPY_PREFETCH uses ordinary
+ * Two of the loops prefetch the cache lines that they copy next. FERRYI_COPY_PREFETCH uses ordinary
  * stores. It is for targets that stay in the caches, such as a small ring of chunks.
- * FERRYI_COPY_STREAM uses stores that bypass the caches. It is for all other targets, whose lines
- * then need not be read before they are written.
+ * FERRYI_COPY_STREAM uses stores that bypass the caches. It is for all other targets, because the
+ * processor then need not read a target's cache lines before it writes them.
  *
- * Both loops copy four pages alternately, so that several rows of DRAM are open at once. On AMD
- * family 19h they copy one page after the other. There, stores that bypass the caches take twice as
- * long if they alternate between pages. On processors without AVX2 all loops are memcpy().
+ * These two loops alternate between four pages, so that several rows of DRAM are open at once. On
+ * AMD family 19h the two loops copy one page after the other. On these processors, stores that
+ * bypass the caches take twice as long if they alternate between pages. On processors without AVX2,
+ * all loops call memcpy().
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 enum ferryi_copy_loop {
-    FERRYI_COPY_AUTO, /* only in a configuration: the transfer engine chooses (staging.c) */
+    FERRYI_COPY_AUTO, /* allowed only in a configuration: the transfer engine chooses one of the
+                         loops below (staging.c) */
     FERRYI_COPY_LIBC,
     FERRYI_COPY_PREFETCH,
     FERRYI_COPY_STREAM,
     FERRYI_COPY_LOOPS
 };
 
-/* Minimum size of a copy that uses a loop. Measurements showed that memcpy() is as fast for smaller
- * copies. */
+/* Minimum size in bytes of a copy that uses a copy loop instead of memcpy(). For smaller copies,
+ * memcpy() is as fast according to measurements. */
 #define FERRYI_COPY_LOOP_FROM ((size_t)64 << 10)
 /* Minimum size of a copy whose stores bypass the caches. The value comes from measurements, because
  * a process cannot query its share of the last-level cache. */
@@ -43,8 +45,8 @@ enum ferryi_processor {
 };
 
 enum ferryi_processor ferryi_copy_processor(void);
-/* Copies like memcpy(). Another thread sees the bytes after a lock or an atomic release, just as
- * after memcpy(). */
+/* Copies `bytes` bytes with the given loop. The function has the memory ordering of memcpy(): a
+ * mutex or a release store makes the copied bytes visible to other threads. */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
 /* -- the parts of such loops, where the processor has them ------------------------------------- */

@@ -177,8 +177,8 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
 
 /* -- bytes ------------------------------------------------------------------------------------- */
 
-/* Makes one system call that reads or writes, on one of the file's two descriptors. Repeats the
- * call if a signal interrupts it. */
+/* Makes one read or write system call on the descriptor `fd`. Repeats the call if a signal
+ * interrupts it. */
 static ssize_t
 transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size_t bytes)
 {
@@ -191,8 +191,8 @@ transfer(int fd, enum ferryi_file_mode mode, uint64_t offset, char *memory, size
     return result;
 }
 
-/* Returns how many of the next bytes can bypass the page cache. Returns 0 if the memory or the file
- * offset is not aligned for a direct transfer. */
+/* Returns how many of the `bytes` bytes at `offset` can bypass the page cache. Returns 0 if the
+ * memory or the file offset is not aligned for a direct transfer. */
 static size_t
 direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -202,8 +202,9 @@ direct_part(const struct ferryi_file *file, uint64_t offset, const char *memory,
     return bytes / FERRYI_FILE_ALIGN * FERRYI_FILE_ALIGN;
 }
 
-/* Returns how many of the next bytes must use the page cache. After these bytes a direct transfer,
- * which bypasses the page cache, is possible again. */
+/* Returns how many of the `bytes` bytes at `offset` must be transferred through the page cache. If
+ * the result is less than `bytes`, a direct transfer, which bypasses the page cache, is possible
+ * for the bytes that follow. */
 static size_t
 cached_part(const struct ferryi_file *file, uint64_t offset, const char *memory, size_t bytes)
 {
@@ -222,8 +223,8 @@ transfer_some(struct ferryi_file *file, enum ferryi_file_mode mode, uint64_t off
         ssize_t result = transfer(file->direct, mode, offset, memory, part);
         if (result > 0)
             file->direct_bytes += (uint64_t)result;
-        /* Some file systems accept O_DIRECT in open(), but refuse the first direct transfer. Then
-         * all later bytes use the page cache. */
+        /* Some file systems accept O_DIRECT in open(), but refuse direct transfers. After a
+         * refusal, the direct descriptor is closed, and all further bytes use the page cache. */
         if (result > 0 && result % FERRYI_FILE_ALIGN == 0)
             return result;
         (void)close(file->direct);

@@ -3,20 +3,20 @@
 #define FERRYI_FILE_H
 
 /*
- * A file that is read or written by byte range. Interrupted system calls are repeated, and short
- * ones are continued. After any other error, the function fails with FERRY_ERROR_IO and a message
- * that contains the path, the offset and the system's reason. Only one thread at a time may use a
- * file.
+ * A file that is read or written by byte range. The functions repeat interrupted system calls, and
+ * continue after short reads and writes. After any other error, a function fails with
+ * FERRY_ERROR_IO. The message contains the path, the offset and the system's reason. Only one
+ * thread at a time may use a file.
  *
- * If `direct` is true, the aligned middle of each range bypasses the page cache (O_DIRECT),
- * provided that the memory is aligned as well. The ends of the range use the page cache. If the
- * file system refuses O_DIRECT, all bytes use the page cache.
+ * If the parameter `direct` of ferryi_file_open() is true, the aligned middle of each range
+ * bypasses the page cache (O_DIRECT). This requires that the memory is aligned as well. The ends of
+ * the range use the page cache. If the file system refuses O_DIRECT, all bytes use the page cache.
  */
 
 #include "src/base/base.h"
 
-/* required alignment of the offset, the memory and the size of a direct transfer; all common
- * devices accept this alignment */
+/* A direct transfer (O_DIRECT) requires this alignment of the file offset, of the memory and of the
+ * size. All common devices accept this alignment. */
 #define FERRYI_FILE_ALIGN 4096
 
 enum ferryi_file_mode { FERRYI_FILE_READ, FERRYI_FILE_WRITE };
@@ -28,7 +28,7 @@ struct ferryi_file {
     bool sized;     /* whether the file is a regular file, which has a size and can be truncated */
     uint64_t bytes; /* size when the file was opened */
     uint64_t device, node; /* identity of the file */
-    uint64_t direct_bytes; /* bytes transferred past the page cache */
+    uint64_t direct_bytes; /* number of bytes that were transferred without the page cache */
 };
 
 #define FERRYI_FILE_CLOSED ((struct ferryi_file){.fd = -1, .direct = -1})
@@ -37,14 +37,15 @@ struct ferryi_file {
  * keeps its contents. Fails for directories, pipes and sockets. */
 ferry_status ferryi_file_open(struct ferryi_file *file, const char *path,
                               enum ferryi_file_mode mode, bool direct);
-/* Closes the file. Fails if the system reports an earlier write error now, as a network file system
- * may do. Returns FERRY_OK if the file is already closed. */
+/* Closes the file. Fails if the system reports a delayed write error, as a network file system may
+ * do. Returns FERRY_OK if the file was closed before the call. */
 ferry_status ferryi_file_close(struct ferryi_file *file);
-/* Closes the file at the end of a call whose result so far is `status`. If that call failed, its
- * status and message are kept, even if closing the file also fails. */
+/* Closes the file. `status` is the result of the operations on the file so far. If `status` is an
+ * error, returns `status` and keeps this thread's error message, even if closing the file also
+ * fails. Otherwise returns the result of closing the file. */
 ferry_status ferryi_file_end(struct ferryi_file *file, ferry_status status);
-/* Logs that the file uses the page cache if direct transfers were `wanted` but the file system
- * refused them. */
+/* If direct transfers were `wanted` but the file system refused them, logs that the file uses the
+ * page cache. */
 void ferryi_file_note_direct(const struct ferryi_log *log, const struct ferryi_file *file,
                              bool wanted);
 

@@ -40,9 +40,9 @@ after_in_child(void)
     after(true);
 }
 
-/* Registers a part of the library for fork handling. Only constructors call this function, one
- * after the other. A failure of pthread_atfork() is ignored, because it can fail only if memory is
- * short. */
+/* Registers a part of the library for fork handling. Only constructors call this function, so no
+ * two calls run at the same time. A failure of pthread_atfork() is ignored, because
+ * pthread_atfork() can fail only if memory is short. */
 void
 ferryi_fork_add(struct ferryi_fork_part *part)
 {

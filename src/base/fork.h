@@ -3,16 +3,16 @@
 #define FERRYI_FORK_H
 
 /*
- * Fork handling. The child has the memory of all threads, but only the thread that forked. Locks
+ * Fork handling. The child of a fork has a copy of the parent's memory, but only one thread. Locks
  * that other threads held stay locked in the child. Data that other threads were changing stays
- * inconsistent. Therefore each part of the library that has process-wide state registers its mutex
- * and its functions here. The mutex is held across the fork, and the functions run before and after
- * the fork.
+ * inconsistent. Therefore each part of the library with process-wide state registers a mutex and
+ * functions with FERRYI_AT_FORK. The mutex is held across the fork, and the functions run before
+ * and after the fork.
  *
  * Mutexes registered with FERRYI_AT_FORK are leaves: a thread that holds one of these mutexes locks
- * no other registered mutex, and does not fork. Mutexes of the debug checks are different: they
- * may be locked while any other mutex is held. So a fork locks these mutexes after all others, in
- * the order of their depth.
+ * no other mutex of FERRYI_AT_FORK, and does not fork. The mutexes of the debug checks may be
+ * locked while any other mutex is held. So a fork locks the mutexes of the debug checks last, in
+ * the order that FERRYI_AT_FORK_UNDER defines.
  */
 
 #include "src/base/base.h"
@@ -21,21 +21,26 @@ struct ferryi_fork_part {
     pthread_mutex_t *mutex; /* held across the fork; may be NULL */
     void (*before)(
         void); /* called in the parent before the fork, with the mutex held; may be NULL */
-    void (*after)(bool in_child);  /* in both, with the mutex held; may be NULL */
+    void (*after)(bool in_child);  /* called in the parent and in the child after the fork, with the
+                                      mutex held; may be NULL */
     struct ferryi_fork_part *next; /* used by fork.c */
 };
 
-/* Registers a part of the library that has process-wide state. Used at file scope. */
+/* Registers `part`, a variable of type struct ferryi_fork_part, for fork handling. The macro must
+ * be used at file scope. */
 #define FERRYI_AT_FORK(part)                                                                       \
     __attribute__((constructor)) static void part##_is_reported(void)                              \
     {                                                                                              \
         ferryi_fork_add(&(part));                                                                  \
     }
 
-/* Like FERRYI_AT_FORK, for mutexes that are locked while others are held. Threads lock the mutexes
- * of FERRYI_AT_FORK first, then those of depth 3, then depth 2, then depth 1. The depth sets the
- * priority of the constructor. The constructor of the lowest depth runs first, and a fork locks its
- * mutex last. */
+/*
+ * Like FERRYI_AT_FORK, but for a mutex that a thread may lock while it holds other registered
+ * mutexes. A fork locks the mutexes of FERRYI_AT_FORK first, then those of depth 3, 2 and 1.
+ *
+ * The depth sets the priority of the constructor that registers the mutex. A constructor of a lower
+ * depth runs earlier. A fork locks the mutexes in the reverse order of their registration.
+ */
 #define FERRYI_AT_FORK_UNDER(part, depth)                                                          \
     __attribute__((constructor(100 + (depth)))) static void part##_is_reported(void)               \
     {                                                                                              \

@@ -3,14 +3,16 @@
 #define FERRYI_HOLD_H
 
 /*
- * Holds: a device prepares a thread for driver calls, and a hold keeps the thread prepared. So a
- * call of the program that makes several driver calls prepares its thread only once.
+ * Holds. A hold keeps a thread prepared for driver calls. With a hold, a call of the program that
+ * makes several driver calls prepares its thread only once.
  *
- * Without a hold, a device prepares the thread before each driver call and cleans up after the
- * call. While the thread has a hold, the clean-up is deferred until its outermost hold ends.
- * Callbacks of the program run without the hold (callback.h), so that the program's code does not
- * run on a prepared thread. Taking a hold makes no driver call. Ending the outermost hold makes
- * only the driver calls of the deferred clean-up.
+ * Without a hold, a device prepares the thread before each driver call and cleans up after each
+ * driver call. With a hold, the clean-up is deferred until the thread's outermost hold ends.
+ * Callbacks of the program run without holds (callback.h), so that the program's code does not run
+ * on a prepared thread.
+ *
+ * Beginning a hold makes no driver call. The end of the outermost hold makes only the driver calls
+ * of the deferred clean-up.
  */
 
 #include "src/base/base.h"
@@ -18,8 +20,8 @@
 extern _Thread_local struct ferryi_hold_thread {
     unsigned depth;         /* number of nested holds of this thread */
     void (*clean_up)(void); /* NULL: nothing was prepared */
-    const void *uncaptured; /* the stream of this call, if it is known that no thread captures the
-                               stream; otherwise NULL */
+    const void *uncaptured; /* a stream that this thread uses and that is known not to be in CUDA
+                               stream capture; otherwise NULL */
 } ferryi_hold_thread FERRYI_FAST_TLS;
 
 /* Undoes the preparation of this thread for driver calls, although the thread still has holds. The

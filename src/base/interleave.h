@@ -13,9 +13,9 @@
 
 #include <stdatomic.h>
 
-/* Function with which a test delays threads, or NULL. The argument `site` is a code address that
- * identifies the point in the library. If `site` is NULL, the function uses its return address
- * instead. */
+/* Function that a test sets to delay threads at marked points, or NULL. The argument `site` is a
+ * code address that identifies the point. If `site` is NULL, the return address of the function
+ * identifies the point. */
 extern _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 #define FERRYI_INTERLEAVE_AT(site)                                                                 \

@@ -57,8 +57,8 @@ struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* An object that represents every lock of a class. The attributes cast it to the class. Its memory
- * is never accessed. */
+/* Placeholder object that represents every lock of every class. The attributes cast it to the
+ * struct type of a lock class. Its memory is never accessed. */
 extern char ferryi_any[];
 
 /* Declares a class of mutexes, and `struct name`, the type of these mutexes. */
@@ -69,8 +69,8 @@ extern char ferryi_any[];
         } held;                                                                                    \
     }
 
-/* Declares a class of locks that are not mutexes, such as a bit of a word or a range lock. No
- * object of the class's type exists. */
+/* Declares a class of locks that are not mutexes, such as a lock bit in an integer or a lock of a
+ * byte range. The declared struct only names the class: no object of this type exists. */
 #define FERRYI_LOCK_CLASS(name)                                                                    \
     struct name {                                                                                  \
         struct FERRYI_ANALYSED(capability(#name)) {                                                \
@@ -84,30 +84,42 @@ extern char ferryi_any[];
  * be held whenever the member is read or written. */
 #define FERRYI_GUARDED_BY(name) FERRYI_ANALYSED(guarded_by(FERRYI_ANY(name)))
 
-/* Attributes of functions. REQUIRES: the caller holds the lock before and after the call. ACQUIRES:
- * the function takes the lock. TRY_ACQUIRES: the function takes the lock if it returns `result`.
- * RELEASES: the caller holds the lock before the call, and the function releases it. */
+/*
+ * Attributes of functions, where `name` is a lock class.
+ *
+ * - FERRYI_REQUIRES: the caller holds the lock before and after the call.
+ * - FERRYI_ACQUIRES: the function takes the lock.
+ * - FERRYI_TRY_ACQUIRES: the function takes the lock if it returns `result`.
+ * - FERRYI_RELEASES: the caller holds the lock before the call, and the function releases the lock.
+ */
 #define FERRYI_REQUIRES(name) FERRYI_ANALYSED(requires_capability(FERRYI_ANY(name)))
 #define FERRYI_ACQUIRES(name) FERRYI_ANALYSED(acquire_capability(FERRYI_ANY(name)))
 #define FERRYI_TRY_ACQUIRES(result, name)                                                          \
     FERRYI_ANALYSED(try_acquire_capability(result, FERRYI_ANY(name)))
 #define FERRYI_RELEASES(name) FERRYI_ANALYSED(release_capability(FERRYI_ANY(name)))
 
-/* Exempts the function's body from the analysis. A comment at each use states the reason, and
- * tests/lint counts the uses. */
+/* Attribute that exempts a function's body from clang's thread safety analysis. A comment at each
+ * use of the attribute states the reason. tests/lint counts the uses. */
 #define FERRYI_NOT_ANALYSED FERRYI_ANALYSED(no_thread_safety_analysis)
 
-/* Arguments for the functions below, which need a class of locks. FERRYI_CLASS_OF returns the class
- * of the mutex to which a pointer points. FERRYI_CLASS returns the class with the given name. */
+/* These macros return a lock class, as an argument for the functions below. FERRYI_CLASS_OF returns
+ * the class of the mutex to which its argument points. FERRYI_CLASS returns the class with the
+ * given name. */
 #define FERRYI_CLASS_OF(mutex)                                                                     \
     ((const struct ferryi_lock_class *)&((__typeof__(mutex))ferryi_any)->held)
 #define FERRYI_CLASS(name) FERRYI_CLASS_OF((struct name *)0)
 
 /*
- * Functions that inform the analysis about a lock of the class, and generate no code. "taken" means
- * that this thread has just taken the lock. "released" means that it is about to release the lock.
- * "held" means that it holds the lock, although the analysis cannot see that. The functions for
- * "taken" and "released" are not analysed, because they take and release nothing.
+ * These functions inform clang's thread safety analysis about a lock of the class `kind`. They
+ * generate no code.
+ *
+ * - ferryi_lock_is_taken() states that this thread has just taken the lock.
+ * - ferryi_lock_is_released() states that this thread is about to release the lock.
+ * - ferryi_lock_is_held() states that this thread holds the lock, although the analysis cannot see
+ *   that.
+ *
+ * The bodies of ferryi_lock_is_taken() and ferryi_lock_is_released() are not analysed, because they
+ * take and release nothing.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(acquire_capability(*kind));
@@ -135,8 +147,9 @@ ferryi_lock_is_held(const struct ferryi_lock_class *kind)
     (void)kind;
 }
 
-/* Lets the analysis accept accesses without the lock. The caller guarantees that no other thread
- * can access the object: it is new or about to be freed. */
+/* Makes clang's thread safety analysis accept accesses to an object without its lock. The caller
+ * guarantees that no other thread can access the object, because the object is new or about to be
+ * freed. */
 static inline void ferryi_lock_is_needless(const struct ferryi_lock_class *kind)
     FERRYI_ANALYSED(assert_capability(*kind));
 static inline void

@@ -33,15 +33,16 @@ read_number(const char *path, double *out)
 
 /* -- quotas ------------------------------------------------------------------------------------ */
 
-/* Returns the smaller of two CPU quotas. A quota of 0 means that there is none. */
+/* Returns the smaller of two CPU quotas. The value 0 means that there is no quota. */
 static double
 smaller_quota(double one, double other)
 {
     return one > 0 && (other <= 0 || one < other) ? one : other;
 }
 
-/* Returns the quota of one control group as a number of processors. Returns 0 if the group has no
- * quota or the file does not exist. */
+/* Returns the CPU quota of one control group as a number of processors. Reads it from the file
+ * cpu.max of version 2 control groups. Returns 0 if the group has no quota or the file does not
+ * exist. */
 static double
 quota_of_v2(const char *folder)
 {
@@ -65,8 +66,9 @@ quota_of_v1(const char *folder)
     return read_number(path, &period) && period > 0 ? quota / period : 0;
 }
 
-/* Returns the smallest quota of a control group and its ancestors, up to the mount point of the
- * hierarchy. In a container, some folders of the path may be missing. */
+/* Returns the smallest CPU quota of a control group and its ancestors. `mount` is the mount point
+ * of the control group hierarchy. In a container, some folders of the path may be missing. A
+ * missing folder counts as a group without a quota. */
 static double
 least_quota(const char *mount, const char *group, double (*quota_of)(const char *folder))
 {
@@ -84,8 +86,8 @@ least_quota(const char *mount, const char *group, double (*quota_of)(const char 
     }
 }
 
-/* Returns whether the list of controllers contains "cpu". The list belongs to a version 1 hierarchy
- * of control groups. */
+/* Returns whether `controllers` contains "cpu". `controllers` is a comma-separated list of control
+ * group controllers, from a version 1 hierarchy. */
 static bool
 has_cpu(const char *controllers)
 {
@@ -95,8 +97,8 @@ has_cpu(const char *controllers)
     return false;
 }
 
-/* Returns the CPU quota for one line of /proc/self/cgroup. A line consists of a number, controllers
- * and a path, separated by colons. */
+/* Returns the CPU quota of the control group that one line of /proc/self/cgroup names. A line
+ * consists of a number, a list of controllers and a path, separated by colons. */
 static double
 quota_by_line(const char *root, char *line)
 {
@@ -187,7 +189,7 @@ parse_list(const char *text, cpu_set_t *out)
 static bool
 read_list(const char *path, cpu_set_t *out)
 {
-    char line[PATH_BYTES]; /* files of /sys have a page at most */
+    char line[PATH_BYTES]; /* A file in /sys contains at most one page of text. */
     FILE *file = fopen(path, "re");
     if (!file)
         return false;

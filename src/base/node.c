@@ -22,7 +22,8 @@ ferryi_node_begin(int node)
         syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) != 0 || policy != POLICY_DEFAULT)
         return false;
     mask[(size_t)node / BITS_PER_WORD] = 1ul << (size_t)node % BITS_PER_WORD;
-    /* The kernel uses one bit less of the mask than the number that is passed, so one is added. */
+    /* The kernel reads one bit less than the size that is passed to it. So this call passes the
+     * number of bits plus one. */
     return syscall(SYS_set_mempolicy, POLICY_PREFERRED, mask, (unsigned long)NODES_MOST + 1) == 0;
 }
 

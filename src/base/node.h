@@ -2,9 +2,9 @@
 #ifndef FERRYI_NODE_H
 #define FERRYI_NODE_H
 
-/* NUMA nodes of the host. Memory and processors on a device's own node are near the device.
- * Nearness affects only the speed of transfers, so no error is reported if the system refuses a
- * call. */
+/* These functions place memory and threads on NUMA nodes of the host. A node is near a device if
+ * the device is attached to it. Placement affects only the speed of transfers, so no error is
+ * reported if the system refuses a call. */
 
 #include <sched.h>
 #include <stdbool.h>
@@ -15,9 +15,13 @@
 bool ferryi_node_begin(int node);
 void ferryi_node_end(void);
 
-/* Selects processors for `threads` threads near a device: sets `out` to the processors that are in
- * both `allowed` and `near`. Returns false if all allowed processors are near, or if `out` has
- * fewer processors than there are threads. In both cases the threads should not be bound. */
+/*
+ * Selects processors for `threads` threads near a device. `near` is the set of processors on the
+ * device's NUMA node. Sets `out` to the processors that are in both `allowed` and `near`.
+ *
+ * Returns false if all allowed processors are near, or if `out` has fewer processors than there are
+ * threads. In both cases the threads should not be bound.
+ */
 bool ferryi_node_choose(const cpu_set_t *allowed, const cpu_set_t *near, unsigned threads,
                         cpu_set_t *out);
 /* Binds the calling thread, which is one of `threads` threads, to the processors that

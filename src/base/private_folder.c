@@ -45,9 +45,9 @@ open_again(int folder, const char *name, int flags)
 
 /* -- the folder -------------------------------------------------------------------------------- */
 
-/* Creates the folder and its parent. Errors are ignored here, because a different process may
- * create the same folders at the same time. Opening the folder afterwards fails if it could not be
- * created. */
+/* Creates the folder and its parent. Errors are ignored here, because another process may create
+ * the same folders at the same time. If the folder does not exist afterwards, the caller fails when
+ * it opens the folder. */
 static void
 make_folders(const char *path)
 {

@@ -23,9 +23,9 @@
 ferry_status ferryi_private_folder_open(const char *path, bool make, int *out);
 void ferryi_private_folder_close(int folder);
 
-/* Opens a file of the folder for reading; the caller closes the file. If the file does not exist,
- * returns FERRY_OK and leaves `out` closed. Returns FERRY_ERROR_IO on failure. `name` must outlive
- * `out`. */
+/* Opens a file of the folder for reading. The caller closes the file with ferryi_file_close(). If
+ * the file does not exist, returns FERRY_OK and sets `*out` to FERRYI_FILE_CLOSED. Returns
+ * FERRY_ERROR_IO on failure. The string `name` must outlive `out`. */
 ferry_status ferryi_private_folder_find(int folder, const char *name, struct ferryi_file *out);
 /* Creates or replaces a file of the folder. If the function fails with FERRY_ERROR_IO, an existing
  * file is unchanged. */
@@ -39,8 +39,8 @@ void ferryi_private_folder_touch(const struct ferryi_file *file);
 /* A filter for ferryi_private_folder_trim(). It returns whether a file with this name may be
  * removed. Files for which it returns false are neither counted nor removed. */
 typedef bool ferryi_private_folder_filter(const char *name);
-/* Removes the least recently used files until the total size of the remaining files is within the
- * limit. Fails with FERRY_ERROR_IO or FERRY_ERROR_OUT_OF_MEMORY. */
+/* Removes the least recently used files until at most `files_max` files remain, with at most
+ * `bytes_max` bytes in total. Fails with FERRY_ERROR_IO or FERRY_ERROR_OUT_OF_MEMORY. */
 ferry_status ferryi_private_folder_trim(int folder, ferryi_private_folder_filter *filter,
                                         uint64_t bytes_max, size_t files_max);
 

@@ -7,8 +7,9 @@
  * transfer, an eviction or a launch as a range on its thread, in the domain "ferry". A thread's
  * ranges can be nested.
  *
- * In builds without NVTX's headers (FERRYI_HAVE_NVTX_RANGES), the functions that begin and end a
- * range are empty. If no profiler is attached, they return after one check.
+ * Builds without NVTX's headers do not define FERRYI_HAVE_NVTX_RANGES. In these builds, the
+ * functions that begin and end a range are empty. In other builds, the functions return after one
+ * check if no profiler is attached.
  */
 
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Which sanitizers this build uses, each as 0 or 1. gcc and clang define different macros for
- * sanitizers. */
+/* Each macro states whether this build uses a certain sanitizer: 1 if it does, otherwise 0. gcc and
+ * clang define different macros for sanitizers. */
 
 #ifdef __has_feature
 #define FERRYI_HAS_FEATURE(name) __has_feature(name)
@@ -27,16 +27,16 @@
 
 #define FERRYI_MEMORY_SANITIZER FERRYI_HAS_FEATURE(memory_sanitizer)
 
-/* Defined if malloc belongs to a sanitizer. Such a malloc has no statistics and delays the reuse of
- * freed memory. */
+/* True if a sanitizer replaces malloc(). A sanitizer's malloc() has no statistics and delays the
+ * reuse of freed memory. */
 #define FERRYI_SANITIZED_MALLOC                                                                    \
     (FERRYI_ADDRESS_SANITIZER || FERRYI_THREAD_SANITIZER || FERRYI_MEMORY_SANITIZER)
 
 /*
- * Returns how many bytes of a new block of emulated device memory are filled with garbage. Normally
- * the whole block is filled. In sanitized builds only the first bytes are filled, because the
- * sanitizer's malloc returns pages that were never touched. A test that creates many contexts would
- * spend most of its time on touching all pages of 2 MiB slabs.
+ * Returns how many bytes of a new block of emulated device memory must be filled with garbage. In
+ * ordinary builds the whole block is filled. In sanitized builds only the first bytes are filled,
+ * because the sanitizer's malloc() returns pages that were never touched. Otherwise a test that
+ * creates many contexts would spend most of its time on touching all pages of 2 MiB slabs.
  */
 static inline size_t
 ferryi_garbage_bytes(size_t bytes)

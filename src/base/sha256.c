@@ -41,7 +41,8 @@ spread(const unsigned char *block, uint32_t schedule[ROUNDS])
     }
 }
 
-/* Processes one block. The variables a to h have the names that the standard uses. */
+/* Processes one 64-byte block of SHA-256 input. The variables a to h have the names that FIPS 180-4
+ * uses. */
 static void
 mix_block(uint32_t words[8], const unsigned char *block)
 {

@@ -9,8 +9,11 @@
 
 /*
  * The last failure of one thread. The struct is on the heap, and is allocated when the thread fails
- * for the first time. A thread-local struct would be too large: dlopen() can refuse a library with
- * a large thread-local area, because the pool uses the initial-exec TLS model.
+ * for the first time.
+ *
+ * A thread-local struct would be too large for a library that dlopen() loads. The library has
+ * variables of the initial-exec TLS model, and dlopen() can refuse such a library if its
+ * thread-local area is large.
  */
 struct failure {
     size_t index;
@@ -21,15 +24,15 @@ struct failure {
 
 static _Thread_local struct failure *failure;
 
-/* The failure that a thread reports if no memory is left for a failure struct of the thread. Every
- * allocated failure starts as a copy of it. This object is never written. */
+/* The failure that a thread reports if its own failure struct cannot be allocated. Every allocated
+ * failure struct starts as a copy of this object. The object is never written. */
 static struct failure unspoken = {.index = (size_t)-1,
                                   .message = "no memory was left to say what went wrong"};
 
 static struct {
     pthread_once_t once;
-    pthread_key_t key; /* thread-specific key: its value is the thread's failure, which its
-                          destructor frees */
+    pthread_key_t key; /* key of the thread-specific value, which is the thread's failure struct;
+                          the key's destructor frees the struct */
     bool usable;
 } owner = {.once = PTHREAD_ONCE_INIT};
 
@@ -46,8 +49,9 @@ make_owner(void)
     owner.usable = pthread_key_create(&owner.key, forget_failure) == 0;
 }
 
-/* Returns this thread's failure struct, or NULL if it cannot be allocated. If NULL is returned, the
- * thread reports `unspoken`, the failure that all such threads share. */
+/* Returns this thread's failure struct, and allocates it if necessary. Returns NULL if the struct
+ * cannot be allocated. In this case the thread reports `unspoken`, a constant failure that all such
+ * threads share. */
 static struct failure *
 this_failure(void)
 {

@@ -91,7 +91,8 @@ ferryi_thread_id(void)
     return id;
 }
 
-/* Returns the CPU quota, which is read once. */
+/* Returns the CPU quota of this process as a number of processors, or 0 if there is no quota. The
+ * quota is read only once. */
 static unsigned
 quota(void)
 {
@@ -170,15 +171,17 @@ ferryi_fence_all_prepare(void)
     return syscall(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0, 0) == 0;
 }
 
-/* Duration of the sleep that replaces a memory fence in the other threads. A processor delays a
- * store, or moves a load ahead, for a much shorter time. A thread that is descheduled during the
- * sleep executes a fence in the kernel. */
+/* Duration in nanoseconds of a sleep in ferryi_fence_all(). The sleep replaces memory fences in the
+ * other threads if the system call for these fences fails. A processor delays a store, or moves a
+ * load ahead, for a much shorter time. A thread that is descheduled during the sleep executes a
+ * fence in the kernel. */
 enum { FENCE_NS = 1000000 };
 
 void
 ferryi_fence_all(void)
 {
-    /* The system call fails if a sandbox has forbidden it since ferryi_fence_all_prepare(). */
+    /* membarrier() fails if a sandbox has forbidden this system call since
+     * ferryi_fence_all_prepare() succeeded. */
     if (syscall(SYS_membarrier, MEMBARRIER_EXPEDITED, 0, 0) != 0)
         ferryi_sleep_ns(FENCE_NS);
 }

@@ -15,8 +15,8 @@ _Atomic(void (*)(const void *site)) ferryi_interleave;
 
 _Alignas(max_align_t) char ferryi_any[1];
 
-/* Asserts that a pthread function succeeded. By POSIX such a function fails only when it is
- * misused. */
+/* Asserts that a pthread function succeeded. According to POSIX, the functions whose results are
+ * passed here fail only if they are misused. */
 static void
 must(int result)
 {
@@ -116,13 +116,15 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
     return result == 0;
 }
 
-/* Maximum duration of spinning. Waking a thread in a virtual machine takes about as long. So a wait
- * costs at most about twice as much as the better of spinning and sleeping. */
+/* Maximum duration of spinning in nanoseconds. Waking a thread in a virtual machine takes about as
+ * long. So spinning before a sleep costs at most about twice as much as the better of spinning only
+ * and sleeping at once. */
 #define SPIN_NS 50000
-/* Time after which a spinning thread yields the processor, because the awaited thread may need it.
- */
+/* Time in nanoseconds after which a spinning thread also yields the processor, because the thread
+ * for which it waits may need the processor. */
 #define SPIN_ALONE_NS 5000
-/* Number of pause instructions between two readings of the clock. */
+/* Number of pause instructions that a spinning thread executes between two readings of the clock.
+ */
 #define SPIN_PAUSES 4
 
 static void

@@ -21,8 +21,8 @@
 #define PLACES         17
 #define STREAM_NUMBERS 64
 
-/* First track number of streams. Threads use their thread ids as track numbers, which are all
- * smaller. */
+/* Smallest track number of a stream in a trace. Threads use their thread ids as track numbers, and
+ * thread ids are smaller than this number. */
 #define STREAM_TRACKS   UINT64_C(1000000000)
 #define TRACKS_OF_PLACE 1000
 
@@ -33,7 +33,8 @@ struct ferryi_trace {
     const struct ferryi_log *log;
     char *path;
     int file;
-    unsigned forks;  /* fork count of the process that created the trace and alone writes it */
+    unsigned forks;  /* fork count (ferryi_fork_count()) of the process that created the trace; only
+                        this process writes the trace */
     uint64_t serial; /* unique among the traces of a process */
     uint64_t origin_ns;
     char process[32]; /* "pid":4711,"tid": */
@@ -41,17 +42,18 @@ struct ferryi_trace {
     char places[PLACES][32];
     size_t plain_bytes[PLACES]; /* length of each place's name if the name is plain text, otherwise
                                    0; see struct ferryi_trace_text */
-    _Atomic uint64_t named[PLACES]; /* bit n: the track of stream n was named */
+    _Atomic uint64_t named[PLACES]; /* bit n: the name of the track of stream n was written */
     atomic_bool broken; /* whether a write to the file has failed; then nothing more is written */
     struct ferryi_trace_mutex mutex;
     ferryi_cond idle; /* signalled when `writing` becomes false */
     FERRYI_GUARDED_BY(ferryi_trace_mutex) struct {
-        char *chunk, *other; /* the chunk being filled; the second chunk */
+        char *chunk, *other; /* the chunk that threads fill; the second chunk, which is empty or
+                                being written to the file */
         size_t used;
-        bool writing; /* whether a thread is writing the second chunk */
+        bool writing; /* whether a thread is writing the chunk `other` to the file */
     };
     struct ferryi_trace *next,
-        **link; /* in the list of all open traces; guarded by the list's mutex */
+        **link; /* links in the list of all open traces; guarded by the mutex of that list */
 };
 
 /* -- the open traces of the process ------------------------------------------------------------ */
@@ -64,7 +66,8 @@ static struct {
     };
 } traces = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Empties the list in the child of a fork, because only the parent writes its traces. */
+/* Called after a fork. In the child, empties the list of open traces, because only the parent
+ * writes these traces. */
 static void
 forget_traces(bool in_child)
 {
@@ -157,7 +160,7 @@ put_number(char *at, uint64_t number)
     return end;
 }
 
-/* Writes a time in microseconds with three decimals. */
+/* Writes a time of `ns` nanoseconds in microseconds with three decimals. */
 static char *
 put_time(char *at, uint64_t ns)
 {
@@ -169,8 +172,8 @@ put_time(char *at, uint64_t ns)
     return at + 2;
 }
 
-/* Returns the length in bytes of the UTF-8 character at `text`, at most `left`. Returns 0 if the
- * character is invalid. */
+/* Returns the length in bytes of the UTF-8 character at `text`. Returns 0 if the character is
+ * invalid or longer than `left` bytes. */
 static size_t
 character_bytes(const unsigned char *text, size_t left)
 {
@@ -197,8 +200,9 @@ is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Like is_plain(), for eight characters at once. For each character that is not plain, at least one
- * of the four terms has a high bit set: in the byte of that character or in a higher byte. */
+/* Returns whether is_plain() is true for all eight bytes of `word`. The function computes four
+ * terms, one for each kind of character that is not plain. For each such character, at least one
+ * term has a high bit set: in the byte of that character or in a higher byte. */
 static inline bool
 are_plain(uint64_t word)
 {
@@ -221,8 +225,8 @@ count_plain(const char *text, size_t bytes)
         if (!are_plain(word))
             break;
     }
-    /* Fewer bytes than a word are left. So the last word that is checked overlaps bytes that were
-     * already checked. */
+    /* If fewer than eight bytes are left, the last eight bytes of the text are checked. Some of
+     * these bytes were already checked by the loop above. */
     if (bytes >= sizeof(word)) {
         memcpy(&word, text + bytes - sizeof(word), sizeof(word));
         if (plain + sizeof(word) > bytes && are_plain(word))
@@ -238,7 +242,8 @@ count_plain(const char *text, size_t bytes)
     return plain;
 }
 
-/* Writes one character that is not plain. */
+/* Writes one character that is not ASCII or needs an escape in JSON. Sets `*out_read` to the number
+ * of bytes that were read at `c`. */
 static char *
 put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
 {
@@ -260,8 +265,8 @@ put_special(char *at, const unsigned char *c, size_t left, size_t *out_read)
     return at;
 }
 
-/* Writes a text as a JSON string with escapes. Replaces invalid UTF-8 by '?' and truncates a long
- * text. */
+/* Writes the contents of a JSON string with escapes, without the quotes. Replaces invalid UTF-8 by
+ * '?'. Truncates a text that is longer than FERRYI_TRACE_TEXT_MOST bytes. */
 static char *
 put_any(char *at, const char *text)
 {
@@ -407,9 +412,9 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     report(trace->log, trace->path, failure);
 }
 
-/* Flushes the open traces until a write fails. Returns the same values as write_chunk(). Copies the
- * trace's log and path for the caller, because the trace may be closed before the caller reports
- * the failure. */
+/* Flushes the open traces until a write fails. Returns the errno value of the write that failed, or
+ * 0. Copies the log and the path of the trace that failed. The caller needs copies, because the
+ * trace may be closed before the caller reports the failure. */
 static int
 flush_some(struct ferryi_log *out_log, char *path, size_t path_bytes)
 {
@@ -447,7 +452,7 @@ struct track {
     size_t bytes;
 };
 
-/* Writes {"ph":"i","cat":"c","name":"n" */
+/* Writes the beginning of a trace entry, such as {"ph":"i","cat":"c","name":"n" */
 static char *
 put_name(char *at, char phase, struct ferryi_trace_text category, struct ferryi_trace_text name)
 {
@@ -476,7 +481,7 @@ put_metadata(const ferryi_trace *trace, char *at, const char *what, uint64_t tra
     return put_track(trace, put_name(at, 'M', category, name), track);
 }
 
-/* Writes the name of a track or of the process. */
+/* Writes a metadata entry that contains the name of a track or of the process. */
 static char *
 put_label(const ferryi_trace *trace, char *at, const char *what, uint64_t track, const char *name)
 {
@@ -618,7 +623,8 @@ trace_free(ferryi_trace *trace)
     free(trace);
 }
 
-/* Writes the beginning of the JSON array: the name of the process and the origin of the clock. */
+/* Writes the beginning of the trace's JSON array. It contains the name of the process and the
+ * origin of the clock. */
 static int
 write_head(const ferryi_trace *trace)
 {
@@ -685,8 +691,8 @@ ferryi_trace_place(const ferryi_trace *trace, int place)
     return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
 }
 
-/* Ends the trace. JSON allows no comma after the last element of an array, so the last event is
- * written without one. */
+/* Closes the trace. Writes the last event of the JSON array without a comma, because JSON allows no
+ * comma after the last element. */
 void
 ferryi_trace_close(ferryi_trace **trace_address)
 {

@@ -3,19 +3,19 @@
 #define FERRYI_TRACE_H
 
 /*
- * A trace: one file per context in the Chrome trace event format, which is an array of events with
- * one event per line. docs/tracing.md describes the events.
+ * A trace is one file per context in the Chrome trace event format: a JSON array with one event per
+ * line. docs/tracing.md describes the events.
  *
- * A thread formats an entry on its stack. It then copies the entry into a chunk under a mutex,
- * which is held only for the copy. A trace has two chunks. The thread that finds one full writes it
- * to the file while other threads fill the other. Each write contains only whole lines, so a
- * truncated file is readable up to its last complete line. If a process exits without destroying
- * its context, the remaining lines are written at exit.
+ * A thread formats an entry on its stack. It copies the entry into a chunk of memory under a mutex,
+ * which is held only for the copy. A trace has two chunks. A thread that finds one chunk full
+ * writes this chunk to the file while other threads fill the second chunk. Each write contains only
+ * whole lines, so a truncated file is readable up to its last complete line. If a process exits
+ * without destroying its context, the remaining lines are written at exit.
  *
- * The child of a fork writes nothing, because each entry compares the fork count. If the file
- * cannot be written, the error is logged once and the trace ends.
+ * The child of a fork writes nothing. ferryi_trace_add() ignores an entry if the fork count has
+ * changed. If a write to the file fails, the error is logged once and nothing more is written.
  *
- * Every function accepts NULL for the trace and then does nothing. Every function may be called on
+ * Every function accepts NULL for the trace, and then does nothing. Every function may be called on
  * any thread and under any lock except the trace's lock.
  */
 
@@ -47,14 +47,16 @@ struct ferryi_trace_text {
 /* A member of the object "args" of a trace entry. The value is a text, or a number if the text is
  * NULL. */
 struct ferryi_trace_argument {
-    const char *key; /* text in front of the value; key_bytes is its length. FERRYI_TRACE_KEY_MOST
-                        bytes must be readable, because every key is copied with this fixed size */
+    const char *key; /* text in front of the value, such as "\"bytes\":"; its length is key_bytes.
+                        FERRYI_TRACE_KEY_MOST bytes must be readable, because every key is copied
+                        with this fixed size */
     size_t key_bytes;
     struct ferryi_trace_text text;
     uint64_t number;
 };
 
-/* Number of bytes that are copied for each key. A key is a literal of at most 21 characters. */
+/* Number of bytes that are copied for each key. A key is a string literal of at most 21 characters,
+ * to which the macro adds two quotes and a colon. */
 #define FERRYI_TRACE_KEY_MOST 24
 #define FERRYI_TRACE_KEY(key) "\"" key "\":                        ", sizeof("\"" key "\":") - 1
 #define FERRYI_TRACE_TEXT(key, value)                                                              \
@@ -66,22 +68,22 @@ struct ferryi_trace_argument {
         FERRYI_TRACE_KEY(key), FERRYI_TRACE_ANY(NULL), (value)                                     \
     }
 
-/* A stream in a trace, identified by the place of its device in the context and by its number. All
- * streams that have no number use number 0. */
+/* A stream in a trace, identified by the place of its device and by its number. All streams of a
+ * device that have no number of their own use number 0. */
 struct ferryi_trace_stream {
     int place; /* 0: no stream */
     unsigned number;
 };
 
 struct ferryi_trace_entry {
-    /* kind of the entry. X: an event from begun_ns until now. i: an event now. b, e: a scope opens
-     * or closes. C: a counter */
+    /* phase of the Chrome trace event format. X: an event that lasted from begun_ns until now. i:
+     * an instant event now. b, e: a scope opens or closes. C: a counter */
     char phase;
     struct ferryi_trace_text category; /* must be a plain text */
     struct ferryi_trace_text name;
-    uint64_t begun_ns;                 /* a time of ferryi_now_ns() */
-    uint64_t object, number;           /* for b and e: identify the scope together */
-    struct ferryi_trace_stream stream; /* also adds an instant to this stream's track */
+    uint64_t begun_ns;       /* a time of ferryi_now_ns() */
+    uint64_t object, number; /* for the phases b and e: both numbers together identify the scope */
+    struct ferryi_trace_stream stream; /* stream to whose track an instant event is added as well */
     const struct ferryi_trace_argument *arguments;
     size_t argument_count;
 };

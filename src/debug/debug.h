@@ -11,9 +11,9 @@
 
 #include "src/base/base.h"
 
-/* Returns whether this process runs with Ferry's debug checks. If FERRY_DEBUG is "0", it does not.
- * If FERRY_DEBUG is not set or is "", it does so only if the build has debug checks. Any other text
- * turns the checks on. */
+/* Returns whether this process runs with Ferry's debug checks. The environment variable FERRY_DEBUG
+ * decides this. The value "0" disables the checks. If the variable is unset or empty, the checks
+ * are enabled only if the build has debug checks. Any other value enables the checks. */
 bool ferryi_is_debug_run(void);
 
 /* -- memory with a second address (double_map.c) ----------------------------------------------- */
@@ -24,33 +24,35 @@ enum ferryi_protection {
     FERRYI_PROTECT_WRITE = 2
 };
 
-/* Allocates whole pages of zeros, which can later be mapped at a second address. Both functions are
- * callbacks of a pool's backend. They ignore `user`, and ferryi_double_map_free() ignores `bytes`.
- */
+/* ferryi_double_map_alloc() allocates whole pages of zeros, which can be mapped at a second address
+ * later. ferryi_double_map_free() frees the pages. Both functions are callbacks of a pool's
+ * backend. Both ignore `user`, and ferryi_double_map_free() ignores `bytes`. */
 ferry_status ferryi_double_map_alloc(void *user, size_t bytes, void **out);
 ferry_status ferryi_double_map_free(void *user, void *memory, size_t bytes);
-/* Maps whole pages of memory from ferryi_double_map_alloc() at a second address, the alias. At
- * first, no page of the alias is accessible. The pages just before and after it never are. Returns
- * NULL if `memory` was not allocated with that function, or if the system refuses the mapping. */
+/* Maps whole pages of memory from ferryi_double_map_alloc() at a second address, which is called
+ * the alias. ferryi_alias_protect() can make the pages of the alias accessible later. The page
+ * before the alias and the page after it are never accessible. Returns NULL if `memory` is not from
+ * ferryi_double_map_alloc(), or if the system refuses the mapping. */
 void *ferryi_alias_make(const void *memory, size_t bytes, size_t align);
 bool ferryi_alias_protect(void *alias, size_t bytes, enum ferryi_protection protection);
-/* Disconnects an alias, made by ferryi_alias_make(), from its memory. The pages of the alias stay
- * inaccessible. */
+/* Unmaps the memory of an alias, which ferryi_alias_make() returned. The addresses of the alias
+ * stay reserved and inaccessible. */
 void ferryi_alias_void(void *alias, size_t bytes);
 void ferryi_alias_free(void *alias, size_t bytes);
 
 /* -- faults (fault.c) -------------------------------------------------------------------------- */
 
-/* Installs a handler for memory faults. If a fault is in a buffer, the handler prints the text of
- * ferryi_guard_pages_explain(). Then the previous handler, or the system, ends the program. Only
- * the first call in a process has an effect. */
+/* Installs a signal handler for memory faults. If the faulting address is in a buffer, the handler
+ * prints the text of ferryi_guard_pages_explain(). After this, the handler calls the handler that
+ * was installed before it, or lets the system end the program. Only the first call in a process has
+ * an effect. */
 void ferryi_fault_watch(void);
 
 /* -- freed headers (quarantine.c) -------------------------------------------------------------- */
 
-/* Keeps the header of a freed object readable until many more headers have been added, and then
- * calls `release`. Code that uses the object too late still finds the contents that its owner left.
- * Never fails. */
+/* Keeps the header of a freed object readable until many more headers have been added. After that,
+ * calls `release` to free the header. So code that uses the freed object by mistake still reads the
+ * header's last contents. Never fails. */
 void ferryi_quarantine_add(void *header, void (*release)(void *header));
 /* Frees the header of an object by calling `release`. If `is_checked` is true, the header first
  * stays readable in the quarantine. */

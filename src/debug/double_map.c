@@ -28,9 +28,9 @@ static struct {
     struct allocation *allocations FERRYI_GUARDED_BY(ferryi_shared_mutex);
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Called in a fork. The child forgets the inherited file, and creates a new one when it allocates.
- * In the inherited file, the child would use the same offsets as its parent and its siblings.
- * Memory that the parent allocated stays mapped in the child. */
+/* Called after a fork. The child closes the inherited file, and creates a new file at its first
+ * allocation. If the child used the inherited file, its allocations could overlap those of its
+ * parent and its siblings. Memory that the parent allocated stays mapped in the child. */
 static void
 forget_file(bool in_child)
 {
@@ -89,8 +89,9 @@ ferryi_double_map_alloc(void *user, size_t bytes, void **out)
     return FERRY_OK;
 }
 
-/* Finds the allocation that contains `memory`. Returns the address of the pointer to it in the
- * list, or of the NULL at the end of the list. */
+/* Finds the allocation that contains `memory`. Returns the address of the list's pointer to this
+ * allocation. If there is no such allocation, returns the address of the NULL pointer at the end of
+ * the list. */
 FERRYI_REQUIRES(ferryi_shared_mutex)
 static struct allocation **
 find(const char *memory)
@@ -120,8 +121,9 @@ ferryi_double_map_free(void *user, void *memory, size_t bytes)
     return FERRY_OK;
 }
 
-/* Reserves inaccessible addresses for `bytes`, and for one page before and after them. Returns the
- * aligned address after the first page, or NULL if the system has no addresses left. */
+/* Reserves `bytes` bytes of inaccessible addresses, with one inaccessible page before and one after
+ * them. Returns the first address after the page before, aligned to `align`. Returns NULL if the
+ * system has no addresses left. */
 static char *
 reserve(size_t bytes, size_t align)
 {

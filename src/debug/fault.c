@@ -28,13 +28,13 @@ is_store(uint32_t code)
     return is_atomic || (!extends_sign && !(code & 0x00400000));
 }
 
-/* ESR_MAGIC of the Linux kernel: it marks the record that describes a fault. Emulators omit this
- * record. */
+/* The value of ESR_MAGIC in the Linux kernel. This magic number marks the record that describes a
+ * fault. Emulators omit this record. */
 enum { SYNDROME_MAGIC = 0x45535201 };
 
-/* Returns whether the access that faulted was a write. The kernel appends records to the signal's
- * machine state, of which the last has a size of 0. If no record describes the fault, the faulting
- * instruction is decoded instead. */
+/* Returns whether the access that faulted was a write. The kernel appends a list of records to the
+ * signal's machine state. A record of size 0 ends the list. If no record describes the fault, the
+ * function decodes the faulting instruction. */
 static bool
 was_write(const void *machine)
 {
@@ -75,8 +75,9 @@ was_write(const void *machine)
 
 #endif
 
-/* Calls the handler that was installed before Ferry's. If there was none, restores the system's
- * default action, which ends the program when the access is repeated. */
+/* Calls the signal handler that was installed before Ferry's handler. If no handler was installed,
+ * restores the system's default action. This action ends the program when the faulting instruction
+ * is executed again. */
 static void
 chain(int number, siginfo_t *info, void *machine)
 {
@@ -84,8 +85,9 @@ chain(int number, siginfo_t *info, void *machine)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(number, info, machine);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* Even a program that ignored these signals must end now. A fault recurs when this handler
-         * returns. A signal that kill() sent does not, so it is raised again. */
+        /* Even a program that ignores these signals must end now. If an access caused the signal,
+         * the access faults again when this handler returns. If kill() sent the signal, raise()
+         * must send it again. */
         signal(number, SIG_DFL);
         if (info->si_code <= 0)
             raise(number);

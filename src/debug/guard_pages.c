@@ -8,26 +8,27 @@
 #include "src/base/fork.h"
 
 #define BUCKETS 1024
-#define RETIRED 4096 /* maximum number of guards that are kept after their replicas were freed */
+#define RETIRED 4096 /* maximum number of freed replicas whose guard pages are kept */
 #define RED     0xA5 /* fill byte of a red zone */
-/* Flag in a page's entry, beside the page's protection: newer bytes are at another place. */
+/* Flag in the protection byte of a page. The flag means that the page is stale: newer bytes are at
+ * another place. */
 #define STALE     4
 #define NAME_ROOM 64
 #define TEXT_ROOM 320 /* for one part of a message */
-/* time that a fault handler waits for the mutex; after this time the program ends without an
- * explanation */
+/* Maximum time in nanoseconds that the fault handler waits for the mutex of all guards. If it
+ * cannot lock the mutex, the program ends without an explanation of the fault. */
 #define WAIT_NS 2000000000u
 
 struct ferryi_guard_pages {
     /* next guard in the hash bucket, or in the list of guards whose replicas were freed */
     struct ferryi_guard_pages *next;
     const struct ferryi_log *log; /* NULL in a retired guard */
-    char *memory;                 /* address in the pool; whole pages */
-    char *alias;                  /* the user's address of the same pages */
-    size_t bytes, mapped;         /* bytes of the replica; bytes of its pages */
+    char *memory;         /* address of the replica in the pool; the replica occupies whole pages */
+    char *alias;          /* second address of the same pages, which the program receives */
+    size_t bytes, mapped; /* size of the replica; size of all its pages */
     size_t page_count;
-    /* the current protection of each of the page_count pages, followed by the wanted protection of
-     * each */
+    /* array of 2 * page_count bytes: the current protection of each page, followed by the wanted
+     * protection of each page */
     unsigned char *pages;
     struct ferryi_guard_note *notes; /* of leases, newest first */
     const char *gone; /* the reason why the replica was freed; NULL: the replica exists */
@@ -55,7 +56,8 @@ bucket_of(const void *memory)
     return &guards.buckets[((uintptr_t)memory >> 12) % BUCKETS];
 }
 
-/* Returns the link to the guard of a replica. */
+/* Returns the address of the pointer that points to a replica's guard in a hash bucket. If the
+ * replica has no guard, returns the address of the NULL pointer at the end of the bucket. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static struct ferryi_guard_pages **
 find(const void *memory)
@@ -79,12 +81,14 @@ note_at(const struct ferryi_guard_pages *guard, size_t offset)
     return note;
 }
 
-/* An access of the program that faulted: the byte, and the protection of the byte's page. */
+/* Describes a memory access of the program that faulted. */
 struct fault {
     const char *address;
     bool writes;
-    unsigned char page;                   /* 0 if the address is beside the alias */
-    const struct ferryi_guard_note *note; /* of the newest lease on the byte, or NULL */
+    unsigned char page; /* protection and flags of the page that contains the byte; 0 if the address
+                           is outside the replica's pages */
+    const struct ferryi_guard_note
+        *note; /* note of the newest lease that contains the byte, or NULL */
 };
 
 static struct fault
@@ -234,8 +238,8 @@ guard_free(struct ferryi_guard_pages *guard)
     free(guard);
 }
 
-/* Creates the guard of a replica, which records the protection of its pages. Returns NULL if the
- * memory cannot be guarded. */
+/* Creates the guard of a replica. The guard records the protection of the replica's pages. Returns
+ * NULL if the memory cannot be guarded. */
 static struct ferryi_guard_pages *
 guard_new(const struct ferryi_guarded *replica)
 {
@@ -285,8 +289,8 @@ ferryi_guard_pages_allow(struct ferryi_guard_pages *guard, size_t begin, size_t 
             wanted[i] = (unsigned char)((wanted[i] & ~3) | protection);
 }
 
-/* The last problem that one call found. It is recorded under the mutex of the guards, and logged
- * after this mutex is released. */
+/* The last problem that one call of the library found in a buffer. The call records the problem
+ * while it holds the mutex of all guards. It logs the problem after it has released this mutex. */
 struct finding {
     const struct ferryi_log *log; /* NULL: no problem */
     ferry_log_level level;
@@ -319,9 +323,9 @@ apply_pages(struct ferryi_guard_pages *guard, struct finding *out)
     memcpy(now, wanted, guard->page_count);
 }
 
-/* Checks the red zone behind the replica's end. If the program has written to it, reports this and
- * fills it again. Such a write is possible only while a scope is open, because the zone shares its
- * page with the replica's last bytes. */
+/* Checks the red zone, which begins at the replica's end. If the program has written to the red
+ * zone, reports an overrun and restores the zone's pattern. Such a write is possible only while a
+ * scope is open, because the red zone shares its page with the replica's last bytes. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 check_red_zone(struct ferryi_guard_pages *guard, struct finding *out)

@@ -5,21 +5,23 @@
 /*
  * Guard pages: the page protection of host replicas in a checked run (a run with debug checks). An
  * access through a pointer outside its scope causes a fault, and Ferry prints a message that
- * explains it.
+ * explains the fault.
  *
  * In a checked run, memory of the pageable pool can be mapped at a second address, the alias. No
  * two replicas share a page. The library uses the pool's address, and the program receives the
  * alias. The page protection of the alias follows the scopes: a page is inaccessible outside all
  * scopes, readable in a READ scope, and writable in a scope that writes.
  *
- * After a replica is freed, its alias stays protected until many more replicas have been freed. Its
- * guard keeps the buffer's name for the message. The bytes between the replica's end and the end of
- * its last page are a red zone, which is checked whenever a scope opens or closes.
+ * A struct ferryi_guard_pages, the guard, describes the alias of one replica. After the replica is
+ * freed, the alias stays protected until many more replicas have been freed. The guard keeps the
+ * buffer's name for the message. The bytes between the replica's end and the end of its last page
+ * are a red zone, which is checked whenever a scope opens or closes.
  *
  * Memory that cannot be mapped twice (borrowed, page-locked and managed memory) has no guard. For
  * such memory every function here does nothing.
  *
- * One mutex protects all guards. A thread that holds this mutex may lock a store.
+ * One mutex protects all guards. A thread that holds this mutex may take the lock of a buffer's
+ * storage.
  */
 
 #include "src/debug/debug.h"
@@ -27,7 +29,7 @@
 
 struct ferryi_guard_pages;
 
-/* A host replica, as its owner describes it. */
+/* Describes a host replica that may be guarded. The caller fills in this struct. */
 struct ferryi_guarded {
     char *memory;        /* address of the replica in the pool; NULL: there is no replica */
     size_t bytes, align; /* size; alignment of the alias */
@@ -41,8 +43,8 @@ struct ferryi_guarded {
     void *owner;
 };
 
-/* The call that gave the program a pointer into a replica, and the range that the program passed to
- * this call. */
+/* Describes a call of the program that returned a pointer into a replica, and the range that the
+ * program passed to this call. */
 struct ferryi_guard_call {
     const char *name; /* a literal, such as "read_host" */
     size_t begin, end;
@@ -57,13 +59,13 @@ struct ferryi_guard_note {
     size_t begin, end;
 };
 
-/* Rounds the size and the alignment of an allocation up to whole pages, so that the allocation
- * shares no page with another one. Leaves both unchanged if the size overflows. */
+/* Rounds the size and the alignment of an allocation up to whole pages, so that no two allocations
+ * share a page. Leaves `*bytes` and `*align` unchanged if the rounded size overflows. */
 void ferryi_guard_pages_round(size_t *bytes, size_t *align);
 
-/* Called after `call` opened a range of an existing replica. Creates the replica's guard if it has
- * none, and updates the page protection. Returns the alias, or the replica's `memory` if the
- * replica cannot be guarded. */
+/* Must be called after the program has opened a range of an existing replica with `call`. Creates a
+ * guard if the replica has none, and updates the page protection. Returns the alias, which is the
+ * replica's second address. Returns the replica's `memory` if the replica cannot be guarded. */
 char *ferryi_guard_pages_open(const struct ferryi_guarded *replica,
                               const struct ferryi_guard_call *call);
 /* Updates the page protection of a replica after its accessible ranges have changed. */
@@ -72,10 +74,11 @@ void ferryi_guard_pages_update(const struct ferryi_guarded *replica);
  * literal for messages, such as "was destroyed". */
 void ferryi_guard_pages_retire(const void *memory, const char *why);
 
-/* Called by the `report` callback to state that a range of the replica is current. All other bytes
- * of the replica are stale: newer bytes are at another place. */
+/* The `report` callback calls this function for each range of the replica that is current. Bytes
+ * outside these ranges count as stale: newer bytes are at another place. */
 void ferryi_guard_pages_mark_current(struct ferryi_guard_pages *guard, size_t begin, size_t end);
-/* For `report`: allows accesses to a range. */
+/* The `report` callback calls this function for each range that the program may access with
+ * `protection`. */
 void ferryi_guard_pages_allow(struct ferryi_guard_pages *guard, size_t begin, size_t end,
                               enum ferryi_protection protection);
 

@@ -108,7 +108,7 @@ begin_region(const struct ferryi_zoned *block)
 
 #define RED       0xA5
 #define RELEASED  0xDD
-#define USED      0xFF /* resembles neither zeros nor data */
+#define USED      0xFF /* fill byte of a reused block; resembles neither zeros nor typical data */
 #define ZONE_MOST 4096 /* maximum number of bytes of a red zone that are filled and checked */
 #define FILL_MOST ((size_t)1 << 20)
 
@@ -126,7 +126,8 @@ close_bytes(void *memory, size_t bytes)
     POISON(memory, bytes);
 }
 
-/* Returns the size of the red zone. */
+/* Returns the size of a block's red zone: the bytes of the block that follow the requested bytes.
+ */
 static size_t
 behind(const struct ferryi_zoned *block)
 {
@@ -194,7 +195,7 @@ write_pattern(const struct ferryi_zoned *block, bool fresh)
     block->state->zone_bytes = bytes;
 }
 
-/* Opens a block that contains no pattern. */
+/* Makes all bytes of a block accessible, and records that the block contains no fill pattern. */
 static void
 open_plain(const struct ferryi_zoned *block)
 {
@@ -237,8 +238,8 @@ ferryi_red_zone_in(struct ferryi_zoned block)
 {
     if (block.host_reaches)
         open_plain(&block);
-    /* Queued work still uses the block's memory. So this memory stays accessible until the block is
-     * handed out, merged or freed. */
+    /* While queued work uses the block's memory, this memory must stay accessible. It stays
+     * accessible until the block is handed out again, merged or freed. */
     if (!block.is_done)
         return;
     if (!block.host_reaches) {

@@ -25,10 +25,11 @@
 #endif
 
 struct frames {
-    const char *calls[FRAMES]; /* frames of the program; NULL: no more */
+    const char *calls[FRAMES]; /* code addresses in the program's stack frames, innermost first;
+                                  NULL after the last address */
     unsigned count, looked_at;
-    bool in_public; /* whether the walk has reached a public function; frames before it belong to
-                       the library and are skipped */
+    bool in_public; /* whether the stack walk has reached a public function of the library; the
+                       frames inside that function belong to the library and are skipped */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
@@ -39,14 +40,14 @@ static struct {
     struct site {
         const char *calls[FRAMES];
         char text[TEXT_ROOM]; /* "": unused entry */
-    } sites[SITES]; /* the mutex protects unused entries; an entry does not change after its number
-                       was returned */
+    } sites[SITES]; /* table of call sites; an entry does not change after its number was returned,
+                       so `mutex` protects only unused entries */
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
 
-/* The unwinder's functions. They are loaded at the first use, so that the library does not depend
- * on libgcc. They are constant after `once` has run. */
+/* Functions of the stack unwinder. They are loaded at their first use, so that the library does not
+ * depend on libgcc. The pointers are constant after pthread_once() has returned. */
 static struct {
     pthread_once_t once;
     __typeof__(_Unwind_Backtrace) *walk;
@@ -57,7 +58,8 @@ static _Thread_local ferryi_site lent;
 
 /* -- frames ------------------------------------------------------------------------------------ */
 
-/* The begin and the end of the section of public functions. The linker defines both symbols. */
+/* The linker defines these symbols as the begin and the end of the section that contains the
+ * library's public functions. */
 extern const char __start_ferry_api[]
     __attribute__((visibility("hidden"))); /* NOLINT(bugprone-reserved-identifier) */
 extern const char __stop_ferry_api[]
@@ -112,8 +114,8 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ------------------------------------------------------------------------------------- */
 
-/* Returns the table entry of the site with these frames. If there is none, returns an unused entry.
- */
+/* Returns the table entry of the call site whose stack frames are `frames`. If the table has no
+ * such entry, returns an unused entry. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
 find(const struct frames *frames)
@@ -128,9 +130,9 @@ find(const struct frames *frames)
     }
 }
 
-/* Returns the number of the site with these frames. If the table does not contain it, stores it
- * with `text` as its description. Returns FERRYI_SITE_UNKNOWN if `text` is NULL or the table is
- * full. */
+/* Returns the number of the call site whose stack frames are `frames`. If the table does not
+ * contain the site, adds the site with the description `text`. If the site would have to be added,
+ * but `text` is NULL or the table is full, returns FERRYI_SITE_UNKNOWN. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static ferryi_site
 number_of(const struct frames *frames, const char *text)

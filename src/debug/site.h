@@ -3,25 +3,26 @@
 #define FERRYI_SITE_H
 
 /*
- * Sites: the program's code locations that called the library, such as "load_tile+0x41, main+0x20
- * (./program)", innermost function first. In checked runs, each created object and each opened
- * scope records its site, for reports about leaks.
+ * Call sites: the program's code locations that called the library. An example is "load_tile+0x41,
+ * main+0x20 (./program)", with the innermost function first. In runs with debug checks, each
+ * created object and each opened scope records its site, for reports about leaks.
  *
- * Public functions are in a separate section (FERRY_API). The section distinguishes the program's
- * frames from the library's, even if both are linked into one file. Each site is stored once, as
- * text, until the process ends, and is identified by a small number. Finding the number takes some
- * microseconds.
+ * Public functions of the library are in a separate section (FERRY_API). The section distinguishes
+ * the program's frames from the library's, even if both are linked into one file. Each site is
+ * stored once, as text, until the process ends. A small number identifies the site. Finding the
+ * number takes some microseconds.
  */
 
 #include "src/base/base.h"
 
 #define FERRYI_SITE_NONE    0 /* not recorded */
-#define FERRYI_SITE_UNKNOWN 1 /* no unwinder, or no room for more sites */
+#define FERRYI_SITE_UNKNOWN 1 /* the stack unwinder is missing, or the table of sites is full */
 
 typedef uint16_t ferryi_site;
 
-/* Attribute of a function that public functions tail-call. The tail call removes the public
- * function's frame, so the called function must also be in the section of public functions. */
+/* Attribute of an internal function that public functions tail-call. A tail call removes the public
+ * function's stack frame. So the internal function must also be in the section of public functions.
+ */
 #define FERRYI_AT_EDGE __attribute__((noinline, section("ferry_api")))
 
 /* Returns the code location of the program that called the running public function; never

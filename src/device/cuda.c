@@ -7,8 +7,8 @@
 #include "src/base/hold.h"
 #include "src/base/machine.h"
 
-/* Maps a driver error to a status of Ferry. Returns DEVICE_LOST for an error of which the driver's
- * header says that "any further CUDA work will return the same error". */
+/* Converts a driver error to a ferry_status. Returns DEVICE_LOST for every error of which the
+ * header cuda.h says that "any further CUDA work will return the same error". */
 static ferry_status
 status_of(ferryi_cu_result result)
 {
@@ -23,9 +23,10 @@ status_of(ferryi_cu_result result)
     }
 }
 
-/* Returns whether the error shows that other code in the process has reset the device. A reset
- * gives the context a different id, and frees Ferry's streams, events and memory. At best, calls
- * that still use these objects return one of the errors that are checked first. */
+/* Returns whether the error `result` shows that other code in the process has reset the device. A
+ * reset frees Ferry's streams, events and memory. A later call that uses such an object may return
+ * INVALID_VALUE, INVALID_HANDLE or INVALID_CONTEXT. A reset also changes the context's id, so the
+ * function checks the id after one of these errors. */
 static bool
 is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 {
@@ -39,8 +40,8 @@ is_reset(const struct ferryi_cuda_device *cuda, ferryi_cu_result result)
 }
 
 /* Returns whether the error may mean that the device has fallen off the bus, or that its driver or
- * MPS server has ended. These errors prove nothing, because single calls on a working device can
- * return them as well. */
+ * MPS server has ended. Such an error alone proves nothing, because a call on a working device can
+ * also return it. */
 static bool
 may_mean_gone(ferryi_cu_result result)
 {
@@ -59,15 +60,15 @@ may_mean_gone(ferryi_cu_result result)
     }
 }
 
-/* Returns whether the open device is gone: it then fails a query that succeeds on every working
- * device. */
+/* Returns whether the open device no longer works. The function makes a query that succeeds on
+ * every working device. */
 static bool
 is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* If the device's context is not current, the failed call was the one that should have made it
-     * current. The device then counts as gone. */
+    /* If the device's context is not current, then the call that failed is the call that makes the
+     * context current. In this case, no query is possible, and the device counts as lost. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
@@ -96,8 +97,8 @@ static ferry_status
 push_context(struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_result result = cuda->driver->cuCtxPushCurrent_v2(cuda->context);
-    /* The device retains its context, so the context can be invalid only if other code has reset
-     * the device. The reset has freed Ferry's memory as well, so the device counts as lost. */
+    /* Ferry retains the device's context, so the context can be invalid only if other code has
+     * reset the device. A reset also frees Ferry's memory, so the device counts as lost. */
     if (result == FERRYI_CUDA_ERROR_INVALID_CONTEXT)
         result = FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return FERRYI_CUDA_CHECK(cuda, cuCtxPushCurrent_v2, result);
@@ -117,8 +118,8 @@ make_current(struct ferryi_cuda_device *cuda, bool *out_pushed)
 static void
 undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *entry)
 {
-    /* If one of the driver calls below fails, the failure is ignored. These calls only restore this
-     * thread's previous capture mode and context. */
+    /* Errors of the driver calls below are ignored. The calls only restore the capture mode and the
+     * context that this thread had before. */
     ferryi_cu_capture_mode mode = entry->previous_mode;
     ferryi_cu_context context;
     if (entry->exchanged)
@@ -127,11 +128,11 @@ undo(const struct ferryi_cuda_driver *driver, const struct ferryi_cuda_entry *en
         driver->cuCtxPopCurrent_v2(&context);
 }
 
-/* The changes to this thread's driver state that are undone at the end of the thread's hold. A hold
+/* The changes to this thread's driver state that must be undone when the thread's hold ends. A hold
  * (src/base/hold.h) is a series of device calls that share these changes. */
 static _Thread_local struct {
     const struct ferryi_cuda_driver *driver; /* NULL: there is nothing to undo */
-    ferryi_cu_context context;               /* is current while `driver` is not NULL */
+    ferryi_cu_context context; /* the thread's current context while `driver` is not NULL */
     struct ferryi_cuda_entry entry;
 } kept;
 
@@ -143,9 +144,9 @@ clean_up(void)
     ferryi_hold_thread.clean_up = NULL;
 }
 
-/* Leaves it to the end of the thread's hold (src/base/hold.h) to undo the changes of a driver call.
- * The changes are the capture mode and, for the first device used during the hold, the current
- * context. */
+/* Defers undoing the changes in `entry` until the thread's hold (src/base/hold.h) ends. The changes
+ * are the thread's capture mode and its current context. The current context is deferred only for
+ * the first device that the thread uses during the hold. */
 static void
 keep(const struct ferryi_cuda_device *cuda, struct ferryi_cuda_entry *entry)
 {
@@ -262,7 +263,8 @@ ferryi_cuda_memory_info(ferryi_device *device, size_t *out_free, size_t *out_tot
     FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_ASIDE, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "get the free memory of cuda:%d", cuda->ordinal);
-    /* On an integrated device, the driver counts the system's page cache as used memory. */
+    /* On an integrated device, the driver counts the system's page cache as used memory. Ferry
+     * therefore also asks the system how much memory is available. */
     if (cuda->integrated)
         free_bytes = ferryi_max_size(free_bytes, (size_t)ferryi_machine_available(""));
     *out_free = ferryi_min_size(free_bytes, total_bytes);
@@ -356,9 +358,9 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
 {
     uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRYI_DEVICE_FREE_WAITS;
     unsigned int groups = cuda->driver->groups;
-    /* Without concurrent access, the host must not touch any managed memory while any kernel of the
-     * process runs. A buffer cannot make the rest of the program obey this, so such a device
-     * reports that it has no managed memory. */
+    /* If a device has no concurrent access, the host must not touch managed memory while any kernel
+     * of the process runs. Ferry cannot make the rest of the program obey this rule. So such a
+     * device reports that it has no managed memory. */
     if (has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
         has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS))
         can |= FERRY_CAN_MANAGE;
@@ -366,16 +368,16 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
         can |= FERRY_CAN_MANAGE_CONCURRENTLY;
     if (!has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
         can |= FERRYI_DEVICE_TRANSLATES;
-    /* A driver that is too old to know this attribute can register host memory for all its devices.
-     */
+    /* A driver that does not know the attribute HOST_REGISTER_SUPPORTED can register host memory
+     * for all its devices. */
     if (attribute_of(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1) == 0)
         can |= FERRYI_DEVICE_NO_REGISTER;
     if (groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_CUDA_CAPTURE)
         can |= FERRY_CAN_CAPTURE;
-    /* Peer access is checked with all devices of the machine, because the context's devices are not
-     * known yet. */
+    /* Peer access is checked with all devices of the machine, because it is not yet known which of
+     * them the context will open. */
     if (has_peer(cuda))
         can |= FERRY_CAN_PEER;
     /* If the device walks the host's page tables, kernels may use any host memory. Copies are
@@ -388,8 +390,9 @@ read_capabilities(const struct ferryi_cuda_device *cuda)
     return can;
 }
 
-/* Reads the speed of the device's link and its nearest NUMA node, which the system reports for the
- * device's PCI address. If the driver reports a NUMA node, that node is used instead. */
+/* Reads the bandwidth of the device's link and the number of the NUMA node nearest to the device.
+ * The system reports both values for the device's PCI address. If the driver also reports a NUMA
+ * node, the driver's value is used. */
 static void
 read_place(struct ferryi_cuda_device *cuda)
 {
@@ -482,7 +485,7 @@ count_devices(void)
     return count;
 }
 
-/* By default the driver lists the fastest device first, so ordinal 0 is the best one.
- * CUDA_DEVICE_ORDER can change the order. */
+/* By default, the driver lists the fastest device first, so ordinal 0 is the best device. The
+ * environment variable CUDA_DEVICE_ORDER can change the order. */
 const ferryi_device_kind ferryi_cuda_kind = {
     .name = "cuda", .count = count_devices, .open = open_device, .made_up = false};

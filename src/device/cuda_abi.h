@@ -3,13 +3,15 @@
 #define FERRYI_CUDA_ABI_H
 
 /*
- * The part of the CUDA driver's binary interface that Ferry uses. The declarations are repeated
- * here so that the library builds without the CUDA Toolkit. FERRYI_CUDA_SYMBOLS lists every
- * function once, with the suffix that the driver exports. The table of pointers, the loader and the
- * test driver are generated from that list. tests/device/check_cuda_abi.c compares this file with
- * the real <cuda.h> if one is installed.
+ * Declares the part of the CUDA driver's binary interface that Ferry uses. The declarations are
+ * repeated here so that the library builds without the CUDA Toolkit.
  *
- * The names lack the suffixes _ptds and _ptsz, so a NULL stream is the legacy default stream.
+ * FERRYI_CUDA_SYMBOLS lists every driver function once, with the suffix that the driver exports.
+ * The table of function pointers, the loader and the test driver are generated from that list. If
+ * <cuda.h> is installed, tests/device/check_cuda_abi.c compares this file with it.
+ *
+ * The function names lack the suffixes _ptds and _ptsz, so a NULL stream is the legacy default
+ * stream.
  */
 
 #include <stddef.h>
@@ -25,7 +27,7 @@ typedef struct CUmod_st *ferryi_cu_module;
 typedef struct CUfunc_st *ferryi_cu_function;
 typedef struct CUarray_st *ferryi_cu_array;
 typedef void (*ferryi_cu_host_function)(void *user);
-/* Enumerations of the driver. All of them have the type unsigned int. */
+/* The types below replace enumeration types of <cuda.h>. All of them are unsigned int. */
 typedef unsigned int ferryi_cu_device_attribute;
 typedef unsigned int ferryi_cu_function_attribute;
 typedef unsigned int ferryi_cu_jit_option;
@@ -48,7 +50,8 @@ struct ferryi_cu_copy_attributes {
     unsigned int flags;
 };
 
-/* CUDA_MEMCPY2D, in the form of the _v2 functions */
+/* This struct has the layout of CUDA_MEMCPY2D, as the driver functions with the suffix _v2 expect
+ * it. */
 struct ferryi_cu_copy_2d {
     size_t source_x_bytes, source_y;
     ferryi_cu_memory_type source_type;
@@ -84,8 +87,8 @@ struct ferryi_cu_copy_3d_peer {
     size_t width_bytes, height, depth;
 };
 
-/* X(name, value, status) is expanded once for each driver error, and defines the constant
- * FERRYI_<name>. `status` is the status of Ferry to which cuda.c maps the error. */
+/* Expands X(name, value, status) once for each driver error. The name of the error's constant in
+ * Ferry is FERRYI_<name>. cuda.c converts the error to `status`, a ferry_status. */
 #define FERRYI_CUDA_ERRORS(X)                                               \
     X(CUDA_SUCCESS, 0, FERRY_OK)                                            \
     X(CUDA_ERROR_INVALID_VALUE, 1, FERRY_ERROR_DEVICE)                      \
@@ -205,25 +208,25 @@ enum {
 #undef FERRYI_CUDA_CONSTANT
 #undef FERRYI_CUDA_ERROR
 
-/* Stream handles with a special meaning. */
+/* These handles have a special meaning. They select the legacy default stream, the per-thread
+ * default stream, and the CPU. */
 #define FERRYI_CU_STREAM_LEGACY     ((ferryi_cu_stream)0x1)
 #define FERRYI_CU_STREAM_PER_THREAD ((ferryi_cu_stream)0x2)
 #define FERRYI_CU_DEVICE_CPU        ((ferryi_cu_device)-1)
 
-/* A group of driver functions. If a driver lacks one function of a group, Ferry uses none of the
- * group. A driver that lacks a function of the group REQUIRED is not used at all. */
+/* A group of driver functions. If a driver lacks one function of a group, Ferry uses no function of
+ * that group. If a driver lacks a function of the group REQUIRED, Ferry does not use the driver at
+ * all. */
 enum ferryi_cuda_group {
     FERRYI_CUDA_REQUIRED = 1 << 0,
-    FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* batched copies, with CUDA 12.8's signature */
-    FERRYI_CUDA_BATCH_13 = 1 << 2,      /* batched copies, with CUDA 13's signature */
-    FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* prefetch and advice by device ordinal */
-    FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* prefetch and advice by location */
-    FERRYI_CUDA_CAPTURE = 1 << 5,       /* queries of graph captures, and relaxed capture mode */
-    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* query of a stream's context (9.2) */
-    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* query of a context's id, which changes after a reset of
-                                            the device (12.0) */
-    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8,  /* query of a kernel's parameters, and early loading of a
-                                            kernel's code */
+    FERRYI_CUDA_BATCH_12_8 = 1 << 1,    /* function for batched copies, with the signature of CUDA 12.8 */
+    FERRYI_CUDA_BATCH_13 = 1 << 2,      /* function for batched copies, with the signature of CUDA 13 */
+    FERRYI_CUDA_PREFETCH_8 = 1 << 3,    /* functions that prefetch and advise managed memory; they take the ordinal of a device */
+    FERRYI_CUDA_PREFETCH_12_2 = 1 << 4, /* functions that prefetch and advise managed memory; they take a CUmemLocation */
+    FERRYI_CUDA_CAPTURE = 1 << 5,       /* functions that query whether a stream is being captured, and that set a thread's capture mode */
+    FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* function that returns the context of a stream (since CUDA 9.2) */
+    FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* function that returns the id of a context, which changes when the device is reset (since CUDA 12.0) */
+    FERRYI_CUDA_FUNCTION_12_4 = 1 << 8,  /* functions that return a kernel's parameters, and that load a kernel's code before its first launch */
 };
 
 /* X(group, name, parameters) is expanded once for each driver function. Every function returns
@@ -324,9 +327,9 @@ enum ferryi_cuda_group {
       (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))                               \
     X(FERRYI_CUDA_FUNCTION_12_4, cuFuncLoad, (ferryi_cu_function function))
 
-/* The driver's functions, filled by the loader. */
+/* A table of pointers to the driver's functions. ferryi_cuda_driver_load() fills the table. */
 struct ferryi_cuda_driver {
-    unsigned int groups; /* bits of ferryi_cuda_group; the functions of absent groups must not be called and may be NULL */
+    unsigned int groups; /* bits of ferryi_cuda_group; if the bit of a group is not set, the group's functions must not be called and may be NULL */
 #define FERRYI_CUDA_MEMBER(group, name, parameters) ferryi_cu_result(*name) parameters;
     FERRYI_CUDA_SYMBOLS(FERRYI_CUDA_MEMBER)
 #undef FERRYI_CUDA_MEMBER

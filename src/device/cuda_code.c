@@ -10,16 +10,18 @@
 
 #define JIT_LOG_BYTES 2048
 
-/* Bytes of shared memory, static and dynamic together, that a thread block may use unless its
- * kernel has opted in to more. */
+/* Number of bytes of shared memory that a thread block may use without an opt-in of its kernel. The
+ * number includes static and dynamic shared memory. */
 #define SHARED_BYTES_FREE (48u << 10)
 
-/* Handle of a kernel function in loaded code. `code_function` returns such handles. */
+/* Handle of a kernel function in loaded code. The device function `code_function` returns such
+ * handles. */
 struct ferryi_cuda_function {
     struct ferryi_cuda_function *next;
     ferryi_cu_module module;
     ferryi_cu_function native;
-    /* bytes of dynamic shared memory that a block may use; never lowered */
+    /* maximum bytes of dynamic shared memory for each thread block of the kernel; the value never
+     * decreases */
     _Atomic uint32_t allowed;
 };
 
@@ -104,10 +106,14 @@ ferryi_cuda_code_unload(ferryi_device *device, void *module)
     return FERRYI_CUDA_TELL(st, "unload code from cuda:%d", cuda->ordinal);
 }
 
-/* Gets a kernel function of a module, and the bytes of static shared memory that it uses for each
- * thread block. If the driver can load the function's code on request, this function requests it. A
- * driver may otherwise load the code at the first launch. Such a load may wait for all work of the
- * device, and may break graph captures in other threads. */
+/*
+ * Gets a kernel function from a module, and the number of bytes of static shared memory that each
+ * thread block of the kernel uses.
+ *
+ * Loads the kernel's code now if the driver supports it. By default, a driver may load the code at
+ * the first launch. Such a load may wait for all work of the device, and may break graph captures
+ * in other threads.
+ */
 static ferry_status
 get_function(struct ferryi_cuda_device *cuda, ferryi_cu_module module, const char *name,
              ferryi_cu_function *out, int *out_shared)
@@ -139,8 +145,9 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
         return ferryi_fail_in(st, "find the kernel %s in code on cuda:%d", name, cuda->ordinal);
     function->module = module;
     function->native = native;
-    /* A cubin for devices with more shared memory may use more static shared memory than
-     * SHARED_BYTES_FREE. The limit of its dynamic shared memory then starts at 0. */
+    /* A cubin may use more static shared memory than SHARED_BYTES_FREE if it was built for devices
+     * that have more. The limit of the kernel's dynamic shared memory is then 0 until a launch
+     * raises it. */
     atomic_init(&function->allowed,
                 shared < (int)SHARED_BYTES_FREE ? SHARED_BYTES_FREE - (uint32_t)shared : 0);
     ferryi_mutex_lock(&cuda->launch_mutex);
@@ -151,8 +158,8 @@ ferryi_cuda_code_function(ferryi_device *device, void *module, const char *name,
     return FERRY_OK;
 }
 
-/* Queries the function's parameters one by one. The driver function that returns the number of
- * parameters exists only since CUDA 13. */
+/* Queries the kernel's parameters one by one, because the driver function that returns the number
+ * of parameters exists only since CUDA 13. */
 static ferry_status
 read_parameters(struct ferryi_cuda_device *cuda, ferryi_cu_function native, size_t most,
                 size_t *out_bytes, size_t *out_count)
@@ -191,15 +198,15 @@ ferryi_cuda_code_parameters(ferryi_device *device, void *function, size_t most, 
 
 /* -- launches -- */
 
-/* Allows launches of the function to use `bytes` of dynamic shared memory for each block. The limit
- * is changed under a mutex and is never lowered. So no thread can lower a limit that a launch in a
- * different thread needs. */
+/* Raises the kernel's limit of dynamic shared memory to `bytes` for each thread block, if the limit
+ * is lower. The limit is changed under a mutex and is never lowered, because another thread may be
+ * launching the kernel with more shared memory. */
 static ferry_status
 allow_shared(struct ferryi_cuda_device *cuda, struct ferryi_cuda_function *function, uint32_t bytes)
 {
     struct ferryi_cuda_entry entry;
-    /* `allowed` is stored only after the driver has raised the limit. If `allowed` is high enough,
-     * a launch need not lock the mutex. */
+    /* The member `allowed` is updated only after the driver has raised the limit. So a launch need
+     * not lock the mutex if the value of `allowed` is sufficient. */
     if (bytes <= atomic_load_explicit(&function->allowed, memory_order_acquire))
         return FERRY_OK;
     if (bytes > INT_MAX)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and fills of a CUDA device. */
+/* Implements the copy and fill functions of a CUDA device. */
 #include "src/device/cuda_device.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-/* Converts the driver's result of a copy from or to host memory to a status. The driver refuses
- * host memory that is partly registered. On a device that copies pageable memory directly, such a
- * refusal becomes UNSUPPORTED, so that the caller can stage the range instead. */
+/* Converts the driver's result of a copy from or to host memory to a ferry_status. The driver
+ * refuses to copy a range of host memory that is partly registered. On a device that copies
+ * pageable memory directly, such a refusal is reported as UNSUPPORTED. The caller can then copy the
+ * range through a staging buffer. */
 static ferry_status
 check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_result result)
 {
@@ -21,9 +22,10 @@ check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_res
 /* -- between devices -- */
 
 /*
- * Enables peer access from one device to another, and returns whether it is enabled. Without peer
- * access, the driver copies through the host. Ferry requests the access once for each pair of
- * devices. It never disables the access, because other code in the process may rely on it.
+ * Enables access from the device `cuda` to the memory of the device `source`, and returns whether
+ * the access is enabled. Without peer access, the driver copies through the host. Ferry requests
+ * the access once for each pair of devices. It never disables the access, because other code in the
+ * process may rely on it.
  */
 static bool
 open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
@@ -59,8 +61,8 @@ is_lost(struct ferryi_cuda_device *cuda)
     return st == FERRY_ERROR_DEVICE_LOST;
 }
 
-/* Returns the device to which the error of a peer copy belongs. A peer copy uses the contexts of
- * two devices, and a call in one context can report that the other one has ended. */
+/* Returns the device that caused the error of a peer copy. A peer copy uses the contexts of two
+ * devices, so a call in the target's context can fail because the source device is lost. */
 static struct ferryi_cuda_device *
 owner_of(ferryi_cu_result result, struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from)
 {
@@ -206,8 +208,9 @@ struct batch {
     size_t count, total_bytes;
 };
 
-/* Fills the arrays that the driver's batched copy takes, and skips copies of zero bytes. `memory`
- * holds the arrays and must have space for `count` entries of each array. */
+/* Fills the arrays of targets, sources and sizes that the driver's batched copy takes. Copies of
+ * zero bytes are left out. The arrays are placed in `memory`, which must have space for `count`
+ * entries of each array. */
 static struct batch
 gather(const struct ferryi_copy *copies, size_t count, void *memory)
 {
@@ -232,14 +235,14 @@ refuse(const struct ferryi_cuda_device *cuda, size_t count, const char *why)
                        cuda->ordinal, why);
 }
 
-/* Submits a batch of copies. `from` is the source device of those copies whose direction is PEER.
- * It is `cuda` if there are none. */
+/* Submits a batch of copies to the driver. If the batch contains copies whose direction is PEER,
+ * `from` is their source device. If it contains none, `from` equals `cuda`. */
 static ferry_status
 submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const struct batch *batch,
        void *stream)
 {
-    /* All copies of the batch share one set of attributes: the driver reads their sources in stream
-     * order. */
+    /* All copies of the batch use the same attributes. The attributes make the driver read each
+     * source in stream order. */
     struct ferryi_cu_copy_attributes attributes = {.source_access_order =
                                                        FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     const struct ferryi_cuda_driver *driver = cuda->driver;

@@ -3,21 +3,24 @@
 #define FERRYI_CUDA_DEVICE_H
 
 /*
- * A CUDA device: implements the functions of struct ferryi_device_ops with the driver's primary
- * context. The device retains this context from open to close, and shares it with code of the
- * process that uses the runtime API. The process keeps the context after the device is closed,
- * because creating a context takes some tenths of a second on a large device. Only the files
- * cuda*.c include this header.
+ * Implements the functions of struct ferryi_device_ops for a CUDA device. Only the files cuda*.c
+ * include this header.
+ *
+ * The device uses the driver's primary context, which it shares with code of the process that uses
+ * the runtime API. The device retains the context when it is opened and releases it when it is
+ * closed. The process holds one more reference to the context after the device is closed, because
+ * creating a context takes some tenths of a second on a large device.
  *
  * Every driver call runs with the device's context current. If a different context is current,
- * Ferry pushes the device's context before the call and pops it afterwards. All calls except those
- * that queue work on a stream also run in relaxed capture mode. In this mode, a call neither fails
- * because of a graph capture in the process nor invalidates the capture. A thread can hold such
- * changes over several calls (src/base/hold.h). The first call that needs a change then makes it,
- * and the end of the hold undoes it.
+ * Ferry pushes the device's context before the call and pops it after the call. Calls that do not
+ * queue work on a stream also run in relaxed capture mode. In this mode, a call neither fails
+ * because of a graph capture in the process nor invalidates the capture.
  *
- * The first driver error that ends the context marks the device as lost. Ferry makes no driver call
- * for a lost device. The resources that a lost device still has are freed with the context.
+ * A hold (src/base/hold.h) is a series of device calls of one thread that share these changes. The
+ * first call that needs a change makes it, and the end of the hold undoes it.
+ *
+ * The first driver error that ends the context marks the device as lost. Ferry makes no driver
+ * calls for a lost device. The resources of a lost device are freed together with its context.
  */
 
 #include "src/device/cuda_loader.h"
@@ -32,23 +35,27 @@ struct ferryi_cuda_device {
     int ordinal;
     ferryi_cu_device device;
     ferryi_cu_context context;
-    bool is_open;             /* set once, at the end of opening */
-    bool is_kept;             /* whether the process keeps the context */
-    bool integrated;          /* whether the device's memory is part of the host's memory */
-    bool registers_read_only; /* whether host_register accepts memory that the process cannot write
-                               */
-    unsigned long long context_id; /* id of the retained context; 0 if the driver has no ids */
-    _Atomic unsigned int lost;     /* the error that ended the context; 0 if none */
-    /* whether a batch has failed, so that Ferry submits no more batches */
+    bool is_open;    /* whether the device has been opened successfully */
+    bool is_kept;    /* whether the process holds an additional reference to the context, which
+                        outlives the device */
+    bool integrated; /* whether the device's memory is part of the host's memory */
+    bool registers_read_only; /* whether the driver can page-lock memory that the process cannot
+                                 write */
+    unsigned long long
+        context_id;            /* id of the retained context; 0 if the driver does not report ids */
+    _Atomic unsigned int lost; /* the driver error that ended the context; 0 if there was none */
+    /* whether a batched copy has failed; if so, Ferry submits no more batches to this device */
     atomic_bool batch_failed;
-    /* bit sets of the ordinals of other devices: those to which peer access was requested, and
-     * those to which it is enabled */
+    /* sets of device ordinals, one bit for each device: `peers_asked` contains the devices for
+     * which peer access was requested, `peers_open` those for which it is enabled */
     _Atomic uint64_t peers_asked, peers_open;
-    struct ferryi_launch_mutex launch_mutex; /* held while a shared memory limit is raised; no other
-                                                lock is taken while it is held */
+    struct ferryi_launch_mutex
+        launch_mutex; /* protects the list `functions` and the shared memory limits of its kernels;
+                         a thread that holds this mutex locks no other mutex */
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
-    struct ferryi_cuda_function *functions; /* list of the handles that code_function returned and
-                                               whose modules are still loaded */
+    struct ferryi_cuda_function
+        *functions; /* list of the kernel handles that `code_function` has returned; a handle is
+                       freed when its module is unloaded */
 };
 
 static inline struct ferryi_cuda_device *
@@ -57,37 +64,39 @@ ferryi_cuda_of(ferryi_device *device)
     return (struct ferryi_cuda_device *)device;
 }
 
-/* How a driver call relates to graph captures. */
+/* States whether a driver call queues work that a graph capture can record. */
 enum ferryi_cuda_mode {
     FERRYI_CUDA_STREAM_WORK, /* work that is queued on a stream; if the stream is being captured,
                                 the capture records the work */
     FERRYI_CUDA_ASIDE        /* any other call: never captured */
 };
 
-/* The state that ferryi_cuda_leave() restores after a driver call. */
+/* The changes to this thread's driver state that ferryi_cuda_leave() undoes after a driver call. */
 struct ferryi_cuda_entry {
     ferryi_cu_capture_mode previous_mode;
     bool pushed, exchanged;
 };
 
-/* Makes the device's context current. Fails with DEVICE_LOST if the device is lost. After a
- * failure, ferryi_cuda_leave() must not be called. */
+/* ferryi_cuda_enter() prepares this thread for a driver call and makes the device's context
+ * current. It fails with DEVICE_LOST if the device is lost. ferryi_cuda_leave() undoes the
+ * preparation. It must not be called if ferryi_cuda_enter() has failed. */
 ferry_status ferryi_cuda_enter(struct ferryi_cuda_device *cuda, enum ferryi_cuda_mode mode,
                                struct ferryi_cuda_entry *out);
 void ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry);
 
-/* Converts the result of a driver call to a status. On failure, sets this thread's message to
- * "call: error". If the error ended the context, marks the device as lost. */
+/* Converts the result of a driver call to a ferry_status. On failure, sets this thread's error
+ * message to the name of the call and the name of the error. If the error ended the context, marks
+ * the device as lost. */
 ferry_status ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call,
                                ferryi_cu_result result);
 
-/* Opens a CUDA device with the given table of driver functions. A context always passes the table
- * of the process's driver. */
+/* Opens a CUDA device with the given table of driver functions. Except in tests, this is the table
+ * that ferryi_cuda_driver_get() returns. */
 ferry_status ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
                                  const struct ferryi_device_config *config, ferryi_device **out);
 
-/* Releases the primary contexts that the process keeps after their devices were closed. Only tests
- * that replace the driver call this function. */
+/* Releases the references to primary contexts that the process still holds after their devices were
+ * closed. Only tests that replace the driver call this function. */
 void ferryi_cuda_release_kept(void);
 
 /* Converts the result of a driver call to a status. The call must have been made between
@@ -108,8 +117,8 @@ void ferryi_cuda_release_kept(void);
         }                                                                                          \
     } while (0)
 
-/* If `st` is a failure, puts a description of what was attempted in front of this thread's error
- * message. */
+/* If `st` is a failure, prefixes this thread's error message with a description of the attempted
+ * operation. The other arguments are the format and the values of this description. */
 #define FERRYI_CUDA_TELL(st, ...) ((st) == FERRY_OK ? FERRY_OK : ferryi_fail_in((st), __VA_ARGS__))
 
 static inline ferryi_cu_pointer

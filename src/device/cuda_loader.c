@@ -36,8 +36,8 @@ find_symbols(void *library, const char *library_name, struct ferryi_cuda_driver 
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         const struct symbol *symbol = &symbols[i];
         void *address = ferryi_library_symbol(library, symbol->name);
-        /* POSIX guarantees that a function's address fits into a void *, but ISO C has no cast for
-         * it. */
+        /* POSIX guarantees that a void * can hold the address of a function. ISO C defines no cast
+         * from void * to a function pointer, so the bytes of the address are copied. */
         memcpy((char *)out + symbol->offset, &address, sizeof(address));
         out->groups |= symbol->group;
         if (address)
@@ -71,13 +71,15 @@ ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out
     return FERRY_OK;
 }
 
-/* The result of the first load of the driver. It is constant after `once` has run. */
+/* Holds the result of loading the driver. load_once() sets it once per process, and afterwards it
+ * stays constant. */
 static struct {
     pthread_once_t once;
     struct ferryi_cuda_driver driver;
     ferry_status status;
     char message[512];
-    unsigned forks; /* number of forks of the process when the driver was loaded */
+    unsigned forks; /* value of ferryi_fork_count() when the driver was loaded; a different value
+                       means that this process is a forked child */
 } loaded = {.once = PTHREAD_ONCE_INIT};
 
 static void

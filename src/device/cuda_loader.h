@@ -11,14 +11,15 @@
 #include "src/base/base.h"
 #include "src/device/cuda_abi.h"
 
-/* Returns the driver of the process: libcuda.so.1, or the library that FERRY_CUDA_LIBRARY names.
- * The first call loads and initialises the driver, which is never unloaded. Later calls return the
- * result of the first. */
+/* Returns the functions of the process's CUDA driver. The driver is the library libcuda.so.1, or
+ * the library that the environment variable FERRY_CUDA_LIBRARY names. The first call loads and
+ * initialises the driver, which is never unloaded. Later calls return the result of the first call.
+ */
 ferry_status ferryi_cuda_driver_get(const struct ferryi_cuda_driver **out);
 
 /* Loads a library, fills the table of its functions and initialises the driver. If a required
- * symbol is missing, fails with FERRY_ERROR_NO_DEVICE and a message that names it. If a symbol of
- * an optional group is missing, the group's bit is not set in `groups`. */
+ * symbol is missing, fails with FERRY_ERROR_NO_DEVICE and a message that names the symbol. If a
+ * symbol of an optional group is missing, the bit of that group is not set in `groups`. */
 ferry_status ferryi_cuda_driver_load(const char *library_name, struct ferryi_cuda_driver *out);
 
 /* Returns the driver's name for an error; never NULL. If the driver has no name for it, writes the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of a CUDA device: device, pinned and managed memory, registration of host memory, prefetch
- * and advice. */
+/* Implements the memory functions of a CUDA device. They allocate device, pinned and managed
+ * memory, register host memory, and prefetch and advise managed memory. */
 #include "src/device/cuda_device.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ kind_name(ferry_memory_kind kind)
 }
 
 /* Allocates pinned memory. If the system is short of memory, the driver returns OUT_OF_MEMORY or
- * INVALID_VALUE. The arguments are valid, so both are reported as out of memory. */
+ * INVALID_VALUE. The arguments are valid, so this function reports both errors as out of memory. */
 static ferry_status
 alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
 {
@@ -78,8 +78,8 @@ ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *mem
     return FERRYI_CUDA_TELL(st, "free %s memory on cuda:%d", kind_name(kind), cuda->ordinal);
 }
 
-/* The driver's queries about a pointer fail with INVALID_VALUE if CUDA does not know the memory.
- * Such memory is ordinary host memory. */
+/* The driver's pointer queries fail with INVALID_VALUE for memory that CUDA does not know. Such
+ * memory is ordinary host memory. */
 ferry_status
 ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
 {

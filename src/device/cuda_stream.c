@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and events of a CUDA device. */
+/* Implements the stream and event functions of a CUDA device. */
 #include "src/device/cuda_device.h"
 
 #include <assert.h>
@@ -43,14 +43,15 @@ ferryi_cuda_stream_is_capturing(ferryi_device *device, void *stream, bool *out)
     struct ferryi_cuda_entry entry;
     ferryi_cu_capture_status status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
     ferry_status st;
-    /* A driver without the functions of FERRYI_CUDA_CAPTURE cannot report whether a stream is being
-     * captured. Ferry supports no captures with such a driver, so the stream counts as not
-     * captured. */
+    /* A driver that lacks the functions of the group FERRYI_CUDA_CAPTURE cannot report whether a
+     * stream is being captured. Ferry does not support graph captures with such a driver, and
+     * treats every stream as not captured. */
     if (!(cuda->driver->groups & FERRYI_CUDA_CAPTURE)) {
         *out = false;
         return FERRY_OK;
     }
-    /* This query is legal in every capture mode. */
+    /* cuStreamIsCapturing() is legal in every capture mode, so the capture mode of this thread is
+     * not changed. */
     FERRY_TRY(st, fail, ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry));
     ferryi_cu_result result = cuda->driver->cuStreamIsCapturing(stream, &status);
     /* While a blocking stream is being captured, the legacy stream counts as captured as well. Work
@@ -71,9 +72,10 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
-/* Checks that the program's stream belongs to the device's primary context, because an event can
- * only be recorded on streams of the context in which it was created. Streams of green contexts,
- * and of contexts that the program created, belong to different contexts. */
+/* Checks that the program's stream belongs to the device's primary context. The check is needed
+ * because an event can be recorded only on streams of the context in which the event was created.
+ * Streams of green contexts, and of contexts that the program created, do not belong to the primary
+ * context. */
 ferry_status
 ferryi_cuda_stream_check(ferryi_device *device, void *stream)
 {

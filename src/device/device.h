@@ -3,25 +3,25 @@
 #define FERRYI_DEVICE_H
 
 /*
- * The device table: a struct of all functions that Ferry calls on a device. A member of this struct
- * is called a slot.
+ * The device table is a struct of all functions that Ferry calls on a device. A member of this
+ * struct is called a slot.
  *
- * A device is opened once per context and place, and closed when the context is destroyed. Any
- * thread may call its functions concurrently unless the comment of a slot states otherwise. A
- * device does its own locking and makes no callbacks except host functions (host_call). No slot is
- * NULL. If a device does not implement a slot, a call fails with FERRY_ERROR_UNSUPPORTED and a
- * message that contains the slot's name (unsupported.c).
+ * A device is opened once per context and place, and is closed when the context is destroyed. Any
+ * thread may call the device's functions concurrently unless the comment of a slot states
+ * otherwise. A device does its own locking. Its only callbacks are the host functions that are
+ * passed to host_call. No slot is NULL. The slot of a function that a device does not implement
+ * holds a function that always fails with FERRY_ERROR_UNSUPPORTED (unsupported.c).
  *
- * Errors: a function that fails has no effect and writes no output. It sets this thread's message
- * with ferryi_fail() to the name of the driver call and the driver's name for the error.
- * FERRY_ERROR_DEVICE_LOST means that all later calls will fail, too. FERRY_ERROR_OUT_OF_MEMORY
- * means that there is too little memory, and FERRY_ERROR_UNSUPPORTED that the device cannot do
- * this. Any other failure is FERRY_ERROR_DEVICE. A device never changes the calling thread's
- * current CUDA device or context.
+ * Errors: a function that fails has no effect and writes no output. It calls ferryi_fail() to set
+ * this thread's message, which contains the name of the driver call and the driver's name for the
+ * error. FERRY_ERROR_DEVICE_LOST means that all later calls on the device will fail, too.
+ * FERRY_ERROR_OUT_OF_MEMORY means that there is too little memory. FERRY_ERROR_UNSUPPORTED means
+ * that the device does not support the operation. Any other failure is FERRY_ERROR_DEVICE. A device
+ * never changes the calling thread's current CUDA device or context.
  *
- * Asynchrony: work on one stream runs in order; streams run independently unless events order them.
- * An asynchronous function returns when its work is queued. It may perform the work before it
- * returns. Every function accepts zero bytes and then does nothing.
+ * Asynchrony: the work on one stream runs in order. Streams run independently unless events order
+ * them. An asynchronous function returns when its work is queued, and may also perform the work
+ * before it returns. Every function accepts a size of zero bytes and then does nothing.
  *
  * Slots are called through FERRYI_CALL(device, slot, ...), which counts the calls.
  */
@@ -34,20 +34,24 @@
 
 typedef struct ferryi_device ferryi_device;
 
-/* Internal capabilities of a device, in addition to the public FERRY_CAN_... bits. */
+/* Capability bits that only Ferry itself uses. They share one word with the public FERRY_CAN_...
+ * bits. */
 enum {
-    FERRYI_DEVICE_COHERENT = 1u << 16, /* the device's memory is host memory: nothing is copied, and
-                                          memory of kind DEVICE is never allocated */
-    FERRYI_DEVICE_HOST_VISIBLE = 1u << 17, /* the host may read and write the device's memory while
-                                              no work is queued (emulated) */
+    FERRYI_DEVICE_COHERENT = 1u << 16, /* the device's memory is host memory, so nothing is copied
+                                          and memory of kind DEVICE is never allocated */
+    FERRYI_DEVICE_HOST_VISIBLE =
+        1u << 17, /* the host may read and write the device's memory while no work is queued;
+                     emulated devices and the host device have this bit */
     /* host functions run on threads of the device or its driver; the device's `synchronize` waits
      * for these threads */
     FERRYI_DEVICE_CALLS_APART = 1u << 19,
-    FERRYI_DEVICE_TRANSLATES = 1u << 18, /* registered memory has a different address on the device;
-                                            single copies translate it, batches do not */
+    FERRYI_DEVICE_TRANSLATES =
+        1u << 18, /* registered memory has a different address on the device; a single copy
+                     translates the address, a batch of copies does not */
     /* the device cannot page-lock memory that it did not allocate */
     FERRYI_DEVICE_NO_REGISTER = 1u << 20,
-    FERRYI_DEVICE_FREE_WAITS = 1u << 21, /* memory_free waits for all work of the device */
+    FERRYI_DEVICE_FREE_WAITS =
+        1u << 21, /* the device function memory_free waits for all work of the device */
     /* the device's copy engine walks the host's page tables, so copies accept pageable memory
      * without staging */
     FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
@@ -56,7 +60,8 @@ enum {
 struct ferryi_device_properties {
     char name[128];
     int architecture;   /* 10 * major + minor, or 0 */
-    int driver_version; /* 1000 * major + 10 * minor, or 0 */
+    int driver_version; /* version of the CUDA driver as 1000 * major + 10 * minor; 0 if the device
+                           has no driver */
     int native;         /* the driver's ordinal */
     size_t total_bytes;
 };
@@ -67,9 +72,10 @@ struct ferryi_copy_2d {
     const void *source;
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
-    ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
-    ferryi_device *source_device; /* source device of a PEER copy; otherwise NULL. The target is
-                                     always the device that is called */
+    ferry_direction direction; /* direction of the copy: UPLOAD, DOWNLOAD, DEVICE or PEER */
+    ferryi_device
+        *source_device; /* device that holds the source of a PEER copy; NULL for other directions.
+                           The target is always on the device whose function is called */
 };
 
 /* One copy of consecutive bytes. */
@@ -77,7 +83,7 @@ struct ferryi_copy {
     void *target;
     const void *source;
     size_t bytes;
-    ferry_direction direction;    /* UPLOAD, DOWNLOAD, DEVICE or PEER */
+    ferry_direction direction;    /* direction of the copy: UPLOAD, DOWNLOAD, DEVICE or PEER */
     ferryi_device *source_device; /* as in ferryi_copy_2d */
 };
 
@@ -108,15 +114,15 @@ struct ferryi_device_ops {
      * from and to. Fails with FERRY_ERROR_OUT_OF_MEMORY if there is too little memory. */
     ferry_status (*memory_alloc)(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
                                  void **out);
-    /* Frees memory that memory_alloc returned for the same kind. May wait for the device. Does
+    /* Frees memory that memory_alloc returned for the same `kind`. May wait for the device. Does
      * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
     /* Returns whether the host may access memory that the program allocated. Called only for
      * coherent devices, whose memory is host memory. */
     ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
-    /* host_register page-locks host memory that is not registered yet; host_unregister undoes this.
-     * The caller still owns the memory. If the process cannot write the memory, the device can only
-     * read it. */
+    /* host_register page-locks host memory that is not registered yet. host_unregister undoes the
+     * registration. The caller still owns the memory. If the process cannot write the memory, the
+     * device can only read it. */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 
@@ -147,37 +153,42 @@ struct ferryi_device_ops {
 
     /* -- events -- */
 
-    /* Creates an event. If `timed` is true, each record of the event stores the time at which the
-     * stream reaches it. */
+    /* Creates an event. If `timed` is true, the event stores the time at which a stream reaches the
+     * event's record. */
     ferry_status (*event_create)(ferryi_device *device, bool timed, void **out);
-    /* Destroys an event. Streams that were made to wait for the event still wait for the recorded
-     * work. */
+    /* Destroys an event. A stream that waits for the event is not affected: it still waits until
+     * the work that the event recorded is done. */
     ferry_status (*event_destroy)(ferryi_device *device, void *event);
-    /* Records the event: it is complete when all work queued on the stream so far is done. A second
-     * record replaces the first. */
+    /* Records the event on the stream. The event is complete when all work that is queued on the
+     * stream so far is done. A second record of the event replaces the first record. */
     ferry_status (*event_record)(ferryi_device *device, void *event, void *stream);
-    /* Sets `*out_done` to whether the recorded work is done. Does not block. An event that was
-     * never recorded is done. */
+    /* Sets `*out_done` to whether the event is complete. Does not block. An event that was never
+     * recorded counts as complete. */
     ferry_status (*event_query)(ferryi_device *device, void *event, bool *out_done);
     ferry_status (*event_synchronize)(ferryi_device *device, void *event);
     /* Returns the seconds from the time at which a stream reached `begin` to the time at which a
-     * stream reached `end`. The result is negative if `end` was reached first. Both must be events
-     * of this device. Fails with FERRY_ERROR_DEVICE if an event is not timed, was
-     * never recorded, or is not done. Does not block. */
+     * stream reached `end`. The result is negative if a stream reached `end` before `begin`.
+     * `begin` and `end` must be events of this device. Fails with FERRY_ERROR_DEVICE if one of
+     * these events is not timed, was never recorded, or is not complete. Does not block. */
     ferry_status (*event_elapsed)(ferryi_device *device, void *begin, void *end,
                                   double *out_seconds);
 
     /* -- copies, asynchronous on `stream` -- */
 
-    /* Copies bytes. In an UPLOAD or a DOWNLOAD, the host memory must be PINNED, MANAGED or
-     * registered, and must stay unchanged until the copy is done. With
-     * FERRYI_DEVICE_TAKES_PAGEABLE, any host memory may be used. The copy then fails with
-     * UNSUPPORTED if the device cannot copy the range, for example because it is partly registered.
-     * A PEER copy fails with UNSUPPORTED if this device cannot access the source device, which is
-     * of the same kind. Source and target must not overlap. */
+    /*
+     * Copies bytes. Source and target must not overlap.
+     *
+     * In an UPLOAD or a DOWNLOAD, the host memory must be PINNED, MANAGED or registered, and must
+     * stay unchanged until the copy is done. A device with FERRYI_DEVICE_TAKES_PAGEABLE accepts any
+     * host memory. Such a device fails with UNSUPPORTED if it cannot copy the range of host memory,
+     * for example because the range is partly registered.
+     *
+     * In a PEER copy, the source device must be of the same kind as this device. The copy fails
+     * with UNSUPPORTED if this device cannot access the source device.
+     */
     ferry_status (*copy)(ferryi_device *device, const struct ferryi_copy *copy, void *stream);
-    /* Copies rows that have the same distance from one another. A copy whose direction is PEER
-     * fails with UNSUPPORTED in the same cases as `copy`. */
+    /* Copies rows of bytes. Consecutive rows are one pitch apart. A PEER copy fails with
+     * UNSUPPORTED in the same cases as a PEER copy with the device function `copy`. */
     ferry_status (*copy_2d)(ferryi_device *device, const struct ferryi_copy_2d *copy, void *stream);
     /*
      * Submits disjoint copies as one operation, which may perform them in any order. All PEER
@@ -187,7 +198,7 @@ struct ferryi_device_ops {
      */
     ferry_status (*copy_batch)(ferryi_device *device, const struct ferryi_copy *copies,
                                size_t count, void *stream);
-    /* Writes a pattern of 1, 2 or 4 bytes `count` times in a row. `target` must be aligned to the
+    /* Writes `count` repetitions of a pattern of 1, 2 or 4 bytes. `target` must be aligned to the
      * pattern's size. */
     ferry_status (*fill)(ferryi_device *device, void *target, uint32_t pattern,
                          size_t pattern_bytes, size_t count, void *stream);
@@ -196,27 +207,30 @@ struct ferryi_device_ops {
 
     ferry_status (*prefetch)(ferryi_device *device, void *memory, size_t bytes,
                              ferryi_device *location, void *stream);
-    /* `advice` is a ferry_advice value. */
+    /* Advises the driver how a range of managed memory is used. `advice` is a value of the
+     * enumeration ferry_advice. */
     ferry_status (*advise)(ferryi_device *device, void *memory, size_t bytes, int advice,
                            ferryi_device *location);
 
     /* -- code -- */
 
-    /* Loads an image of PTX, a cubin or a fatbin. For a PTX text, `bytes` includes the final NUL.
-     */
+    /* Loads device code, which is a PTX text, a cubin or a fatbin. For a PTX text, `bytes` includes
+     * the final NUL. */
     ferry_status (*code_load)(ferryi_device *device, const void *image, size_t bytes,
                               void **out_module);
     ferry_status (*code_unload)(ferryi_device *device, void *module);
     ferry_status (*code_function)(ferryi_device *device, void *module, const char *name,
                                   void **out_function);
-    /* Returns the sizes in bytes of the first parameters of a kernel, up to `most` sizes, and how
-     * many sizes were returned. Fails with UNSUPPORTED if the driver does not report them. */
+    /* Returns the sizes in bytes of a kernel's first parameters, at most `most` sizes, and the
+     * number of sizes returned. Fails with UNSUPPORTED if the driver does not report parameter
+     * sizes. */
     ferry_status (*code_parameters)(ferryi_device *device, void *function, size_t most,
                                     size_t *out_bytes, size_t *out_count);
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
 };
 
-/* The names of all slots except `close`. The emulated device implements the first group only. */
+/* These macros list the names of all functions in the device table except `close`. The emulated
+ * device implements `close` and the functions in FERRYI_EMULATED_SLOTS only. */
 /* clang-format off */
 #define FERRYI_EMULATED_SLOTS(X) \
     X(memory_info) X(synchronize) X(memory_alloc) X(memory_free) \
@@ -230,34 +244,38 @@ struct ferryi_device_ops {
     X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
 /* clang-format on */
 
-/* The type of the functions of a slot. */
+/* Expands to the type of the function that a slot points to. A slot is a member of struct
+ * ferryi_device_ops. */
 #define FERRYI_SLOT_TYPE(slot) __typeof__(*((struct ferryi_device_ops *)0)->slot)
 
-/* The base of every device. An implementation embeds this struct as the first member of its struct.
- * Opening a device sets the members except `trace`; afterwards only the counters change. */
+/* The base of every device. An implementation embeds this struct as the first member of the struct
+ * that describes its device. Opening a device sets all members except `trace`, which the context
+ * sets. While the device is in use, only the counter `calls` changes. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;
-    const char *kind;        /* "host", "emulated", "cuda", ... */
-    uint64_t capabilities;   /* FERRY_CAN_... and FERRYI_DEVICE_... bits */
+    const char *kind;        /* name of the device's kind, such as "host", "emulated" or "cuda" */
+    uint64_t capabilities;   /* set of FERRY_CAN_... and FERRYI_DEVICE_... bits */
     void *default_stream;    /* handle of the default stream, which exists as long as the device and
                                 must not be destroyed */
-    void *per_thread_stream; /* handle that refers to a different stream in each thread; NULL if
-                                there is none */
+    void *per_thread_stream; /* handle of the per-thread default stream, which is a different stream
+                                in each thread; NULL if the device has no such stream */
     struct ferryi_device_properties properties; /* filled at open */
-    uint64_t link_bytes;    /* bandwidth of the link to host memory, in bytes per second and
-                               direction; 0: unknown */
-    unsigned host_node;     /* number of the nearest NUMA node of the host plus one; 0: unknown */
-    _Atomic uint64_t calls; /* number of calls through FERRYI_CALL */
-    bool default_is_null;   /* a NULL handle means default_stream (CUDA) */
-    struct ferryi_trace *trace; /* set by the context; NULL: waits are not recorded */
+    uint64_t link_bytes; /* bandwidth of the link to host memory, in bytes per second for each
+                            direction; 0 if unknown */
+    unsigned host_node;  /* number of the host's NUMA node that is nearest to the device, plus 1; 0
+                            if unknown */
+    _Atomic uint64_t calls; /* number of device functions that were called so far */
+    bool default_is_null;   /* whether a NULL stream handle means `default_stream`, as in CUDA */
+    struct ferryi_trace *trace; /* trace in which waits for the device are recorded, set by the
+                                   context; NULL if waits are not recorded */
 };
 
 #define FERRYI_CALL(device, slot, ...)                                                             \
     (atomic_fetch_add_explicit(&(device)->calls, 1, memory_order_relaxed),                         \
      (device)->ops->slot((device), __VA_ARGS__))
 
-/* The library calls the slots that block through these functions, which record the time of the wait
- * in the device's trace (wait.c). */
+/* The library calls the device functions that block only through the functions below. They record
+ * the time of the wait in the device's trace (wait.c). */
 ferry_status ferryi_device_synchronize(ferryi_device *device);
 ferry_status ferryi_device_wait_stream(ferryi_device *device, void *stream);
 ferry_status ferryi_device_wait_event(ferryi_device *device, void *event);
@@ -272,38 +290,43 @@ struct ferryi_device_config {
 };
 
 /*
- * A kind of device, in the registry of kinds. `count` returns the number of devices on this
- * machine. If the driver is absent, it returns 0 and sets this thread's message to the reason.
- * `open` accepts the ordinals 0 to count - 1. Devices of one kind in one context are peers of each
- * other. A kind that creates devices on request (emulated) accepts any ordinal, and its `count`
- * returns 1.
+ * A kind of device. The registry (devices.c) lists all kinds. Devices of one kind in one context
+ * are peers of each other.
+ *
+ * `count` returns the number of devices of this kind on this machine. If the driver is absent,
+ * `count` returns 0 and sets this thread's message to the reason. `open` accepts the ordinals 0 to
+ * count - 1.
+ *
+ * The emulated kind creates devices on request. For such a kind, `open` accepts any ordinal, and
+ * `count` returns 1.
  */
 typedef struct ferryi_device_kind {
     const char *name;
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    bool made_up; /* whether devices of the kind are created on request: "name:N" then creates N
-                     devices. Otherwise "name:K" selects device K, and "name:all" selects all
-                     devices */
+    bool made_up; /* whether devices of this kind are created on request. If so, "name:N" creates N
+                     devices. If not, "name:K" selects device K, and "name:all" selects all devices
+                   */
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
 
-/* Adds a kind to the registry (devices.c), which has no lock: only tests call this function, before
- * they create their first context. The built-in kinds are already registered. */
+/* Adds a kind of device to the registry (devices.c). The registry has no lock, so only tests call
+ * this function, and only before they create their first context. The built-in kinds are always
+ * registered. */
 void ferryi_device_register(const ferryi_device_kind *kind);
 
 /* Parses a list such as "emulated:2" or "cuda:0,cuda:1" and opens its devices. If `spec` is NULL,
- * opens the best CUDA device, or the host device if there is none, and logs the choice. On failure
- * no device stays open. */
+ * opens the best CUDA device, or the host device if there is no CUDA device, and logs the choice.
+ * On failure, no device stays open. */
 #define FERRYI_DEVICES_MAX 15
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,
                                  ferryi_device *out[FERRYI_DEVICES_MAX], int *out_count);
 
-/* Returns whether all `bytes` at `memory` are allocated on the emulated device; `bytes` must not be
- * 0. Returns false if the device is of a different kind. The result no longer holds once a
- * different thread frees the memory. */
+/* Returns whether the whole range of `bytes` bytes at `memory` is allocated on the emulated device;
+ * `bytes` must not be 0. Returns false if the device is not an emulated device. The result is no
+ * longer valid once another thread frees the memory. */
 bool ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes);
 
 /* A table in which every function fails with FERRY_ERROR_UNSUPPORTED. A device copies the table and

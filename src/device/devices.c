@@ -6,10 +6,10 @@
 #include <string.h>
 
 /*
- * The registry of device kinds, and the parser of FERRY_DEVICE. The value of FERRY_DEVICE is a list
- * of entries `name`, `name:NUMBER` or `name:all`, separated by commas. For kinds that create
- * devices on request, the number is the number of devices to create. For other kinds, the number
- * selects one device. This is the only file that names the kinds.
+ * The registry of device kinds, and the parser of the environment variable FERRY_DEVICE. Its value
+ * is a list of entries `name`, `name:NUMBER` or `name:all`, separated by commas. If the kind
+ * creates devices on request, NUMBER is the number of devices to create. For other kinds, NUMBER
+ * selects one device. Only this file refers to each kind by its name.
  */
 
 #define KINDS_MAX  16
@@ -61,8 +61,8 @@ skip_blanks(const char *text)
     return text;
 }
 
-/* Parses "all" or a number. A number that is too large becomes INT_MAX. Returns NULL if the text
- * begins with neither. */
+/* Parses "all" or a number at the start of `text`, and returns the position after it. A number that
+ * is too large becomes INT_MAX. Returns NULL if the text starts with neither "all" nor a digit. */
 static const char *
 parse_number(const char *text, int *out)
 {
@@ -104,7 +104,7 @@ parse_entry(const char *text, struct entry *out)
     return *text == ',' && *skip_blanks(text + 1) != 0 ? text + 1 : NULL;
 }
 
-/* The devices that have been opened so far. */
+/* The state of opening a list of devices: the settings, and the devices that are already open. */
 struct opening {
     const char *spec;
     const struct ferryi_device_config *config;
@@ -131,8 +131,8 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return FERRY_OK;
 }
 
-/* Opens the devices of a list entry such as "emulated:3". If an earlier entry has the same kind,
- * the ordinals continue after those of that entry. */
+/* Opens the devices of a list entry such as "emulated:3", whose kind creates devices on request. If
+ * earlier entries of the list have the same kind, the new ordinals continue after theirs. */
 static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
@@ -170,8 +170,8 @@ open_real(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
     return open_one(opening, kind, ordinal);
 }
 
-/* Opens the devices of a list entry such as "cuda:all": all devices that exist, up to the maximum
- * number of devices in a context. */
+/* Opens the devices of a list entry such as "cuda:all". It opens all devices of the kind, up to the
+ * maximum number of devices in a context. */
 static ferry_status
 open_all(struct opening *opening, const ferryi_device_kind *kind)
 {
@@ -182,8 +182,8 @@ open_all(struct opening *opening, const ferryi_device_kind *kind)
                    opening->spec, room, present, kind->name, FERRYI_DEVICES_MAX);
     int end = present < room ? present : room, ordinal = 0;
     ferry_status status;
-    /* The first device is opened even if the count is 0, because the failed open sets the message
-     * that says why there is no device. */
+    /* If the machine has no device, the function still tries to open device 0. The attempt fails
+     * and sets the message that says why there is no device. */
     do {
         status = open_real(opening, kind, ordinal++);
     } while (status == FERRY_OK && ordinal < end);
@@ -208,9 +208,9 @@ open_entry(struct opening *opening, const struct entry *entry)
     return open_real(opening, kind, entry->number == UNNUMBERED ? 0 : entry->number);
 }
 
-/* Fails if the list is malformed or contains devices of different kinds. Only the host device is
- * compatible with every kind. Staging and pinned memory belong to one driver. Devices of different
- * kinds cannot wait for each other's events or copy from each other. */
+/* Fails if the list is malformed or contains devices of different kinds. Devices of different kinds
+ * cannot wait for each other's events, copy from each other, or share pinned memory and staging
+ * rings. Only the host device is compatible with every kind. */
 static ferry_status
 check_list(const char *spec)
 {

@@ -15,8 +15,9 @@
 
 /* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
 
-/* Waits until the queue has work. Spins for a while before it blocks, because work often arrives
- * soon. Unlocks the mutex while it waits. */
+/* Waits until the queue has work or is closed. The thread spins for a while before it blocks,
+ * because work often arrives soon. The queue's mutex is unlocked during the wait. The wait can end
+ * early, so the caller must check the queue again. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static void
 wait_for_work(ferryi_emulated_queue *queue)
@@ -31,7 +32,8 @@ wait_for_work(ferryi_emulated_queue *queue)
         ferryi_cond_wait(&queue->given, &queue->mutex);
 }
 
-static _Thread_local bool is_worker; /* whether this thread performs the work of a queue */
+static _Thread_local bool
+    is_worker; /* whether this thread is a worker, that is, performs the commands of a queue */
 
 static void
 worker_main(void *argument)
@@ -62,8 +64,9 @@ threads_end(ferryi_emulated_queue *queue)
     ferryi_thread_join(queue->thread);
 }
 
-/* A worker that waits for another queue does not spin: it would take a processor from the queue's
- * worker. */
+/* Waits until the queue has performed its commands up to `number`. A thread that performs the work
+ * of another queue does not spin while it waits. Spinning could take the processor from the thread
+ * for which it waits. */
 static void
 threads_wait(ferryi_emulated_queue *queue, uint64_t number)
 {

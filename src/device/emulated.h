@@ -10,18 +10,18 @@
  *
  * Memory is recorded as ranges, so that every pointer can be checked. Each device has a list of the
  * ranges of its memory. The process has one list of the ranges of host memory (pinned, managed,
- * registered), because every device may use that memory. Queued work holds references to its
- * ranges. So freed memory stays allocated until the last work that uses it is done.
+ * registered), because every device may use that memory. Queued work holds references to the ranges
+ * that it uses. So freed memory stays allocated until the last work that uses the memory is done.
  *
- * A stream is a handle to a queue. Commands are numbered 1, 2, 3 ... and performed in the order of
- * submission. An event is a pair (queue, number); it is complete when the queue has performed that
- * many commands. So recording an event queues no command, except for a timed event: its command
- * stores the time. Waiting for an event that is already complete queues no command either. The
- * handle of a destroyed stream may be reused immediately, as in drivers, while its queue finishes
- * its work.
+ * A stream is a handle to a queue. The commands of a queue are numbered 1, 2, 3 ... and are
+ * performed in the order of submission. An event is a pair of a queue and a number. The event is
+ * complete when the queue has performed that number of commands. So recording an event queues no
+ * command, unless the event is timed. Recording a timed event queues a command that stores the
+ * time. Waiting for an event that is already complete queues no command. When a stream is
+ * destroyed, its handle may be reused immediately, while its queue still finishes its work.
  *
  * Lock order: device, event, queue. A thread holds at most one queue's mutex. A thread that holds
- * the mutex of the link or of a list of ranges takes no further lock. No mutex is held while work
+ * the mutex of the link or of a list of ranges locks no further mutex. No mutex is held while work
  * is performed.
  */
 
@@ -43,10 +43,12 @@ struct ferryi_range {
     char *start;
     size_t bytes;
     enum ferryi_range_origin origin;
-    _Atomic unsigned holders; /* references of its list and of queued work */
+    _Atomic unsigned holders; /* number of references to this range, held by the list of ranges and
+                                 by queued work */
     /* whether the memory was freed, so that only queued work still refers to it */
     _Atomic bool gone;
-    _Atomic uint64_t prefetches, advices; /* number of calls on this managed memory */
+    _Atomic uint64_t prefetches,
+        advices; /* number of prefetch and advise calls for this range of managed memory */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
@@ -54,17 +56,20 @@ FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
 struct ferryi_ranges {
     struct ferryi_ranges_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
-        struct ferryi_range **items; /* sorted by start, without overlaps */
+        struct ferryi_range *
+            *items; /* pointers to the ranges, sorted by start address; the ranges do not overlap */
         size_t count, room;
         size_t bytes; /* total bytes of the allocated ranges; registered ranges do not count */
     };
 };
 
-/* Returns whether the range has one of the given origins and contains all `bytes` at `pointer`. */
+/* Returns whether the range contains all `bytes` at `pointer`, and has an origin that is in the set
+ * `origins`. */
 bool ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
                       unsigned origins);
-/* Returns the range that contains all `bytes` at `pointer` and is not freed, or NULL if there is
- * none. `bytes` must not be 0. The caller must release the range. */
+/* These functions return the range that contains all `bytes` at `pointer`. They return NULL if
+ * there is no such range or its memory was freed. `bytes` must not be 0. The caller must release
+ * the range with ferryi_range_release(). */
 struct ferryi_range *ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer,
                                                   size_t bytes);
 struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t bytes,
@@ -74,20 +79,22 @@ void ferryi_range_release(struct ferryi_range *range);
 /* Value of every byte of uninitialised memory. It is not zero, so that code that expects zeros
  * fails. */
 #define FERRYI_EMULATED_GARBAGE 0xCD
-/* Frees the memory that is still allocated when the device closes. */
+/* Removes all ranges from a device's list, and frees their memory when no work uses it. Called when
+ * the device is closed. */
 void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 
 /* -- queues, streams and events (emulated_stream.c) -- */
 
-/* Decides which thread performs the queued work of emulated devices, and when. */
+/* A scheduler decides which thread performs the queued work of emulated devices, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool strict; /* whether queued work fails if its memory is freed before the work runs; otherwise
-                    the work still uses that memory */
+    bool strict;  /* whether queued work fails if the memory that it uses is freed before the work
+                     runs; if false, the work still uses that memory */
     bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
-    /* Prepares to perform the work of a new queue. */
+    /* Acquires what the scheduler needs to perform the work of a new queue, for example a thread.
+     */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
-    /* Performs the queue's remaining work, and frees what `begin` acquired. */
+    /* Performs the queue's remaining work, and frees what the function `begin` acquired. */
     void (*end)(ferryi_emulated_queue *queue);
     /* Blocks until the queue has performed its commands up to `number`. */
     void (*wait)(ferryi_emulated_queue *queue, uint64_t number);
@@ -96,21 +103,23 @@ struct ferryi_emulated_scheduler {
     void (*asked)(ferryi_emulated_queue *queue, uint64_t number, unsigned times);
 };
 
-/* A mark: the time at which a queue reaches one record of a timed event. The event and the queued
- * command that stores the time each hold a reference to the mark. */
+/* A mark stores the time at which a queue reaches one record of a timed event. The event and the
+ * queued command that stores the time each hold a reference to the mark. */
 struct ferryi_emulated_mark {
     _Atomic unsigned holders;
-    _Atomic uint64_t reached_ns; /* 0 until the queue reaches the record */
+    _Atomic uint64_t
+        reached_ns; /* time at which the queue reached the record of the event; 0 before that */
 };
 
 /* The base of every command that a queue performs. emulated_command.c embeds it in a larger struct,
  * whose other members are private. */
 struct ferryi_emulated_command {
     struct ferryi_emulated_command *next;
-    uint64_t queued_ns;            /* time of submission; set only if the link's speed is
-                                      emulated */
-    ferryi_emulated_queue *awaits; /* in a command that only waits: the queue whose command `number`
-                                      must be performed first, with a reference; otherwise NULL */
+    uint64_t queued_ns; /* time of submission; set only if the device emulates the speed of the link
+                           to the host */
+    ferryi_emulated_queue *awaits; /* queue for which this command waits, with a reference; NULL if
+                                      the command waits for no queue. The command waits until that
+                                      queue has performed its command `number` */
     uint64_t number;
 };
 
@@ -122,10 +131,12 @@ struct ferryi_emulated_queue {
     const struct ferryi_emulated_scheduler *scheduler;
     _Atomic unsigned holders; /* number of references, which are held by the queue's device, by
                                  events, and by waits of other queues */
-    _Atomic uint64_t submitted, performed; /* number of commands; changed under the mutex */
+    _Atomic uint64_t submitted,
+        performed; /* numbers of commands that were submitted to the queue and that it has
+                      performed; changed only under the mutex */
     struct ferryi_queue_mutex mutex;
     ferryi_cond given; /* signalled when work is submitted or the queue is closed */
-    ferryi_cond done;  /* signalled when command `awaited` has been performed */
+    ferryi_cond done;  /* signalled when the command with the number `awaited` has been performed */
     FERRYI_GUARDED_BY(ferryi_queue_mutex) struct {
         uint64_t awaited; /* the lowest command number for which a thread waits; UINT64_MAX if no
                              thread waits */
@@ -135,8 +146,9 @@ struct ferryi_emulated_queue {
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
-    uint64_t ready_ns;    /* the time at which the previous commands were done, as if no thread had
-                             woken up late; used only by the thread that performs the commands */
+    uint64_t ready_ns; /* time at which the commands performed so far would have been done if every
+                          thread had woken up on time; used only by the thread that performs the
+                          commands */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */
@@ -145,11 +157,12 @@ struct ferryi_emulated_queue {
 struct ferryi_emulated_stream {
     ferryi_emulated *emulated;
     FERRYI_GUARDED_BY(ferryi_emulated_mutex) struct {
-        /* in a destroyed stream: an idle queue for the next stream that reuses the handle, or NULL
-         */
+        /* queue of the stream. If the stream was destroyed, this is an idle queue for the next
+         * stream that reuses the handle, or NULL */
         ferryi_emulated_queue *queue;
         bool alive;
-        struct ferryi_emulated_stream *next; /* next destroyed stream; last destroyed comes first */
+        struct ferryi_emulated_stream *next; /* next stream in the list of destroyed streams; the
+                                                most recently destroyed stream is first */
     };
 };
 
@@ -168,8 +181,8 @@ struct ferryi_emulated {
 
     struct ferryi_link_mutex link_mutex;
     FERRYI_GUARDED_BY(ferryi_link_mutex)
-    uint64_t link_free_ns[2]; /* for each direction: the time at which the link has carried all data
-                                 submitted so far */
+    uint64_t link_free_ns[2]; /* for each direction of the link: the time at which the link will
+                                 have carried all data submitted so far */
     uint64_t latency_ns, bytes_per_second;
 };
 
@@ -179,11 +192,11 @@ ferryi_emulated_of(ferryi_device *device)
     return (ferryi_emulated *)device;
 }
 
-/* Performs the queue's first command. The queue must have a command, and no thread may be
- * performing it. Unlocks the mutex while the command is performed. */
+/* Performs the queue's first command. The queue must have a command, and no other thread may be
+ * performing that command. The queue's mutex is unlocked while the command is performed. */
 FERRYI_REQUIRES(ferryi_queue_mutex) void ferryi_emulated_step(ferryi_emulated_queue *queue);
-/* Blocks until commands up to `number` may have been performed. The wait can end early, so the
- * caller must check again. Unlocks the mutex while it blocks. */
+/* Blocks until the queue has performed its commands up to `number`. The wait can end early, so the
+ * caller must check the condition again. The queue's mutex is unlocked during the wait. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 void ferryi_emulated_sleep(ferryi_emulated_queue *queue, uint64_t number);
 /* Appends a command to a stream's queue. The queue then owns the command. On failure, the function

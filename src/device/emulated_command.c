@@ -8,22 +8,23 @@
 #include "src/base/copy_loop.h"
 
 /*
- * The commands that a queue of an emulated device performs. A copy command is a list of pieces,
- * each of which copies some rows. Each piece was checked when it was queued, and holds references
- * to the memory ranges that it uses.
+ * Implements the commands that a queue of an emulated device performs. A copy command is a list of
+ * pieces. Each piece is one copy of rows. The memory of a piece is checked when the piece is
+ * queued. The piece holds references to the memory ranges that it uses.
  */
 
 enum kind { COPY, FILL, WAIT, CALL, MARK };
 enum link { UP, DOWN };
 
-/* A piece of a copy command: one copy of rows, and the ranges that contain its memory. Consecutive
- * pieces with the same source range or target range share one reference to it. */
+/* A piece of a copy command: one copy of rows, and the memory ranges that contain its source and
+ * its target. If consecutive pieces have the same source range, they share one reference to that
+ * range. The same holds for the target range. */
 struct piece {
     struct ferryi_copy_2d copy;
     struct ferryi_range *target, *source;
 };
 
-/* One command. Queues only use its `head`. */
+/* One command of a queue. The queue itself uses only the member `head`. */
 struct command {
     struct ferryi_emulated_command head;
     enum kind kind;
@@ -40,7 +41,8 @@ struct command {
         } call;
         struct ferryi_emulated_mark *mark; /* a reference is held */
     };
-    size_t piece_count; /* number of pieces; a fill has one piece and uses only its target */
+    size_t piece_count; /* number of elements of `pieces`; a fill has one element and uses only its
+                           target */
     struct piece pieces[];
 };
 
@@ -101,9 +103,9 @@ ferryi_emulated_command_discard(struct ferryi_emulated_command *head)
  * a small part of these caches, and the emulated device imitates that. */
 #define CACHED_DOWNLOAD ((size_t)1 << 20)
 
-/* Chooses the copy loop whose effect on the processor's caches is like that of a copy engine.
- * Writes to device memory bypass the caches. Writes to host memory bypass them only if the copy is
- * large. */
+/* Chooses the copy loop whose effect on the processor's caches is similar to that of a copy engine.
+ * Writes to device memory bypass the caches. Writes to host memory bypass the caches only if the
+ * copy is large. */
 static enum ferryi_copy_loop
 loop_of(const struct ferryi_copy_2d *copy, size_t bytes)
 {
@@ -143,10 +145,11 @@ fill_pattern(const struct command *command)
 
 /*
  * Reserves the emulated link to the host for a command, and returns the time at which the link will
- * have carried the command's bytes. Each direction carries one command at a time. The command
- * starts as soon as the link is free, the previous work is done and the command is queued. The time
- * at which the calling thread woke up is ignored, because a real copy engine does not wait for a
- * thread.
+ * have carried the command's bytes. Each direction of the link carries one command at a time.
+ *
+ * The transfer starts as soon as the link is free, the previous work of the queue is done and the
+ * command is queued. The time at which the worker thread woke up does not matter, because a real
+ * copy engine does not wait for a thread.
  */
 static uint64_t
 reserve_link(const struct command *command, uint64_t ready_ns)
@@ -229,7 +232,8 @@ ferryi_emulated_command_perform(struct ferryi_emulated_command *head, ferryi_emu
         command->call.run(command->call.user);
         break;
     case MARK:
-        /* Recording the time of an event moves no bytes, so it does not reserve the link. */
+        /* Storing the time of an event moves no bytes. So this command neither reserves the link
+         * nor changes `queue->ready_ns`. */
         atomic_store(&command->mark->reached_ns, ferryi_now_ns());
         return;
     }
@@ -295,9 +299,9 @@ fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char
 #define HOST_ORIGINS   (FERRYI_RANGE_PINNED | FERRYI_RANGE_MANAGED | FERRYI_RANGE_REGISTERED)
 #define DEVICE_ORIGINS (FERRYI_RANGE_DEVICE | FERRYI_RANGE_MANAGED)
 
-/* Returns a reference to the range that contains the memory. `last` is the range that the previous
- * piece uses as its source or target, or NULL. If `last` contains the memory, returns `last`
- * without taking a new reference. */
+/* Returns a reference to the memory range that contains the `bytes` at `pointer`. `last` is the
+ * source range or target range of the previous piece, or NULL. If `last` also contains this memory,
+ * returns `last` without taking a new reference. */
 static struct ferryi_range *
 hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes,
            bool on_host)
@@ -323,8 +327,8 @@ check_peer(const ferryi_emulated *emulated, const char *call, const ferryi_devic
     return FERRY_OK;
 }
 
-/* Checks the memory of a copy and appends the copy to the command as a piece. Skips a copy of zero
- * bytes. */
+/* Checks the memory of a copy, and appends the copy to the array `pieces` of the command. Skips a
+ * copy of zero bytes. */
 static ferry_status
 add_piece(struct command *command, const char *call, const struct ferryi_copy_2d *copy)
 {
@@ -357,7 +361,8 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
         hold_range(emulated, last ? last->target : NULL, copy->target, target_bytes, down);
     if (!piece->target)
         return fail_range(emulated, call, target_bytes, "target", copy->target, down);
-    command->piece_count++; /* from now on, freeing the command also releases the piece */
+    command->piece_count++; /* from here on, discarding the command also releases the ranges of this
+                               piece */
     piece->source =
         hold_range(source_device, last ? last->source : NULL, copy->source, source_bytes, up);
     if (!piece->source)
@@ -374,7 +379,8 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
     return FERRY_OK;
 }
 
-/* Submits a complete command. If the command has no pieces, only checks the stream. */
+/* Submits a copy or fill command to a stream. If the command has no pieces, discards the command
+ * and only checks the stream's handle. */
 static ferry_status
 submit_pieces(struct command *command, const char *call, void *stream)
 {
@@ -401,7 +407,7 @@ submit_copy(ferryi_device *device, const char *call, const struct ferryi_copy_2d
     return submit_pieces(command, call, stream);
 }
 
-/* Describes a plain copy as a copy of one row. */
+/* Converts a copy of consecutive bytes to a two-dimensional copy of one row. */
 static struct ferryi_copy_2d
 one_row(const struct ferryi_copy *copy)
 {

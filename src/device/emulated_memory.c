@@ -11,7 +11,8 @@
 
 #define ALIGN 256
 
-/* The pinned, managed and registered host memory of the process, which every device may use. */
+/* The list of the process's pinned, managed and registered host memory. Every emulated device may
+ * use this memory. */
 static struct ferryi_ranges host_ranges = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part host_memory = {.mutex = FERRYI_SYSTEM_MUTEX(&host_ranges.mutex)};
 FERRYI_AT_FORK(host_memory)
@@ -73,8 +74,8 @@ insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range
 
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 
-/* Adds the range to the list. Refuses a range that overlaps a range in the list or would raise the
- * allocated bytes above `limit`. */
+/* Adds the range to the list. Refuses a range that overlaps a range in the list. Also refuses a
+ * range that would raise the list's allocated bytes above `limit`. */
 static enum add_result
 add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
 {
@@ -117,8 +118,8 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
 }
 
 /* Removes the range that starts at `start` from the list and returns it. Returns NULL if no range
- * was removed. Sets *out_used to whether queued work uses the range. If `unused` is true, a range
- * that is in use is not removed. */
+ * was removed. Sets `*out_used` to whether queued work uses the range. If `unused` is true, the
+ * function does not remove a range that queued work uses. */
 static struct ferryi_range *
 remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin,
              bool unused, bool *out_used)
@@ -280,7 +281,7 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
     struct ferryi_ranges *ranges = ranges_of(emulated, origin);
     size_t limit = limit_of(emulated, origin), padded;
     /* Allocations of at least one page are aligned to pages, just as drivers align them. Direct
-     * file transfers need this alignment. */
+     * file I/O needs this alignment. */
     size_t align = bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
     struct ferryi_range *range = NULL;
     char *memory = NULL;

@@ -15,8 +15,8 @@ struct event {
         uint64_t number;
         /* number of queries that have found the event incomplete since it was last recorded */
         unsigned asked;
-        struct ferryi_emulated_mark *mark; /* for a timed event: the mark of its last record, with a
-                                              reference; otherwise NULL */
+        struct ferryi_emulated_mark *mark; /* for a timed event: a reference to the mark that stores
+                                              the time of the last record; NULL for other events */
     };
     bool timed; /* constant */
 };
@@ -200,7 +200,8 @@ wait_for(ferryi_emulated_queue *queue, uint64_t number)
 
 /* -- streams -- */
 
-/* Returns the queue of a live stream of this device, with a new reference. */
+/* Returns the queue of a stream, with a new reference. Fails if the stream was destroyed or belongs
+ * to a different device. */
 static ferry_status
 find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulated_queue **out)
 {
@@ -213,8 +214,8 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream belongs to another device",
                            call, device->kind, device->properties.native);
     ferryi_mutex_lock(&emulated->mutex);
-    /* The stream holds a reference to the queue, too. So the queue still exists, even if an earlier
-     * call has released its own reference. */
+    /* The stream holds a reference to its queue. So the queue still exists, even if an earlier
+     * caller has released the reference that it got from this function. */
     ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
                                                  : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
@@ -251,8 +252,8 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
     return FERRY_OK;
 }
 
-/* Ends and releases those queues of a device that are closed, because their streams were destroyed,
- * and have no work left. */
+/* Ends and releases those queues of a device that are closed and have no work left. A queue is
+ * closed when its stream is destroyed. */
 FERRYI_REQUIRES(ferryi_emulated_mutex)
 static void
 reap_queues(ferryi_emulated *emulated)
@@ -298,8 +299,8 @@ quarantine_stream(ferryi_emulated *emulated, struct ferryi_emulated_stream *stre
     emulated->dead = stream;
 }
 
-/* Returns whether the stream has a queue. Only the thread that creates the stream may call this
- * function, so it needs no lock. */
+/* Returns whether the stream has a queue. Only the thread that is creating the stream may call this
+ * function, so the function needs no lock. */
 static bool
 has_queue(const struct ferryi_emulated_stream *stream)
 {
@@ -344,8 +345,8 @@ ferryi_emulated_stream_destroy(ferryi_device *device, void *handle)
     FERRYI_OR_RETURN(find_queue(device, "stream_destroy", handle, &queue));
     struct ferryi_emulated_stream *stream = handle;
     ferryi_mutex_lock(&emulated->mutex);
-    /* A queue that still has work finishes its work after the stream is destroyed. An idle queue
-     * stays with the handle and is used by the next stream that reuses the handle. */
+    /* If the queue still has work, it finishes the work after the stream is destroyed. An idle
+     * queue is kept for the next stream that reuses the handle. */
     if (!queue_is_idle(queue)) {
         close_queue(queue);
         stream->queue = NULL;
@@ -376,8 +377,9 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
-/* Returns one position for each queue of the device: a reference to the queue, and the number of
- * commands submitted to it so far. Returns NULL and sets *out_count to 0 if memory is short. */
+/* Returns an array with one position for each queue of the device. A position is a reference to a
+ * queue, and the number of commands submitted to that queue so far. Returns NULL and sets
+ * `*out_count` to 0 if memory is short. */
 static struct position *
 all_positions(ferryi_emulated *emulated, size_t *out_count)
 {
@@ -466,7 +468,7 @@ ferryi_emulated_event_destroy(ferryi_device *device, void *handle)
 }
 
 /* Queues a command that stores the time at which the stream reaches the command. `*out` is the mark
- * that receives the time; the caller owns a reference to it. */
+ * in which the time is stored. The caller owns a reference to the mark. */
 static ferry_status
 submit_mark(ferryi_device *device, void *stream, struct ferryi_emulated_mark **out)
 {
@@ -518,8 +520,8 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
     return FERRY_OK;
 }
 
-/* Returns the point at which the event was last recorded, with a reference to the queue. If the
- * event was never recorded, the queue is NULL. */
+/* Returns the position in a queue at which the event was last recorded, with a reference to the
+ * queue. If the event was never recorded, the queue in the result is NULL. */
 static struct position
 position_of_event(struct event *event)
 {

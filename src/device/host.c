@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * The host device: Ferry's device on machines without a GPU. Its memory is host memory, and its
- * work runs in the thread that calls. A call that queues work returns only after the work is done.
- * So every event is complete as soon as it is recorded.
+ * The host device is Ferry's device on machines without a GPU. Its memory is host memory. Its work
+ * runs in the calling thread, and a call that queues work returns only after the work is done. So
+ * every event is complete as soon as it is recorded.
  */
 
 #define ALIGN 4096
@@ -16,12 +16,13 @@
 struct host_device {
     ferryi_device head;
     struct ferryi_device_ops ops;
-    _Atomic size_t used_bytes; /* bytes allocated by memory_alloc */
-    char default_stream;       /* its address is the handle */
+    _Atomic size_t
+        used_bytes; /* bytes that memory_alloc has allocated and memory_free has not yet freed */
+    char default_stream; /* its address is the handle */
 };
 
-/* Header in front of each allocation of the host device. It stores the allocation's size for
- * memory_info. */
+/* Header at the start of each allocation of the host device. It stores the size of the allocation,
+ * so that memory_free can update the number of used bytes. */
 struct allocation {
     size_t bytes; /* including this header */
 };
@@ -160,7 +161,8 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
 /* An event of the host device. It stores only whether it is timed and when it was last recorded. */
 struct event {
     bool timed;
-    _Atomic uint64_t reached_ns; /* 0: never recorded, or not timed */
+    _Atomic uint64_t
+        reached_ns; /* time of the last record; 0 if the event was never recorded or is not timed */
 };
 
 static ferry_status

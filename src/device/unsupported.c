@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/device/device.h"
 
-/* The functions use only their first parameter. */
+/* The functions in this file use only their first parameter, so the compiler's warning about unused
+ * parameters is disabled. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* Called instead of a function that a device does not implement. Fails with a message that names
@@ -13,8 +14,9 @@ unsupported(const ferryi_device *device, const char *slot)
                        slot, device->kind, device->properties.native);
 }
 
-/* Defines the failing function of a slot. It has the parameters of the function that it replaces,
- * so that no function is called through a pointer of a different type. */
+/* Defines a function that always fails, for one member of the device table. The function has
+ * exactly the parameters of the member's type, so that no call goes through a pointer of a
+ * different function type. */
 #define UNSUPPORTED(slot, ...)                                                                     \
     static ferry_status slot##_unsupported(__VA_ARGS__)                                            \
     {                                                                                              \

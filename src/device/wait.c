@@ -5,10 +5,11 @@
 
 #include "src/base/trace.h"
 
-/* Calls the slots that block, and records in the trace how long the host waits for the device. */
+/* Calls the device functions that block. Records in the device's trace how long the host waits for
+ * the device. */
 
-/* Counts a call that waits, and returns the time at which it begins. Returns 0 if the device has no
- * trace. */
+/* Counts a device call that blocks, and returns the time at which the wait begins. Returns 0 if the
+ * device has no trace. */
 static uint64_t
 begin_wait(ferryi_device *device)
 {
@@ -16,8 +17,8 @@ begin_wait(ferryi_device *device)
     return device->trace ? ferryi_now_ns() : 0;
 }
 
-/* Adds an entry to the device's trace, if it has one, for a wait that has just ended. Returns the
- * wait's `status` unchanged. */
+/* Adds an entry for a finished wait to the device's trace, if the device has a trace. Returns the
+ * parameter `status` unchanged. */
 static ferry_status
 add_wait(const ferryi_device *device, const char *name, uint64_t begun_ns, ferry_status status)
 {

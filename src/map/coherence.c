@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/map/coherence.h"
 
-/* Returns the lowest place of the set that is at least `first`, or FERRYI_PLACES_MAX if there is
- * none. */
+/* Returns the lowest place number in the set `places` that is at least `first`. Returns
+ * FERRYI_PLACES_MAX if the set has no such place. */
 /*@
   requires 0 <= first < FERRYI_PLACES_MAX;
   assigns \nothing;
@@ -62,11 +62,12 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     ferryi_places bit = FERRYI_PLACE_BIT(place);
     if (change == FERRYI_CHANGE_WRITE || change == FERRYI_CHANGE_OVERWRITE)
         return bit;
-    /* Lost bytes stay lost unless the change writes or discards them. */
+    /* Lost bytes stay lost after a read and after the removal of a place. Writes and discards were
+     * handled above. */
     if (places & FERRYI_LOST)
         return places;
-    /* A read marks bytes that were never written with FERRYI_ZEROS, so they still count as never
-     * written. */
+    /* If the bytes were never written, the reader receives zeros. The bit FERRYI_ZEROS records that
+     * the bytes still count as never written. */
     if (change == FERRYI_CHANGE_READ)
         return places == 0 ? FERRYI_ZEROS | bit : places | bit;
     if (places == bit)
@@ -74,9 +75,9 @@ ferryi_coherence_change(ferryi_places places, int place, enum ferryi_change chan
     return places == (FERRYI_ZEROS | bit) ? 0 : places & ~bit;
 }
 
-/* Appends the segment [begin, end), which must not be empty, to the `made` segments of `out`. If
- * the last segment has the same set, extends the last segment instead. Returns the new number of
- * segments. */
+/* Appends the segment [begin, end) to the array `out`, which already contains `made` segments. The
+ * segment must not be empty. If the last segment in `out` has an equal set of places, extends that
+ * last segment instead. Returns the new number of segments. */
 /*@
   requires begin < end && \valid(out + made) && made < SIZE_MAX;
   requires made > 0 ==> \valid(out + (made - 1)) && out[made - 1].end == begin;
@@ -130,9 +131,9 @@ ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int p
         size_t at = window[i].begin, segment_end = window[i].end;
         ferryi_places places = window[i].places;
 
-        /* Each iteration appends one part of segment i: the part before, inside or after [begin,
-         * end). Only the segments that contain `begin` or `end` have more than one part. So `out`
-         * receives at most count + 2 segments. */
+        /* Segment i has up to three parts: before, inside and after the range [begin, end). Each
+         * iteration appends one part. Only the segments that contain `begin` or `end` have more
+         * than one part. So `out` receives at most count + 2 segments. */
         /*@
           loop invariant at == begin_of{Pre}(window, i) || at == begin || at == end || at == segment_end;
           loop invariant begin_of{Pre}(window, i) <= at <= segment_end;

@@ -3,26 +3,27 @@
 #define FERRYI_COHERENCE_H
 
 /*
- * Coherence: these functions compute which bytes must be moved before an access, and which places
- * hold the bytes after the access. The functions are pure: they allocate nothing, lock nothing, and
- * use only the caller's arrays.
+ * Functions for the coherence of a buffer's replicas. They compute which bytes must be moved before
+ * an access, and which places (the host or a device) hold the bytes after the access. The functions
+ * are pure: they allocate nothing, lock nothing, and use only the caller's arrays.
  *
- * A valid map partitions the bytes [0, bytes) of a buffer into segments, which are sorted and not
- * empty. Each segment has the set of places that hold its current value: bit p represents place p.
- * The empty set means that the bytes were never written, so they read as zero.
+ * A valid map partitions the bytes [0, bytes) of a buffer into sorted segments, none of which is
+ * empty. Each segment has a set: the places that hold the current value of the segment's bytes. Bit
+ * p of the set represents place p. The empty set means that the bytes were never written, so the
+ * bytes read as zero. Neighbouring segments with equal sets are merged.
  *
- * Two further bits may be in a set. FERRYI_ZEROS occurs only together with places: the bytes were
- * never written, and these places were filled with zeros for a reader. FERRYI_LOST occurs only
- * alone: every place that held the value has lost it. Neighbouring segments with equal sets are
- * merged.
+ * A set may contain two further bits:
+ * - FERRYI_ZEROS occurs only together with places. The bytes were never written, and these places
+ *   were filled with zeros for a reader.
+ * - FERRYI_LOST occurs only alone. Every place that held the value has lost it.
  *
- * A commit works on a window: consecutive segments of the map that cover at least the range of
- * the access. Only the first and the last of these segments may extend beyond the range or lie next
- * to it. Callers include the segments that touch the range from outside, so that neighbours can be
- * merged.
+ * The function ferryi_coherence_commit() changes the sets of a byte range. It works on a window:
+ * consecutive segments of the map that cover at least this range. Only the first and the last
+ * segment of the window may extend beyond the range or be adjacent to it from outside. Callers
+ * include the adjacent segments, so that neighbours with equal sets can be merged.
  *
- * Comments that begin with an @ are contracts in ACSL. The command ./dev prove proves them. See
- * docs/reliability.md.
+ * Comments that begin with an @ are contracts in the specification language ACSL. The command ./dev
+ * prove proves them. See docs/reliability.md.
  */
 
 #include <stdbool.h>
@@ -42,8 +43,8 @@ struct ferryi_segment {
     ferryi_places places;
 };
 
-/* One transfer: the bytes [begin, end) are copied from `source`. If `source` is FERRYI_ZERO, they
- * are filled with zeros. */
+/* Describes one transfer. The bytes [begin, end) are copied from the place `source`. If `source` is
+ * FERRYI_ZERO, these bytes are filled with zeros instead. */
 struct ferryi_move {
     size_t begin, end;
     int source; /* a place, or FERRYI_ZERO */
@@ -51,20 +52,21 @@ struct ferryi_move {
 
 #define FERRYI_ZERO (-1)
 
-/* Results of ferryi_coherence_find() that do not identify a source. NOT_NEEDED: the place already
- * has the bytes. NOWHERE: the bytes are lost. */
+/* ferryi_coherence_find() returns one of these values instead of a source place. FERRYI_NOT_NEEDED
+ * means that the destination already has the bytes. FERRYI_NOWHERE means that no place has the
+ * bytes, because they were lost. */
 #define FERRYI_NOT_NEEDED (-2)
 #define FERRYI_NOWHERE    (-3)
 
-/* Effect of a commit on the set of places of each byte in the range. The values 1 to 3 equal those
- * of ferry_access. */
+/* Effect of ferryi_coherence_commit() on the set of places that hold each byte of the range. The
+ * values 1 to 3 equal the values of the public enum ferry_access. */
 enum ferryi_change {
-    FERRYI_CHANGE_READ = 1,      /* adds the place to the set; lost bytes stay lost; bytes never written still count as never written */
+    FERRYI_CHANGE_READ = 1,      /* adds the place to the set of places; lost bytes stay lost, and bytes that were never written still count as such */
     FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
     FERRYI_CHANGE_OVERWRITE = 3, /* sets only the place */
-    FERRYI_CHANGE_FORGET = 4,    /* removes the place from the set, unless it is the only place that holds a written value */
-    FERRYI_CHANGE_LOSE = 5,      /* removes the place from the set; if it is the only place that holds a written value, the bytes become lost */
-    FERRYI_CHANGE_DISCARD = 6    /* empties the set, so the bytes read as zero; `place` is ignored */
+    FERRYI_CHANGE_FORGET = 4,    /* removes the place from the set of places, unless that place holds the only copy of a written value */
+    FERRYI_CHANGE_LOSE = 5,      /* removes the place from the set of places; if that place holds the only copy of a written value, the bytes become lost */
+    FERRYI_CHANGE_DISCARD = 6    /* empties the set of places, so the bytes read as zero; the parameter `place` is ignored */
 };
 
 /*@
@@ -130,18 +132,18 @@ enum ferryi_change {
 */
 
 /*
- * Returns the source from which `place` receives bytes whose set is `places`. `place` must not be in
- * this set.
+ * Returns the source from which the place `place` receives bytes. `places` is the set of places
+ * that hold these bytes. It must not contain `place`.
  *
  * `same` is the set of places that share the memory of `place`. A place of `same` that holds the
  * bytes is preferred to all other sources, because a move from it copies nothing. `reachable` is
  * the set of places from which `place` can copy directly. If no place of `same` holds the bytes,
  * the source is the first in this list that holds them:
- * - if `place` is not the host: the lowest reachable device, then the host
- * - the lowest device
+ * - if `place` is a device: the reachable device with the lowest number, then the host
+ * - the device with the lowest number
  *
- * Returns FERRYI_ZERO if the bytes must be filled with zeros: they were never written, and no place
- * of `same` was already filled with zeros.
+ * Returns FERRYI_ZERO if the bytes must be filled with zeros. This is so if the bytes were never
+ * written, and no place of `same` already holds zeros for them.
  */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX && !has(places, place);
@@ -169,8 +171,9 @@ enum ferryi_change {
 */
 int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
-/* Returns the source as ferryi_coherence_source() does. Returns FERRYI_NOT_NEEDED if `place` is in
- * the set, and FERRYI_NOWHERE if the bytes are lost. */
+/* Works like ferryi_coherence_source(), but also accepts sets for which no source is needed or
+ * exists. Returns FERRYI_NOT_NEEDED if `place` is in the set `places`. Returns FERRYI_NOWHERE if
+ * the bytes are lost. */
 /*@
   requires 0 <= place < FERRYI_PLACES_MAX;
   assigns \nothing;
@@ -182,10 +185,11 @@ int ferryi_coherence_source(ferryi_places places, int place, ferryi_places same,
 int ferryi_coherence_find(ferryi_places places, int place, ferryi_places same, ferryi_places reachable);
 
 /*
- * Applies a change to the bytes [begin, end) of a window, and merges neighbours with equal sets.
- * Writes the new segments to `out`, which must have room for count + 2 segments and must not
- * overlap `window`. Bytes outside the range keep their sets.
- * @return the number of segments, at most count + 2
+ * Applies a change to the bytes [begin, end) of `window`, an array of consecutive segments of a
+ * valid map. Merges neighbouring segments with equal sets of places. Writes the new segments to
+ * `out`, which must have room for count + 2 segments and must not overlap `window`. Bytes outside
+ * [begin, end) keep their sets.
+ * @return the number of segments written to `out`, at most count + 2
  */
 /*@
   requires place: change == FERRYI_CHANGE_DISCARD || 0 <= place < FERRYI_PLACES_MAX;
@@ -204,7 +208,8 @@ int ferryi_coherence_find(ferryi_places places, int place, ferryi_places same, f
 size_t ferryi_coherence_commit(const struct ferryi_segment *window, size_t count, int place, enum ferryi_change change,
                                size_t begin, size_t end, struct ferryi_segment *out);
 
-/* Returns the set of one byte after a change. */
+/* Returns the set of places that hold a byte after a change. `places` is the set before the change.
+ */
 /*@
   requires place: change == FERRYI_CHANGE_DISCARD || 0 <= place < FERRYI_PLACES_MAX;
   requires change: FERRYI_CHANGE_READ <= change <= FERRYI_CHANGE_DISCARD;

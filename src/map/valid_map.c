@@ -13,8 +13,9 @@ set_count(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, size_t count)
     chunk->count = count;
 }
 
-/* Takes a spare chunk into use and empties it. An earlier reservation guarantees that a spare chunk
- * exists, and that the index has room for it. */
+/* Takes a chunk (an array of segments) from the map's list of spare chunks and returns it empty.
+ * The caller's reservation guarantees that a spare chunk exists, and that the map's index has room
+ * for it. */
 static struct ferryi_map_chunk *
 take_reserved(ferryi_valid_map *map)
 {
@@ -53,9 +54,10 @@ split(ferryi_valid_map *map, size_t at)
     map->index->chunk_count++;
 }
 
-/* Merges the two segments at the border of two neighbouring chunks if their sets are equal. If both
- * chunks together are at most half full, moves all segments of `right` into `left`. `right` may be
- * empty afterwards. */
+/* `left` and `right` are neighbouring chunks (arrays of segments). Merges the last segment of
+ * `left` with the first segment of `right` if both have equal sets of places. Then moves all
+ * segments of `right` into `left` if both chunks together have at most FERRYI_CHUNK_HALF segments.
+ * `right` may be empty after the call. */
 static void
 join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chunk *right)
 {
@@ -73,8 +75,8 @@ join(ferryi_valid_map *map, struct ferryi_map_chunk *left, struct ferryi_map_chu
     }
 }
 
-/* If the map has only one segment left, stores the segment's set in map->whole and makes its chunk
- * a spare chunk. */
+/* If the map has only one segment left, stores the segment's set of places in map->whole. The map
+ * then needs no chunk, so the segment's chunk becomes a spare chunk. */
 static void
 collapse(ferryi_valid_map *map)
 {
@@ -102,8 +104,8 @@ find_segment(const struct ferryi_map_chunk *chunk, size_t at)
     return low;
 }
 
-/* Returns the index of the chunk that contains byte `at`, which must be less than `bytes`. The map
- * must have at least one chunk. */
+/* Returns the index of the chunk that contains byte `at`. `at` must be less than map->bytes, and
+ * the map must have at least one chunk. */
 static size_t
 find_chunk(const ferryi_valid_map *map, size_t at)
 {
@@ -142,8 +144,8 @@ segment_at(const ferryi_valid_map *map, struct position position)
     return map->index->chunks[position.chunk]->segments[position.index];
 }
 
-/* Returns the position of the next segment. The segment at `position` must not be the last one of
- * the map. */
+/* Returns the position of the segment after the given one. The given segment must not be the last
+ * one of the map. */
 static struct position
 next_position(const ferryi_valid_map *map, struct position position)
 {
@@ -178,8 +180,9 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
     }
 }
 
-/* Appends a move, or extends the last move if the new one continues it. Returns false if a move
- * must be appended but `moves` has no room. */
+/* Appends `move` to the array `moves`. If `move` continues the last element and has the same
+ * source, extends that element instead. Returns false if an element must be appended but the array
+ * is full. */
 static bool
 add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
 {
@@ -230,7 +233,7 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
 
 /* -- changing ---------------------------------------------------------------------------------- */
 
-/* Changes the bytes [begin, end) of a map that has only one segment. */
+/* Applies a change to the bytes [begin, end) of a map that has only one segment. */
 static __attribute__((noinline)) void
 cut_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t begin, size_t end)
 {
@@ -251,8 +254,9 @@ cut_single(ferryi_valid_map *map, int place, enum ferryi_change change, size_t b
     map->index->chunk_count = 1;
 }
 
-/* Applies a change to those bytes of [begin, end) that lie in the chunk. Only the chunk's segments
- * that overlap these bytes or are adjacent to them can change. */
+/* Applies a change to those bytes of [begin, end) that lie in `chunk`. Replaces only the segments
+ * that contain these bytes or are adjacent to them, because no other segment of the chunk can
+ * change. */
 static void
 change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
              enum ferryi_change change, size_t begin, size_t end)
@@ -281,10 +285,11 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 }
 
 /*
- * Applies a change to [begin, end), chunk by chunk from chunks[first] on, and joins each chunk with
- * its predecessor. Ends after the first chunk that lies behind the range and whose number of
- * segments did not change. Removes chunks that became empty from the index. Returns the index after
- * the last chunk that was visited and kept.
+ * Applies a change to the bytes [begin, end). Visits the chunks in order, beginning with
+ * chunks[first]. Joins each visited chunk with its predecessor (see join()), and removes chunks
+ * that became empty from the index. Stops after the first chunk that begins at or after `end` and
+ * whose number of segments the join did not change. Returns the index after the last chunk that was
+ * visited and kept.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -357,7 +362,8 @@ ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi_chan
 
 /* -- resizing ---------------------------------------------------------------------------------- */
 
-/* Shortens a map with chunks to `bytes` bytes. `bytes` must not be 0. */
+/* Shortens a map that has chunks to `bytes` bytes. `bytes` must be less than map->bytes and must
+ * not be 0. */
 static void
 shrink(ferryi_valid_map *map, size_t bytes)
 {
@@ -384,7 +390,7 @@ shrink(ferryi_valid_map *map, size_t bytes)
     collapse(map);
 }
 
-/* Lengthens a map with chunks by bytes that were never written. */
+/* Lengthens a map that has chunks to `bytes` bytes. The added bytes count as never written. */
 static void
 grow(ferryi_valid_map *map, size_t bytes)
 {
@@ -415,8 +421,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
         grow(map, bytes);
     }
     map->bytes = bytes;
-    /* If the map has a single segment, the new bytes have received the set of the old bytes. So the
-     * set of the new bytes is emptied. */
+    /* A map without chunks has one segment, which now covers the new bytes as well. So the new
+     * bytes are discarded, because they were never written. */
     if (map->index->chunk_count == 0 && bytes > old)
         cut_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
     map->reserved--;

@@ -3,14 +3,16 @@
 #define FERRYI_VALID_MAP_CHUNK_H
 
 /*
- * The chunks of a valid map. valid_map.c and valid_map_reserve.c share this header.
+ * Declares the chunks of a valid map, which are arrays of segments. valid_map.c and
+ * valid_map_reserve.c include this header.
  *
- * Between calls, a chunk contains at most FULL segments. During a change it may contain two more,
- * because a change divides at most two segments. Such a chunk is then split into halves, and a
- * spare chunk receives one half. So each change takes at most two spare chunks.
+ * Between calls, a chunk contains at most FERRYI_CHUNK_FULL segments. During a change it may
+ * contain two more segments, because a change divides at most two segments. Such a chunk is split
+ * into halves at the end of the change, and a spare chunk receives one half. So each change takes
+ * at most two spare chunks.
  *
- * Two neighbouring chunks together always contain more than HALF segments. So a map never has more
- * chunks than ferryi_chunks_of() returns.
+ * Two neighbouring chunks together always contain more than FERRYI_CHUNK_HALF segments. So a map
+ * never has more chunks than ferryi_chunks_of() returns.
  */
 
 #include "src/map/valid_map.h"
@@ -39,9 +41,9 @@ ferryi_chunks_of(size_t segments)
     return 2 * segments / FERRYI_CHUNK_HALF + 1;
 }
 
-/* Returns the maximum number of spare chunks that the given number of reserved changes may take.
- * Each change takes at most two chunks and adds at most two segments. All changes together take at
- * most as many chunks as the map can have after them. */
+/* Returns the maximum number of spare chunks that `reservations` changes of the map may take. Each
+ * change takes at most two chunks and adds at most two segments. In addition, ferryi_chunks_of()
+ * limits the number of chunks that the map can have after all changes. */
 static inline size_t
 ferryi_chunks_needed(const ferryi_valid_map *map, size_t reservations)
 {

@@ -9,10 +9,10 @@
 
 const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
-/* Number of spare chunks that a map keeps in addition to those that its reservations need. One
+/* A map keeps this number of spare chunks in addition to those that its reservations need. One
  * reservation can need at most this number. So a buffer that is written alternately at different
- * places does not allocate chunks for each write. A released reservation can also be made again
- * without an allocation. */
+ * places does not allocate chunks for each write. A reservation that was released can also be made
+ * again without an allocation. */
 #define KEPT_SPARE 2
 /* Minimum number of unneeded chunks for which a call of ferryi_valid_map_take_excess() is worth its
  * cost. */
@@ -20,8 +20,8 @@ const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
 /* -- reservations ------------------------------------------------------------------------------ */
 
-/* Replaces the map's index by the larger index of the supply. The supply receives the old index, so
- * that it is freed without the lock. */
+/* Replaces the map's index (its list of chunks) by the larger index of the supply. Stores the old
+ * index in the supply, so that the caller can free the old index without the map's lock. */
 static void
 exchange_index(ferryi_valid_map *map, struct ferryi_map_supply *supply)
 {
@@ -34,8 +34,8 @@ exchange_index(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->index = fresh;
 }
 
-/* Returns whether the map already has the memory for `count` more reservations. Most accesses that
- * move no bytes find that it has. */
+/* Returns whether the map already has enough memory for `count` more reservations. This is true for
+ * most accesses that move no bytes. */
 static inline bool
 is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 {
@@ -45,7 +45,8 @@ is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 }
 
 /* Moves the memory for `count` more reservations from the supply into the map. If the supply is too
- * small, returns false and sets only the supply's members `wanted_`. */
+ * small, returns false and only stores the required amounts in the supply's members `wanted_chunks`
+ * and `wanted_capacity`. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_COLD static bool
 take_supply(ferryi_valid_map *map, uint32_t count, struct ferryi_map_supply *supply)

@@ -11,16 +11,18 @@
 /* -- the time of an event ---------------------------------------------------------------------- */
 
 /*
- * An event that was recorded with FERRY_EVENT_TIMED has a sync point and, in addition, a timed
- * event of the device. The device events that a timeline keeps for its sync points cannot serve,
- * because they do not measure time and are reused. The context lists its timed events. When the
- * context ends, it destroys them while the devices are still open.
+ * An event that the program records with FERRY_EVENT_TIMED has a sync point (a position in the work
+ * of its stream). In addition, it has a native event of the device, which measures time. The native
+ * events that Ferry records for sync points cannot be used for this purpose, because they do not
+ * measure time and are reused. The context lists its timed events. When the context ends, it
+ * destroys the native events of this list while the devices are still open.
  */
 
 /*
- * Removes the event from the context's list and destroys the device's event that measures its time.
- * The caller holds the lock during both steps, so the context cannot close the device between them.
- * Keeps this thread's error message, which an earlier failed call may have set.
+ * Removes the event from the context's list of timed events, and destroys the native event that
+ * measures its time. The caller holds the list's mutex during both steps, so the context cannot
+ * close the device between them. Preserves this thread's error message, which an earlier failed
+ * call may have set.
  */
 FERRYI_REQUIRES(ferryi_event_times_mutex)
 static void
@@ -43,8 +45,9 @@ list_time(ferry_event *event)
     ferryi_mutex_unlock(&context->event_times_mutex);
 }
 
-/* Creates the device's timed event and records it on the timeline's stream, which must not be in
- * capture mode. After a failure, the caller can only release the event. */
+/* Creates a native event of the device that measures time, and records it on the timeline's stream.
+ * The stream must not be in capture mode. If this function fails, the caller may only release
+ * `event`. */
 static ferry_status
 record_time(ferry_event *event, ferryi_timeline *timeline)
 {
@@ -58,8 +61,8 @@ record_time(ferry_event *event, ferryi_timeline *timeline)
     return FERRYI_CALL(device, event_record, native, timeline->native);
 }
 
-/* Destroys the device's timed event that belongs to `event`. Does nothing if there is none, or if
- * the context has ended. */
+/* Destroys the native timed event of `event`. Does nothing if `event` is not timed, or if the
+ * native event was already destroyed at the end of the context. */
 static void
 release_time(ferry_event *event)
 {
@@ -112,9 +115,9 @@ event_free(void *header)
     free(event);
 }
 
-/* Logs the failure of an event's job if no caller has queried the event, because the failure would
- * be lost otherwise. The failure of a cancelled call is not logged, because the program cancelled
- * the call on purpose. */
+/* Logs the failure of an asynchronous call if the program has never queried the call's event.
+ * Without this log entry, the failure would be lost. Does not log a call that ended because the
+ * program cancelled it. */
 static void
 log_unreported(const ferry_event *event)
 {
@@ -163,9 +166,9 @@ event_status(ferry_event *event)
                        event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Waits until the worker thread has finished the event's job. Fails inside a callback that must not
- * wait, unless the job is already finished. The reason is that such a callback may itself be
- * running on that worker thread. */
+/* Waits until a worker thread has finished the event's job (an asynchronous call). Fails inside a
+ * callback that must not wait, unless the job is already finished. Such a callback may itself run
+ * on that worker thread, so that the wait could never end. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {

@@ -2,21 +2,23 @@
 #ifndef FERRYI_EVENT_H
 #define FERRYI_EVENT_H
 
-/* The public event. It represents either a sync point on a stream, or the end of a job that a
- * worker thread runs. */
+/* The struct of a public event. An event represents either a sync point (a position in the work of
+ * a stream), or the end of a job that a worker thread runs. */
 
 #include "src/stream/stream.h"
 
 FERRYI_MUTEX_CLASS(ferryi_event_mutex);
 
 struct ferry_event {
-    atomic_int references;  /* one for the user, and one for the job until the job ends */
+    atomic_int references;  /* number of references: one for the user, and one for the job until the
+                               job ends */
     ferry_context *context; /* the event holds a reference to it */
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
     FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* whether the job has ended; not used in events that are sync points */
+    bool done; /* whether the job has ended; unused if the event represents a position in the work
+                  of a stream */
     atomic_bool cancelled;
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
@@ -29,7 +31,8 @@ struct ferry_event {
     struct ferryi_event_time {
         ferryi_device *device; /* NULL if the event is not timed */
         int place;
-        void *native; /* the device's own timed event; NULL after the context has ended */
+        void *native; /* the device's native event that measures time; NULL after the context has
+                         ended */
         ferry_event *next, **link; /* links in the context's list */
     } time;                        /* only for recorded events; see event.c */
 };
@@ -38,11 +41,12 @@ struct ferry_event {
 ferry_status ferryi_event_check(const ferry_event *event, const char *what);
 ferry_status ferryi_event_new(ferry_context *context, bool is_job, ferry_event **out);
 void ferryi_event_release(ferry_event *event);
-/* Ends the job of an event with `status` and this thread's error message. `point` is the last work
- * that the job queued on a device. */
+/* Marks the job of an event as ended. Stores `status` in the event and, after a failure, this
+ * thread's error message. `point` is the sync point of the last work that the job queued on a
+ * device. */
 void ferryi_event_finish(ferry_event *event, ferry_status status, ferryi_sync_point point);
-/* Destroys the device's timed event of every event in the context's list. Called when the context
- * ends, while the devices are still open. */
+/* Destroys the native device events of all timed events in the context's list. Called when the
+ * context ends, while the devices are still open. */
 void ferryi_event_times_close(ferry_context *context);
 
 #endif

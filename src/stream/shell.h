@@ -7,10 +7,11 @@
  * to one layer, and only that layer reads and writes the group. src/context.c, which is above all
  * layers, creates and destroys contexts.
  *
- * A context has two counts: owners and references. The program adds and drops owners. When it drops
- * the last owner, the context ends. The memory of this struct is called the shell. It is kept as
- * long as there are references. All owners together have one reference, and each store has one. So
- * a buffer that outlives its context refers to a closed shell instead of freed memory.
+ * A context counts owners and references. The program adds and drops owners. When the program drops
+ * the last owner, the context ends. The memory of this struct is called the shell. It is freed when
+ * the last reference is dropped. All owners together have one reference. Each object that may
+ * outlive the context, such as a buffer, a stream or an event, has one as well. So a buffer that
+ * outlives its context refers to a closed shell instead of freed memory.
  */
 
 #include <ferry/context.h>
@@ -30,27 +31,28 @@ FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
 FERRYI_MUTEX_CLASS(ferryi_stores_mutex);
 FERRYI_MUTEX_CLASS(ferryi_park_mutex);
 FERRYI_MUTEX_CLASS(ferryi_workers_mutex);
-FERRYI_MUTEX_CLASS(
-    ferryi_event_times_mutex); /* locked after all other locks except the locks of devices */
+FERRYI_MUTEX_CLASS(ferryi_event_times_mutex); /* this mutex is locked after all other locks except
+                                                 the locks of devices */
 
 struct ferry_context {
     /* Lifetime. */
     atomic_int references; /* number of references to this struct: one for all owners together, and
-                              one for each store */
+                              one for each object that may outlive the context, such as a buffer */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the context has begun to end; callbacks that run from then on
-                            see a closed context */
+    atomic_bool closing; /* whether the context has begun to end; for callbacks that run after that,
+                            the context is closed */
     bool shared;         /* whether ferry_context_shared() has returned the context */
     bool inherited; /* whether a parent process created the context before it forked this process;
                        `closed` is then set as well */
-    /* links in the list of open contexts in src/buffer/after_fork.c */
+    /* links of the list of open contexts, which src/buffer/after_fork.c maintains */
     ferry_context *next_living, **living;
-    void (*disown)(
-        ferry_context **context); /* called by ferryi_shell_disown(); set by src/context.c */
+    void (*disown)(ferry_context **context); /* function that ferryi_shell_disown() calls; set by
+                                                src/context.c */
 
     /* Options. */
-    bool debug; /* whether the context makes the additional checks of src/debug; constant */
+    bool debug; /* whether the context makes the additional checks of src/debug; does not change
+                   after creation */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
     size_t pin_after; /* number of transfers after which the host memory of a replica is
@@ -69,16 +71,16 @@ struct ferry_context {
     /* Traces. */
     ferryi_trace *trace;          /* NULL: none */
     uint64_t store_word;          /* initial word of a new store */
-    _Atomic uint32_t last_number; /* highest id that the trace has given to a store; used only if
-                                     the context is traced */
+    _Atomic uint32_t last_number; /* highest id that a buffer has received for the trace; used only
+                                     if the context is traced */
 
     /* Pools: src/buffer/place_pool.c. */
-    char *allocation_log; /* first part of the names of the pools' log files; NULL: no logs */
+    char *allocation_log; /* prefix of the names of the pools' log files; NULL: no log files */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     ferry_pool *pools[FERRYI_DEVICES_MAX + 1][FERRYI_MEMORY_KINDS];
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
-    /* by place and kind of memory; NULL until the first pool is created */
+    /* array indexed by place and kind of memory; NULL until the first pool is created */
     struct ferryi_place_backend *backends;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     struct ferryi_place_own_pool *own_pools; /* the pools that use backends of the program */
@@ -93,33 +95,34 @@ struct ferry_context {
     struct ferry_event *event_times; /* the list of timed events; see src/stream/event.c */
 
     /* The registry of buffers: src/buffer/store.c. */
-    atomic_uint ending_wraps; /* number of stores that were removed from the list of stores but are
-                                 not freed completely */
-    /* locked only while a buffer is created, destroyed or listed */
+    atomic_uint ending_wraps; /* number of buffers that were removed from the context's list of
+                                 buffers but are not completely freed yet */
+    /* mutex of the list of buffers; locked only while a buffer is created, destroyed or listed */
     struct ferryi_stores_mutex store_mutex;
     FERRYI_GUARDED_BY(ferryi_stores_mutex) struct {
         struct ferryi_store *stores, *oldest_store; /* the list, newest first */
-        /* the store that eviction examines next; NULL: the oldest store */
+        /* the buffer (its storage) that eviction examines next; NULL: the oldest buffer */
         struct ferryi_store *hand;
         size_t store_count;
         struct ferryi_store *spare_stores; /* cached for new buffers */
         size_t spare_store_count;
-        uint64_t last_id; /* highest id of a claim on any freed store; new stores continue from it,
-                             so that ids are never reused */
+        uint64_t last_id; /* highest id of a range lock on any freed buffer; range locks of new
+                             buffers continue from this id, so that ids are never reused */
     };
-    /* Locks for crowded stores, which have many segments or claims. The address of a store selects
-     * one of these locks. The locks have no lock class, because a bit of the store's word records
-     * whether the lock is held. */
+    /* Mutexes for buffers with many segments or range locks. A thread that waits for the spin lock
+     * of such a buffer sleeps on a mutex instead. The address of the buffer's storage selects one
+     * of these mutexes. The mutexes have no class for the compiler's thread-safety analysis,
+     * because a bit in the buffer's state word records whether the mutex is held. */
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
-    /* Locked by threads that wait until another thread removes a claim from a store:
-     * src/buffer/store_lock.c. */
+    /* Threads that wait until another thread releases a range lock of a buffer sleep on `park_cond`
+     * with this mutex. See src/buffer/store_lock.c. */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
 
-    /* The workers: threads that run asynchronous calls. A worker is started when it is first
-     * needed: src/buffer/worker.c. */
+    /* Worker threads, which run asynchronous calls. Each worker thread is started when it is first
+     * needed. See src/buffer/worker.c. */
     struct ferryi_workers_mutex worker_mutex;
     FERRYI_GUARDED_BY(ferryi_workers_mutex)
     struct ferryi_worker *workers[FERRYI_WAYS];
@@ -131,14 +134,14 @@ void ferryi_shell_release(ferry_context *context);
 /* Adds an owner to the context. Returns false if the context has no owner left, because it has
  * begun to end. */
 bool ferryi_shell_try_own(ferry_context *context);
-/* Returns whether this call must not drop an owner: the context has only one owner left, and this
- * thread may be inside a callback of the context. */
+/* Returns whether the caller must not drop an owner of the context. This is so if the context has
+ * only one owner left and this thread may be inside a callback of the context. */
 bool ferryi_shell_is_last_refused(const ferry_context *context);
 
 /*
- * Drops an owner like ferry_context_destroy(), but does not block. If the owner was the last one, a
- * separate thread ends the context. If that thread cannot be started, the call ends the context
- * itself and blocks.
+ * Drops an owner of the context like ferry_context_destroy(), but normally does not block. If that
+ * owner was the last one, a separate thread ends the context. If this thread cannot be started, the
+ * function ends the context itself and blocks.
  */
 static inline void
 ferryi_shell_disown(ferry_context **context)
@@ -148,8 +151,8 @@ ferryi_shell_disown(ferry_context **context)
 
 /* Fails with INVALID_STATE if the context was destroyed or belongs to a different process. */
 ferry_status ferryi_shell_check_alive(const ferry_context *context, const char *what);
-/* Makes the checks of ferryi_shell_check_alive(). In addition, fails inside a callback that must
- * not make such calls. */
+/* Makes the checks of ferryi_shell_check_alive(). In addition, fails while the context is being
+ * destroyed, and inside a callback in which only queries are allowed. */
 ferry_status ferryi_shell_check_open(const ferry_context *context, const char *what);
 /* Makes the checks of ferryi_shell_check_open(). In addition, fails with INVALID_ARGUMENT if
  * `place` is not a place of the context. */
@@ -165,7 +168,8 @@ ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
     return context->debug ? ferryi_site_here() : unchecked;
 }
 
-/* Adds an entry to the trace, which states that this thread waited from `begun_ns` until now. */
+/* Adds an entry to the context's trace. The entry states that this thread waited from `begun_ns`
+ * until now. `name` describes what the thread waited for. */
 void ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
 
 #endif

@@ -106,9 +106,10 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 }
 
 /*
- * Checks a native stream handle for which the context has no stream yet. Only a CUDA device can
- * have such handles, because Ferry creates all streams of other devices. The driver is queried, and
- * rejects the handle if it can detect that the handle is invalid.
+ * Checks a native stream handle of the program that the context does not list yet. Only a CUDA
+ * device can have such handles, because Ferry itself creates all streams of other devices. The
+ * function queries the driver, which rejects the handle if it can detect that the handle is
+ * invalid.
  */
 static ferry_status
 check_native(ferry_context *context, int place, void *native)
@@ -167,7 +168,8 @@ stream_release(void *header)
     ferryi_shell_release(context);
 }
 
-/* The timeline of all streams that have outlived their contexts, and of quarantined streams. */
+/* Streams that have outlived their contexts, and destroyed streams in quarantine, point to this
+ * static timeline. It belongs to no place. */
 static ferryi_timeline dead_timeline = {.place = -1};
 
 static void
@@ -233,8 +235,8 @@ ferryi_streams_close(ferry_context *context)
     while (context->streams) {
         ferry_stream *stream = context->streams;
         context->streams = stream->next;
-        /* The timelines belong to the order of the context. The caller clears the order, and so
-         * frees the timelines, after this call. */
+        /* The caller frees the timelines of all streams after this call. So the stream must not
+         * keep a pointer to its timeline. */
         stream->timeline = &dead_timeline;
         stream->plain_context = NULL;
         /* Only the context's default streams are freed here. The program frees all other streams.

@@ -3,8 +3,9 @@
 #define FERRYI_STREAM_H
 
 /*
- * The public stream: a reference-counted handle to a timeline. The context lists its streams, so
- * wrapping a native handle twice returns the same stream.
+ * The struct of a public stream. A stream is a reference-counted handle to a timeline, which
+ * records the order of the work on one native stream (see timeline.h). The context lists its
+ * streams, so wrapping a native handle twice returns the same stream.
  */
 
 #include <ferry/stream.h>
@@ -17,21 +18,21 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
 struct ferry_stream {
     ferryi_timeline *timeline;
     ferry_context *context;
-    ferry_context *plain_context; /* `context` if timeline->is_plain is true, otherwise NULL; so the
-                                     fast path checks only this member */
-    bool borrowed; /* whether this is a default stream of the context, which frees it */
+    ferry_context *plain_context; /* equal to `context` if timeline->is_plain is true, otherwise
+                                     NULL, so that a fast path checks only this member */
+    bool borrowed;                /* whether this is a default stream, which the context frees */
     FERRYI_GUARDED_BY(ferryi_streams_mutex) struct {
         int references;
         ferry_stream *next, **link; /* in the list of the context */
     };
     struct ferryi_stream_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_stream_mutex) struct {
-        ferry_status failure; /* first failure of asynchronous work on the stream that no call has
-                                 returned yet */
+        ferry_status failure; /* first failure of asynchronous work on this stream that was not yet
+                                 returned to the program */
         char *failure_text;
     };
-    ferry_context *former; /* in a context with debug checks: the context to which a destroyed
-                              stream belonged; its `context` is then NULL */
+    ferry_context *former; /* former context of a destroyed stream, whose member `context` is NULL;
+                              used only if the context makes debug checks */
 };
 
 static inline ferryi_timeline *
@@ -51,32 +52,33 @@ ferryi_stream_context(const ferry_stream *stream)
 void ferryi_stream_retain(ferry_stream *stream);
 void ferryi_stream_release(ferry_stream *stream);
 
-/* Fails if the stream is NULL, if its context was destroyed, or inside a callback that must not
- * make such calls. */
+/* Fails if the stream is NULL or was destroyed, or if its context was destroyed. Also fails inside
+ * a callback in which only queries are allowed. */
 ferry_status ferryi_stream_check(const ferry_stream *stream, const char *what);
 
-/* Fails and explains in the error message why the stream cannot be used. Returns INVALID_STATE if
- * the stream was destroyed. Otherwise returns WRONG_CONTEXT, because the stream belongs to a
- * different context. */
+/* Always fails, with an error message that explains why the stream cannot be used. Returns
+ * INVALID_STATE if the stream was destroyed. Otherwise the stream belongs to a different context,
+ * and the function returns WRONG_CONTEXT. */
 ferry_status ferryi_stream_refuse(const ferry_stream *stream, const char *what);
 
-/* Stores a failure of asynchronous work in the stream, with a copy of `text`. Does nothing if an
- * earlier failure is still stored. Any thread may call it. */
+/* Stores a failure of asynchronous work in the stream, with a copy of the message `text`. Does
+ * nothing if the stream already stores a failure. Any thread may call this function. */
 void ferryi_stream_note_failure(ferry_stream *stream, ferry_status status, const char *text);
 /* Returns the stored failure and clears it. */
 ferry_status ferryi_stream_take_failure(ferry_stream *stream);
 
 /*
- * Sets `*out` to the timeline of the stream that was passed to a public call. NULL means the
- * default stream of the context's only device, and is an error if the context has no device or
- * several. Fails if the context was destroyed, or if the stream belongs to a different context.
+ * Sets `*out` to the timeline of the stream that the program passed to a public call. If the
+ * program passed NULL, uses the default stream of the context's only device. NULL is an error if
+ * the context has no device or several devices. Fails if the context was destroyed, or if the
+ * stream belongs to a different context.
  */
 ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream,
                                          const char *what, ferryi_timeline **out);
 
 ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
-/* Closes every stream, including those that the program still owns. Called when the context ends.
- */
+/* Closes every stream of the context, including the streams that the program still owns. Called
+ * when the context ends. */
 void ferryi_streams_close(ferry_context *context);
 
 #endif

@@ -98,8 +98,8 @@ newest_event(ferryi_timeline *timeline)
     return newest;
 }
 
-/* Returns whether the number of a timeline may be reused. It may be reused if the timeline is
- * retired and its closing event, which was recorded last, is complete. */
+/* Returns whether a new stream may reuse the number of `timeline`. This is so if the timeline's
+ * stream was destroyed, and the last event on that stream, the closing event, is complete. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static bool
 is_free(ferryi_order *order, ferryi_timeline *timeline)
@@ -139,10 +139,11 @@ find_new_number(const ferryi_order *order, int wanted)
 }
 
 /*
- * Returns a timeline number of this device that may be reused, or else an unused number. Returns 0
- * if there is none. A number stays with its device, because other threads may be about to wait for
- * the last event of its previous timeline. If the timeline is not internal, some unused numbers are
- * reserved for the internal timelines that are opened later.
+ * Returns a number for a new timeline of the device, or 0 if no number is available. Prefers a
+ * number that a destroyed stream of this device used. The function never returns a number that
+ * another device used, because other threads may be about to wait for the last event of the old
+ * timeline. Unless `internal` is true, the function leaves some unused numbers for internal
+ * timelines that are opened later.
  */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static unsigned
@@ -156,7 +157,7 @@ find_number(ferryi_order *order, const ferryi_device *device, bool internal)
     return find_new_number(order, internal ? 1 : order->internal_reserve + 1);
 }
 
-/* Creates a timeline and adds it to the order, which frees it in ferryi_order_clear(). */
+/* Creates a timeline and adds it to `order`. ferryi_order_clear() frees the timeline. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned number,
@@ -184,7 +185,8 @@ timeline_new(ferryi_order *order, ferryi_device *device, int place, unsigned num
     return timeline;
 }
 
-/* Returns a retired timeline of the device that has no number, or NULL if there is none. */
+/* Returns a timeline of the device that can be reused: it has no number, and its stream was
+ * destroyed. Returns NULL if there is no such timeline. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per_thread)
@@ -196,9 +198,9 @@ find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per
     return timeline;
 }
 
-/* Returns a retired timeline that can be reused, or a new timeline. Returns NULL if memory runs
- * out. For an internal timeline, which must have a number, also returns NULL if no number is
- * available. */
+/* Returns a reusable timeline, whose stream was destroyed, or else a new timeline. Returns NULL if
+ * memory runs out. Also returns NULL if `internal` is true and no number is available, because an
+ * internal timeline must have a number. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread)
@@ -211,9 +213,9 @@ find_timeline(ferryi_order *order, ferryi_device *device, int place, bool intern
     return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
 }
 
-/* If the device already has a timeline for streams that Ferry does not know, marks that timeline as
- * ordered after the new one. The reason is that a sync point of unknown streams covers all work of
- * the device, including work on the new timeline. */
+/* The device may already have a timeline that represents all streams that Ferry does not know.
+ * Marks that timeline as ordered after `timeline`, the new one. The reason is that Ferry waits for
+ * unknown streams by synchronizing the whole device, which includes work on the new timeline. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -223,7 +225,8 @@ order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
         atomic_store(&unknown->seen[timeline->number], UINT64_MAX);
 }
 
-/* Initialises a new or reused timeline. If it is reused, other threads may still be reading it. */
+/* Initialises a new or reused timeline. Other threads may still be reading a reused timeline during
+ * this call. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool owned)
@@ -236,9 +239,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     /* Never 0, which marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
-    /* Skips one event number of this timeline. The number separates the sync points before the
-     * reuse from those after it. So a timeline that has waited for the closing event counts as
-     * ordered only after the sync points before the reuse. */
+    /* Skips one event number, so that the sync points of the new stream differ from those of the
+     * destroyed stream that used this timeline. A timeline that has waited for the destroyed
+     * stream's closing event must not count as ordered after work on the new stream. */
     raise_to(&timeline->order->done[timeline->number], atomic_fetch_add(&timeline->tick, 1) + 1);
     atomic_store(&timeline->live_generation, timeline->generation);
 }
@@ -274,8 +277,8 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     return FERRY_OK;
 }
 
-/* Creates the timeline of the unknown streams of a place. It has no native stream. Its number is
- * one that no timeline has used before. */
+/* Creates the timeline that represents all streams of a place that Ferry does not know. This
+ * timeline has no native stream. It receives a number that no other timeline has ever used. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
 unknown_new(ferryi_order *order, ferryi_device *device, int place)
@@ -315,8 +318,9 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
     return FERRY_OK;
 }
 
-/* Copies the array `seen` of the timeline for an event. Must be called before the driver records
- * the event, so that the event covers all work that the copied values name. */
+/* Copies the timeline's array `seen`, which states after which events of other timelines this
+ * timeline is ordered. The copy belongs to an event, and must be made before the driver records
+ * that event. Only then does the event cover all work that the copy states. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {
@@ -331,9 +335,9 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* Records an event in the next slot of the timeline's ring of events. The timeline's tick is raised
- * before the driver call. So the event does not count as covering a use that is noted during the
- * call. */
+/* Records an event in the next slot of the timeline's ring of events. Raises the timeline's event
+ * counter `tick` before the driver call. So the event does not count as covering work that other
+ * threads note during the call. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static ferry_status
 record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
@@ -351,9 +355,10 @@ record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
     return FERRY_OK;
 }
 
-/* Waits for the timeline's stream. This replaces an event that could not be recorded, or a join of
- * the stream that failed. Afterwards all work that was queued before the call is complete. It also
- * counts as complete if the wait fails, because the device is lost then. */
+/* Blocks until the timeline's stream is idle. Called if an event could not be recorded, or if
+ * another stream could not be made to wait for this stream. All work that was queued before the
+ * call then counts as complete. This is so even if the wait fails, because the device is lost in
+ * that case. */
 static void
 settle(ferryi_timeline *timeline, const char *what)
 {
@@ -386,9 +391,9 @@ ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
     return status;
 }
 
-/* Makes the join timeline of the place wait for the work that is queued on an unnumbered timeline.
- * Does nothing if the timeline no longer has the given generation, because its work was joined when
- * it was retired. */
+/* Records an event on `timeline`, which has no number, and makes the stream of the timeline `join`
+ * wait for the event. Does nothing if the stream of the given generation was destroyed, because the
+ * stream's work was joined at that time. */
 static ferry_status
 note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t generation)
 {
@@ -404,8 +409,8 @@ note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t gen
     return status;
 }
 
-/* Makes the join timeline of the place wait for all work that is queued on an unnumbered timeline.
- */
+/* Makes the join timeline of the place wait for all work that is queued on `timeline`, which has no
+ * number. One sync point on the join timeline then covers this work. */
 static ferry_status
 join_queued(ferryi_timeline *timeline)
 {
@@ -422,15 +427,15 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     if (*out)
         return true;
     ferryi_timeline *fresh, *none = NULL;
-    /* A stream with a number in the upper half gets no separate timeline of uploads. So enough
-     * numbers are left for streams. */
+    /* A stream whose timeline number is in the upper half of the range gets no separate timeline
+     * for uploads. So enough numbers remain for other streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
         ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
                              false, &fresh) != FERRY_OK)
         return false;
-    /* The caller has checked whether the stream is being captured. The timeline of uploads has the
-     * same stream, which need not be checked again. So the timeline is marked as internal: the
-     * streams of internal timelines are never checked. */
+    /* Marks the timeline of uploads as internal, so that its stream is not checked for graph
+     * capture. The check is not needed: the uploads use the program's stream, and the caller has
+     * already checked that stream. */
     atomic_store(&fresh->internal, true);
     if (fresh->number > 0 && atomic_compare_exchange_strong(&timeline->uploads, &none, fresh)) {
         *out = fresh;
@@ -448,8 +453,8 @@ ferryi_timeline_record_upload(ferryi_timeline *uploads)
         settle(uploads, "record an upload");
 }
 
-/* Retires the timeline of a stream's uploads. No closing event is recorded, because an event was
- * recorded for each upload. */
+/* Marks the timeline of a stream's uploads as reusable, because the stream is being destroyed.
+ * Records no closing event, because an event was recorded after each upload. */
 static void
 retire_uploads(ferryi_timeline *timeline)
 {
@@ -466,8 +471,9 @@ void
 ferryi_timeline_retire(ferryi_timeline *timeline)
 {
     retire_uploads(timeline);
-    /* Scopes may still be open on a stream whose timeline has no number. The work on the stream is
-     * joined now, because the native stream will no longer exist when these scopes close. */
+    /* Scopes may still be open on this stream. If its timeline has no number, closing such a scope
+     * would record an event on the native stream, which no longer exists by then. So the join
+     * timeline of the place waits for the stream's work now. */
     if (!ferryi_timeline_is_numbered(timeline) && join_queued(timeline) != FERRY_OK)
         settle(timeline, "close a stream");
     ferryi_mutex_lock(&timeline->mutex);
@@ -508,8 +514,8 @@ ferryi_timeline_check_own(ferryi_timeline *timeline)
     return status;
 }
 
-/* Returns the oldest event in the timeline's ring that covers a use at `tick`, or NULL if there is
- * none. */
+/* Returns the oldest event in the timeline's ring whose number is greater than `tick`. Such an
+ * event covers all work that was noted at `tick`. Returns NULL if there is no such event. */
 FERRYI_REQUIRES(ferryi_timeline_mutex)
 static struct ferryi_timeline_event *
 find_event(ferryi_timeline *timeline, uint64_t tick)
@@ -523,9 +529,10 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
     return found;
 }
 
-/* Sets `*out` to the oldest event of the timeline that covers a use at `tick`. If there is none,
- * uses the closing event of a retired timeline. Otherwise records an event if `may_record` is true,
- * and sets `out->event` to NULL if it is false. Must be called without the timeline's mutex. */
+/* Sets `*out` to the oldest event of the timeline that covers work noted at `tick`. If there is no
+ * such event and the timeline's stream was destroyed, uses the last event of that stream. If there
+ * is no such event and the stream exists, records one if `may_record` is true, and sets
+ * `out->event` to NULL otherwise. The caller must not hold the timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, bool may_record,
             struct ferryi_timeline_event *out)
@@ -541,8 +548,9 @@ event_after(ferryi_timeline *timeline, uint64_t tick, bool may_record,
             status = record_event(timeline, &found);
     }
     *out = found ? *found : (struct ferryi_timeline_event){0};
-    /* No work was queued after the closing event, which ends a retired timeline. So this event
-     * covers even uses that were noted while it was being recorded. */
+    /* The event may be the closing event of a destroyed stream. No work was queued after the
+     * closing event. So this event covers even work that was noted while the driver recorded the
+     * event. */
     if (found && found->number <= tick)
         out->number = tick + 1;
     ferryi_mutex_unlock(&timeline->mutex);
@@ -557,9 +565,10 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* Waits for a sync point of unknown streams by synchronizing the device. The timeline's tick is
- * raised before the synchronization, so that only earlier sync points count as covered. The tick is
- * stored in `done`, so that other threads need not synchronize again for these sync points. */
+/* Waits for work on streams that Ferry does not know by synchronizing the device. Raises the
+ * timeline's event counter `tick` before the synchronization, so that only earlier work counts as
+ * covered. Stores the counter in the array `done`, so that other threads need not synchronize again
+ * for this work. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
@@ -570,8 +579,9 @@ wait_for_unknown(ferryi_timeline *unknown)
     return status;
 }
 
-/* Records that a timeline or the host is now ordered after the event. `values` is the array `seen`
- * of the timeline that waits, or the array `done` of the order if the host has waited. */
+/* Records that a timeline or the host is now ordered after `event`, which was recorded on the
+ * timeline `behind`. `values` is the array `seen` of the timeline that waits, or the array `done`
+ * of struct ferryi_order if the host has waited. */
 static void
 note_seen(_Atomic uint64_t values[FERRYI_TIMELINES], const ferryi_timeline *behind,
           const struct ferryi_timeline_event *event)
@@ -584,7 +594,7 @@ static ferry_status
 wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point)
 {
     ferryi_timeline *behind = timeline_of(order, point);
-    /* Ferry cannot make streams wait that it does not know, so the host waits instead. */
+    /* Ferry cannot make an unknown stream wait for an event, so the host waits instead. */
     if (timeline && timeline->is_unknown)
         timeline = NULL;
     ferry_status status = timeline ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
@@ -621,7 +631,8 @@ ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline, ferryi_sy
     return status;
 }
 
-/* Implements ferryi_sync_point_query(). Records an event only if `may_record` is true. */
+/* Implements ferryi_sync_point_query() and ferryi_sync_point_poll(). Records an event only if
+ * `may_record` is true. */
 static bool
 query(ferryi_order *order, ferryi_sync_point point, bool may_record)
 {
@@ -652,8 +663,8 @@ ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point)
     (void)query(order, point, false);
 }
 
-/* The timeline's tick is raised before the synchronization, just as before an event is recorded. So
- * only sync points before the synchronization count as covered. */
+/* Raises the timeline's event counter `tick` before the synchronization, just as before an event is
+ * recorded. So only work that was noted before the synchronization counts as covered. */
 ferry_status
 ferryi_timeline_synchronize(ferryi_timeline *timeline)
 {

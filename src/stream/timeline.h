@@ -3,22 +3,25 @@
 #define FERRYI_TIMELINE_H
 
 /*
- * Timelines: the order of device work, known without querying the driver.
+ * Timelines record the order of device work, so that Ferry knows this order without querying the
+ * driver.
  *
- * A timeline represents a stream in the order of all work. It has a number from 1 to 62 and a tick,
- * which counts the events recorded on it. Its array `seen` stores, for every other timeline, the
- * newest event after which this timeline is ordered. A use of memory is stored as a sync point: the
- * timeline's number, and its tick at the time of the use. Event number n of a timeline covers every
- * sync point with tick < n. The tick is raised before the driver call that records the event. So a
- * sync point that is taken during this call is covered only by the next event.
+ * A timeline represents one stream. It has a number from 1 to 62 and a tick, which counts the
+ * events recorded on the stream. Its array `seen` stores, for every other timeline, the newest
+ * event after which this timeline is ordered. A use of memory by queued work is stored as a sync
+ * point: the timeline's number, and its tick at the time of the use. Event number n of a timeline
+ * covers every sync point of this timeline with tick < n. The tick is raised before the driver call
+ * that records the event. So a sync point that is taken during this call is covered only by the
+ * next event. The array `done` of struct ferryi_order stores, for every timeline, the newest event
+ * that is known to be complete. A timeline is ordered after a sync point if this test is true:
  *
- *   ordered(timeline, sync point) = same timeline, or seen[number] > tick, or done[number] > tick
+ *     sync point is on the same timeline, or seen[number] > tick, or done[number] > tick
  *
- * This test takes a few loads, and a use that is already ordered needs nothing else. If the result
- * is false, the stream or the host waits once for an event. The event is recorded first if no
- * earlier event covers the sync point. Then the number of this event is entered in `seen` if a
- * stream waits, or in `done` if the host has waited. The events that the event's timeline had seen
- * are entered as well.
+ * This test takes a few loads, and a use that is already ordered needs no driver call. If the
+ * result is false, the stream or the host waits once for an event. If no event covers the sync
+ * point yet, one is recorded first. Then the number of this event is stored in `seen` if a stream
+ * waits, or in `done` if the host has waited. The events in the array `seen` of the event's own
+ * timeline are stored as well.
  *
  * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, whose
  * handle means a different stream in each thread. Their uses are joined into a special timeline of
@@ -30,19 +33,21 @@
  *
  * All streams of a place that Ferry does not know share one timeline, which is created when it is
  * first needed. It has no native stream and no events. A sync point on it is complete when a later
- * synchronization of the device has ended. The timeline counts as ordered after every other
- * timeline of its device. If work on a stream depends on such a sync point, the host waits for it.
+ * synchronization of the device has ended. This timeline counts as ordered after every other
+ * timeline of its device. If work on a stream depends on such a sync point, the host waits for the
+ * sync point.
  *
  * A number is not reused while a sync point could refer to work in flight. When a stream is
- * destroyed, a closing event is recorded on its timeline. The number is reused only after that
- * event is complete, and only on the same device. The tick continues to rise, so old sync points
- * stay valid. A timeline without a number can be reused as soon as its stream is destroyed, because
- * its work has been joined by then. The generation of a timeline rises with each reuse. All
- * timelines live as long as the order, which is the struct that contains them.
+ * destroyed, a last event, the closing event, is recorded on its timeline. The number is reused
+ * only after the closing event is complete, and only on the same device. The tick continues to
+ * rise, so old sync points stay valid. A timeline without a number can be reused as soon as its
+ * stream is destroyed, because its work has been joined by then. The generation of a timeline rises
+ * with each reuse. All timelines live as long as the struct ferryi_order that contains them.
  *
  * Locks: each timeline has a mutex for its ring of events. Two driver calls happen under this
- * mutex: event_record, and the wait of a join timeline for that event. The order has a mutex for
- * the table of timelines. While one of these mutexes is held, only locks of the device are taken.
+ * mutex: event_record, and the wait of a join timeline for that event. Struct ferryi_order has a
+ * mutex for the table of timelines. While a thread holds one of these mutexes, it takes only locks
+ * of the device.
  */
 
 #include <ferry/stream.h>
@@ -50,11 +55,12 @@
 #include "src/base/interleave.h"
 #include "src/device/device.h"
 
-#define FERRYI_TIMELINES       63 /* a number is 1 to 62; 0 means the host, or no timeline */
+#define FERRYI_TIMELINES       63 /* timeline numbers: 1 to 62; 0 means the host or no timeline */
 #define FERRYI_TIMELINE_EVENTS 16
 
-/* A use of memory on a timeline. The low 8 bits are the timeline's number, and the other bits are
- * its tick at the time of the use. 0 means that no use is pending. */
+/* A sync point represents a use of memory by work on a stream. The low 8 bits are the number of the
+ * stream's timeline. The other bits are the timeline's tick (its event count) at the time of the
+ * use. The value 0 means that no use is pending. */
 typedef uint64_t ferryi_sync_point;
 
 static inline ferryi_sync_point
@@ -81,8 +87,8 @@ typedef struct ferryi_timeline ferryi_timeline;
 struct ferryi_timeline_event {
     void *event;     /* the driver's event; created when this element of the ring is first used */
     uint64_t number; /* 0: the event was never recorded */
-    /* copy of the timeline's `seen` at the time of the record; a stream that waits for this event
-     * is ordered after all the events in the copy as well */
+    /* copy of the timeline's array `seen` when the event was recorded; a stream that waits for this
+     * event is also ordered after all events in the copy */
     uint64_t seen[FERRYI_TIMELINES];
 };
 
@@ -92,7 +98,7 @@ FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
-    /* 1 + the tick of the newest noted use; 0 if no use was noted yet */
+    /* 1 + the value of `tick` when a use of memory was last noted; 0 if no use was noted yet */
     _Atomic uint64_t used;
     uint64_t bit;    /* the bit that represents the timeline in sets of timelines; 0 if the timeline
                         has no number */
@@ -100,10 +106,10 @@ struct ferryi_timeline {
     int place;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
     _Atomic uint32_t generation; /* increased each time the timeline is reused */
-    /* equal to `generation` until the timeline is retired; then 0 */
+    /* equal to `generation` while the timeline's stream exists; 0 after the stream was destroyed */
     _Atomic uint32_t live_generation;
-    /* by number of the other timeline: that timeline's newest event after which this timeline is
-     * ordered */
+    /* indexed by the number of another timeline: number of its newest event after which this
+     * timeline is ordered */
     _Atomic uint64_t seen[FERRYI_TIMELINES];
     ferryi_order *order;
     ferryi_device *device;
@@ -111,16 +117,16 @@ struct ferryi_timeline {
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
     bool is_plain;   /* whether the timeline has a number and `by_thread` is false */
-    bool by_thread;  /* whether uses by different threads are not ordered with each other. This is
-                        true for the per-thread stream, and for devices that run work in the calling
+    bool by_thread;  /* whether work that different threads queue on the stream is unordered; true
+                        for CUDA's per-thread stream, and for devices that run work in the calling
                         thread */
-    atomic_bool internal; /* whether capture checks are skipped, as for the timelines of the engine,
-                             of joins, of uploads and of unknown streams */
+    atomic_bool internal; /* whether checks for graph capture are skipped; true for the timelines of
+                             Ferry's transfers, of joins, of uploads and of unknown streams */
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
-    /* the timeline of Ferry's uploads on this stream of the program; see
-     * ferryi_timeline_of_uploads(). NULL: not created yet */
+    /* timeline of the uploads that Ferry queues on this stream of the program; NULL until
+     * ferryi_timeline_of_uploads() creates it */
     _Atomic(ferryi_timeline *) uploads;
     ferryi_timeline *next_unnumbered;   /* next timeline in the list of the order */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
@@ -131,101 +137,104 @@ struct ferryi_timeline {
 };
 
 struct ferryi_order {
-    _Atomic uint64_t done[FERRYI_TIMELINES]; /* by number of the timeline: its newest event that is
-                                                known to be complete */
+    _Atomic uint64_t done[FERRYI_TIMELINES]; /* indexed by timeline number: number of the timeline's
+                                                newest event that is known to be complete */
     ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
     /* by place; created when first needed */
     _Atomic(ferryi_timeline *) joins[FERRYI_DEVICES_MAX + 1];
-    /* by place: the timeline of the streams that Ferry does not know; NULL until it is first
+    /* indexed by place: timeline of all streams that Ferry does not know; NULL until it is first
      * needed */
     _Atomic(ferryi_timeline *) unknown[FERRYI_DEVICES_MAX + 1];
     _Atomic uint64_t unknown_set; /* bits of the timelines in `unknown` */
     FERRYI_GUARDED_BY(ferryi_order_mutex)
     ferryi_timeline *unnumbered; /* list of the timelines without a number */
     struct ferryi_order_mutex mutex;
-    /* held while a join timeline is opened, so that each place has only one */
+    /* held while a join timeline is opened, so that no place gets two join timelines */
     struct ferryi_join_mutex join_mutex;
     FERRYI_GUARDED_BY(ferryi_order_mutex)
-    int internal_reserve; /* how many unused numbers are reserved for internal timelines, of which
-                             each device opens three */
+    int internal_reserve; /* number of unused timeline numbers that are reserved for internal
+                             timelines; each device opens three internal timelines */
     const struct ferryi_log *log;
 };
 
 ferry_status ferryi_order_init(ferryi_order *order, const struct ferryi_log *log);
-/* Destroys all timelines of the order with their events. Also destroys the streams that the
- * timelines own. The devices must still be open and idle. */
+/* Destroys all timelines of `order`, their events, and the native streams that Ferry created for
+ * them. The devices must still be open and idle. */
 void ferryi_order_clear(ferryi_order *order);
 
-/* Opens a timeline for a native stream. If `native` is NULL, creates a stream, which is destroyed
- * when the timeline is retired. */
+/* Opens a timeline for the stream `native`. If `native` is NULL, creates a native stream.
+ * ferryi_timeline_retire() or ferryi_order_clear() destroys the created stream. */
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   void *native, bool internal, ferryi_timeline **out);
 /*
- * Returns the timeline that all streams at the place share that Ferry does not know. Makes no
- * driver call. Fails with OUT_OF_MEMORY if no number is left; the caller must then wait for the
- * device instead.
+ * Sets `*out` to the timeline that represents all streams of the place that Ferry does not know.
+ * Makes no driver call. Fails with OUT_OF_MEMORY if memory or timeline numbers run out. The caller
+ * must then synchronize the device instead.
  */
 ferry_status ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place,
                                         ferryi_timeline **out);
-/* Returns the join timeline of the place, and creates it if it does not exist yet. A join timeline
- * waits for several uses, so that one sync point on it covers them all. These are uses of streams
- * without a number, or of several timelines. */
+/* Sets `*out` to the join timeline of the place, and creates this timeline if it does not exist
+ * yet. A join timeline waits for several uses of memory, so that one sync point on the join
+ * timeline covers them all. These are uses on several timelines, or uses on streams whose timeline
+ * has no number. */
 ferry_status ferryi_timeline_of_joins(ferryi_order *order, ferryi_device *device, int place,
                                       ferryi_timeline **out);
 /*
- * Returns the timeline of the uploads that Ferry queues on a program's stream. The timeline of that
- * stream must have a number. The timeline of uploads has the same native stream, but a different
- * number and different events. So a wait for an upload does not include work that was queued on the
- * stream later. The caller must call ferryi_timeline_record_upload() after each sync point on the
- * timeline of uploads. Returns false if too few numbers are left or memory runs out.
+ * Sets `*out` to a separate timeline for the uploads that Ferry queues on a stream of the program.
+ * The stream's own timeline must have a number. Both timelines have the same native stream, but
+ * different numbers and different events. So a wait for an upload does not include work that was
+ * queued on the stream later. The caller must call ferryi_timeline_record_upload() after each sync
+ * point on the timeline of uploads. Returns false if too few numbers are left or memory runs out.
  */
 bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out);
-/* Records an event for an upload on the timeline of a stream's uploads. If recording fails, waits
+/* Records an event after an upload on the timeline of a stream's uploads. If recording fails, waits
  * for the upload instead. */
 void ferryi_timeline_record_upload(ferryi_timeline *uploads);
-/* Retires the timeline of a stream that is destroyed, so that it can be reused later. Records a
- * closing event on a numbered timeline. The work of a timeline without a number is joined instead.
- * Failures are logged. */
+/* Closes the timeline of a stream that is being destroyed, so that the timeline can be reused
+ * later. If the timeline has a number, records a last event, the closing event. If the timeline has
+ * no number, makes the join timeline of the place wait for its work. Failures are logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
 
 /* Fails with UNSUPPORTED if the timeline's stream is being captured. Ferry's internal streams are
  * not checked, because a program cannot capture them. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
-/* Performs the same check as ferryi_timeline_check_capture(), for the stream that was passed to the
- * current public call. During a hold of the thread (base/hold.h), the driver is queried only once
- * per hold. */
+/* Makes the check of ferryi_timeline_check_capture() for the stream that the program passed to the
+ * current public call. If this thread has a hold (base/hold.h), which groups several driver calls,
+ * the function queries the driver only once until the hold ends. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
 
-/* If an event that covers the sync point was already recorded and is complete, enters the event in
- * `done` of the order. Never records an event. */
+/* Checks whether a recorded event covers the sync point and is complete. If so, stores the event's
+ * number in the array `done` of `order`. Never records an event. */
 void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 
 /* Waits until all work that was queued on the timeline before this call is complete. */
 ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
- * Returns the numbered timeline on which a use is noted. The use was queued on `timeline` before
- * this call, while the timeline had the given generation. `opened_by` is the thread that queued the
- * use.
+ * Finds the timeline on which a use of memory is noted, which must have a number. The use was
+ * queued on `timeline` before this call, while the timeline had the generation `generation`.
+ * `opened_by` is the thread that queued the use.
  *
- * For a numbered timeline, the result is the same timeline, and the call makes no driver call. For
- * other timelines, the call records an event, makes the join timeline of the place wait for the
- * event, and returns the join timeline. `*out` is NULL if the use is complete. This is so if the
+ * If `timeline` has a number, sets `*out` to `timeline` and makes no driver call. If `timeline` has
+ * no number, records an event, makes the join timeline of the place wait for the event, and sets
+ * `*out` to the join timeline. Sets `*out` to NULL if the use is complete. This is so if the
  * timeline was reused, or if this call has waited for the use. The call waits for the whole device
- * if the use is on the per-thread stream of a different thread. It waits for the stream if the
- * driver fails.
+ * if the use is on CUDA's per-thread stream of a different thread. The call waits for the stream if
+ * the driver fails.
  * @return FERRY_OK; FERRY_ERROR_UNSUPPORTED (the stream is being captured, so nothing was noted);
  * the driver's failure
  */
 ferry_status ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by,
                                   uint32_t generation, ferryi_timeline **out);
-/* Notes a use like ferryi_timeline_join(), for the present generation of the timeline. Sets `*out`
- * to a sync point of the use, or to 0 if the use is complete. */
+/* Notes a use of memory that was queued on `timeline` before this call. Works like
+ * ferryi_timeline_join() for the present generation of the timeline. Sets `*out` to a sync point of
+ * the use, or to 0 if the use is complete. */
 ferry_status ferryi_timeline_note(ferryi_timeline *timeline, uint64_t opened_by,
                                   ferryi_sync_point *out);
-/* Returns a sync point of a use that was queued on a numbered timeline while it had the given
- * generation. If the timeline was retired since then, its closing event covers the use. If the
- * timeline was reused since then, the use is complete and the result is 0. */
+/* Returns a sync point for a use of memory that was queued on `timeline` while the timeline had the
+ * generation `generation`. The timeline must have a number. If its stream was destroyed in the
+ * meantime, the closing event covers the use. If the timeline was reused in the meantime, the use
+ * is complete, and the function returns 0. */
 ferryi_sync_point ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation);
 
 static inline bool
@@ -240,15 +249,15 @@ ferryi_timeline_is_retired(const ferryi_timeline *timeline)
     return atomic_load(&timeline->live_generation) == 0;
 }
 
-/* Returns a sync point of a use that was queued on the timeline before this call. The timeline must
- * be numbered and must not be retired. */
+/* Returns a sync point for a use of memory that was queued on the timeline before this call. The
+ * timeline must have a number, and its stream must not be destroyed. */
 static inline ferryi_sync_point
 ferryi_timeline_sync_point(ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
     FERRYI_INTERLEAVE();
-    /* `used` is only raised, never lowered: since `tick` was read, a different thread may have
-     * noted a use with a higher tick. */
+    /* The loop never lowers timeline->used, because a different thread may have noted a use with a
+     * higher tick since `tick` was read. */
     uint64_t used = atomic_load_explicit(&timeline->used, memory_order_relaxed);
     while (used <= tick &&
            !atomic_compare_exchange_weak_explicit(&timeline->used, &used, tick + 1,
@@ -257,8 +266,8 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* Returns whether a use was noted on the timeline since its last event. If so, a further call of
- * ferryi_timeline_sync_point() changes nothing. */
+/* Returns whether a use of memory was noted on the timeline since the timeline's last event. If so,
+ * a further call of ferryi_timeline_sync_point() changes nothing. */
 static inline bool
 ferryi_timeline_is_noted(const ferryi_timeline *timeline)
 {
@@ -284,8 +293,9 @@ ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
                      1);
 }
 
-/* Returns whether the sync point is on this numbered timeline, or whether this timeline is ordered
- * after it. */
+/* Returns whether later work on `timeline`, which must have a number, is ordered after the sync
+ * point. This is so if the sync point is on this timeline, or if this timeline has waited for it.
+ */
 static inline bool
 ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point point)
 {
@@ -295,14 +305,14 @@ ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point poin
            timeline->number == number;
 }
 
-/* Returns whether later work of `timeline` is known to be ordered after the sync point. If
- * `timeline` is NULL, returns this for later work of the host. Does not query the driver. */
+/* Returns whether later work on `timeline` is known to be ordered after the sync point. If
+ * `timeline` is NULL, checks later work of the host instead. Does not query the driver. */
 static inline bool
 ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              ferryi_sync_point point)
 {
-    /* `seen` is checked before `done`: after a write on a different stream, often only `seen` shows
-     * that the work is ordered. */
+    /* The array `seen` is checked before the array `done`. After a write on a different stream,
+     * often only `seen` shows that the work is ordered. */
     return (timeline && ferryi_timeline_is_numbered(timeline) &&
             ferryi_timeline_has_seen(timeline, point)) ||
            ferryi_sync_point_is_done(order, point);
@@ -314,33 +324,36 @@ ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *t
 ferry_status ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline,
                                     ferryi_sync_point point);
 
-/* The functions of timeline_set.c handle a set of timelines: bit n represents all uses of timeline
- * n that were noted so far. ferryi_timelines_are_ordered() returns whether later work of `timeline`
- * is known to be ordered after these uses. ferryi_timelines_wait() makes later work of `timeline`
- * wait for these uses. If `timeline` is NULL, the functions check, or wait, for the host. */
+/* The functions of timeline_set.c take a set of timelines. Bit n of the set represents all uses of
+ * memory that were noted on timeline n so far. ferryi_timelines_are_ordered() returns whether later
+ * work on `timeline` is known to be ordered after these uses. ferryi_timelines_wait() makes later
+ * work on `timeline` wait for these uses. If `timeline` is NULL, both functions apply to the host
+ * instead. */
 bool ferryi_timelines_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                                   uint64_t set);
 ferry_status ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t set);
 
 /* Blocks until all work that Ferry noted on the device's numbered timelines is complete. Also waits
- * for all other work on Ferry's streams and on the default stream. Waits for the whole device only
- * if unknown streams were used. No other thread may use the order during the call. */
+ * for all other work on the streams that Ferry created and on the default stream. Synchronizes the
+ * whole device only if streams that Ferry does not know were used. No other thread may use `order`
+ * during the call. */
 ferry_status ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device);
 
-/* Returns one sync point that covers both `point` and the uses of the set of timelines. Returns 0
- * if all these uses are complete. If several uses are pending, a join timeline waits for all of
- * them. If joining fails, the host waits for them instead. If that wait fails as well, because the
- * device is lost, logs the failure and returns 0. */
+/* Returns one sync point that covers both `point` and all uses of memory on the timelines of `set`.
+ * Returns 0 if all these uses are complete. If several uses are pending, makes a join timeline wait
+ * for all of them. If this fails, the host waits for the uses instead. If the host's wait fails as
+ * well, because the device is lost, logs the failure and returns 0. */
 ferryi_sync_point ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point,
                                           uint64_t set);
 
-/* Records an event on a numbered timeline now, unless an earlier event already covers all noted
- * uses. Returns UNSUPPORTED if the stream is being captured. */
+/* Records an event on the timeline now, unless an existing event already covers all uses that were
+ * noted. Does nothing if the timeline has no number. Returns UNSUPPORTED if the stream is being
+ * captured. */
 ferry_status ferryi_timeline_flush(ferryi_timeline *timeline);
 /* Returns whether the sync point is complete, without blocking. Queries the driver if Ferry does
- * not know the answer. If the sync point is complete, enters the event that covers it in `done` of
- * the order. Returns false if the driver cannot answer, for example for streams that Ferry does not
- * know. */
+ * not know the answer. If the sync point is complete, stores the number of an event that covers the
+ * sync point in the array `done` of `order`. Returns false if the driver cannot answer, for example
+ * for streams that Ferry does not know. */
 bool ferryi_sync_point_query(ferryi_order *order, ferryi_sync_point point);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/stream/timeline.h"
 
-/* Functions for sets of timelines. They query the uses of all timelines of a set, wait for them,
- * and join them into one sync point. */
+/* Functions for sets of timelines. They check or wait for all uses of memory on the timelines of a
+ * set, or join these uses into one sync point. */
 
-/* Returns the sync point of a timeline's last noted use, or 0 if no use was noted. */
+/* Returns the sync point of the last use of memory that was noted on a timeline. Returns 0 if no
+ * use was noted. */
 static ferryi_sync_point
 last_use(const ferryi_order *order, unsigned number)
 {
@@ -33,7 +34,8 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
 }
 
 /* Blocks until the timeline's work is complete. If the program created the stream, waits only for
- * the uses that Ferry noted, because the program may have destroyed the stream after them. */
+ * the uses that Ferry noted. The reason is that the program may already have destroyed that stream.
+ */
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {
@@ -82,8 +84,9 @@ wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
                    ferry_last_error());
 }
 
-/* Returns a new sync point of the unknown streams of a device, which covers all work of that
- * device. If the set contains uses on other devices, the host waits for these uses first. */
+/* Returns a sync point on `timeline`, which represents all streams of a device that Ferry does not
+ * know. This sync point covers all work of that device. If `set` contains timelines of other
+ * devices, the host waits for their uses before the function returns. */
 static ferryi_sync_point
 join_unknown(ferryi_order *order, ferryi_timeline *timeline, uint64_t set)
 {

@@ -10,8 +10,8 @@
 /* Maximum number of copies in one submission to a device. A longer batch takes several submissions.
  */
 #define ENTRIES_MAX 1024
-/* Maximum number of registered memory ranges that one batch can hold. A hold keeps a range
- * registered. */
+/* Maximum number of registered memory ranges that one batch can hold. A range that is held cannot
+ * be unregistered. */
 #define PINS_MAX 8
 /* Maximum pitch, in bytes, that the driver's two-dimensional copies accept. */
 #define PITCH_MAX ((size_t)INT32_MAX)
@@ -30,8 +30,9 @@ entry(const struct ferryi_batch *batch, void *target, const void *source, size_t
         .source_device = peer ? batch->run->engine->devices[batch->run->source_place] : NULL};
 }
 
-/* Returns whether the batch's copies are the rows of a rectangle: equal sizes at equal distances on
- * both sides. If so, sets `*out` to the rectangle. */
+/* Returns whether the copies of a batch form the rows of a two-dimensional copy. All rows then have
+ * the same size, and the sources and the targets each have a constant pitch. If so, sets `*out` to
+ * the two-dimensional copy. */
 static bool
 are_rows(const struct ferryi_batch *batch, struct ferryi_copy_2d *out)
 {
@@ -68,8 +69,8 @@ are_small(const struct ferryi_batch *batch)
     return true;
 }
 
-/* Submits the batch's copies to the scatter kernel, which makes many small copies on the device.
- * Returns UNSUPPORTED if the kernel is not available. */
+/* Makes all copies of the batch with one launch of the scatter kernel, which copies many small
+ * memory ranges. Returns UNSUPPORTED if the kernel is not available on the device. */
 static ferry_status
 scatter(struct ferryi_batch *batch)
 {
@@ -95,7 +96,8 @@ submit_together(struct ferryi_batch *batch)
         return FERRYI_CALL(device, copy_2d, &rows, timeline->native);
     if (batch->entry_count < 2)
         return FERRY_ERROR_UNSUPPORTED;
-    /* For small pieces, the scatter kernel is faster than the driver's call for many copies. */
+    /* For small copies, one launch of the scatter kernel is faster than the driver's batched copy.
+     */
     ferry_status status =
         batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
     if (status == FERRY_ERROR_UNSUPPORTED && can_batch)
@@ -143,8 +145,8 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- pinned memory, inside a device, and between those that reach each other ------------------- */
 
-/* Returns the number of bytes from the offset in the batch's only piece to the end of the
- * separately registered part of `pin` that contains them. */
+/* Host memory is registered in separate parts. Returns the number of bytes from byte `offset` of
+ * the batch's only piece to the end of the registered part that contains this byte. */
 static size_t
 rest_of_part(const struct ferryi_batch *batch, const struct ferryi_piece *piece, size_t offset)
 {
@@ -153,8 +155,8 @@ rest_of_part(const struct ferryi_batch *batch, const struct ferryi_piece *piece,
     return ferryi_pin_rest(&batch->run->engine->pins, batch->pin, host + offset);
 }
 
-/* Fills the batch's list of copies with the next pieces, which are copied directly between the two
- * memories. These copies together have at most `whole` bytes. */
+/* Fills the batch's list with the next copies, which go directly from the source memory to the
+ * target memory. Together, these copies have at most `whole` bytes. */
 static void
 gather_direct(struct ferryi_batch *batch, size_t whole)
 {
@@ -167,7 +169,8 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
             break;
         if (batch->pin)
             bytes = ferryi_min_size(bytes, rest_of_part(batch, piece, offset));
-        /* Copies need not be joined here, because the caller has already joined adjacent pieces. */
+        /* Adjacent copies need not be joined here, because the caller has already joined adjacent
+         * pieces of memory. */
         batch->entries[batch->entry_count++] = entry(batch, (char *)piece->target + offset,
                                                      (const char *)piece->source + offset, bytes);
         gathered += bytes;
@@ -176,10 +179,12 @@ gather_direct(struct ferryi_batch *batch, size_t whole)
 }
 
 /*
- * Takes a chunk of the staging ring for the table that the scatter kernel reads. Returns NULL if a
- * piece is so large that the copy engine is faster, or if the kernel cannot make the copies. The
- * kernel cannot make them if the driver translates addresses, because the table contains the host's
- * addresses of pinned memory.
+ * Takes a chunk of the staging ring as memory for the scatter kernel's table of copies. Returns
+ * NULL if the scatter kernel cannot make the copies, or if one of the copies is so large that the
+ * copy engine is faster.
+ *
+ * The table contains the host's addresses of pinned memory. So the kernel cannot be used if this
+ * memory has different addresses on the device.
  */
 static struct ferryi_chunk *
 take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
@@ -198,7 +203,7 @@ take_table(struct ferryi_batch *batch, struct ferryi_ring *ring)
 }
 
 /* Submits the batch's copies as ferryi_batch_submit() does. If the scatter kernel is expected to be
- * faster, first provides the table that it needs. */
+ * faster, first provides memory for the kernel's table of copies. */
 static ferry_status
 submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
 {
@@ -213,10 +218,13 @@ submit_direct(struct ferryi_batch *batch, size_t *out_bytes)
     return status == FERRY_OK ? marked : status;
 }
 
-/* Makes submissions until all pieces are submitted. If the job can be cancelled, submissions do not
- * run far ahead of the device. If `waits` is true, the function waits for each submission before it
- * counts the bytes as arrived. After a failure with `waits`, the cursor is at the first byte that
- * has not arrived. */
+/*
+ * Submits all pieces of the batch, in one or several submissions. If the job can be cancelled, the
+ * submissions do not run far ahead of the device.
+ *
+ * If `waits` is true, the function waits for each submission before it counts the bytes as arrived.
+ * If the function then fails, the batch's cursor is at the first byte that has not arrived.
+ */
 static ferry_status
 copy_direct(struct ferryi_batch *batch, bool waits)
 {
@@ -250,7 +258,8 @@ copy_direct(struct ferryi_batch *batch, bool waits)
 
 /* -- memory that was page-locked later --------------------------------------------------------- */
 
-/* The registered ranges that a batch holds, so that they stay registered during its copies. */
+/* The registered memory ranges that a batch holds during its copies. A range that is held cannot be
+ * unregistered. */
 struct holds {
     struct ferryi_pin *pins[PINS_MAX];
     size_t count;
@@ -263,9 +272,9 @@ let_go(struct ferryi_batch *batch, struct holds *holds)
         ferryi_pins_release(&batch->run->engine->pins, holds->pins[--holds->count]);
 }
 
-/* Returns whether the batch already has a hold on the registered range that contains the piece. If
- * so, sets `*out_whole` to whether the piece lies within one separately registered part of that
- * range. A driver call must not copy across the end of such a part. */
+/* Returns whether the batch already holds the registered range that contains the `bytes` bytes at
+ * `host`. If so, sets `*out_whole` to whether these bytes lie within one separately registered part
+ * of the range. A driver call must not copy across the end of such a part. */
 static bool
 is_held(const struct ferryi_batch *batch, const struct holds *holds, const char *host, size_t bytes,
         bool *out_whole)
@@ -280,8 +289,8 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
     return false;
 }
 
-/* Returns whether the device's batches can copy registered memory. Some drivers translate the
- * addresses of registered memory in single copies, but not in batches. */
+/* Returns whether the device can copy registered memory in a batch. Some drivers translate the
+ * addresses of registered memory in single copies, but not in batched copies. */
 static bool
 takes_registered(const ferryi_device *device)
 {
@@ -289,9 +298,13 @@ takes_registered(const ferryi_device *device)
            !(device->capabilities & FERRY_CAN_BATCH);
 }
 
-/* Returns whether every piece of the batch lies in registered memory, so that no piece must be
- * staged. If so, takes holds on the registered ranges. A piece that is alone may extend over
- * several separately registered parts, because it is copied part by part. */
+/*
+ * Tries to hold the registered ranges that contain the pieces of the batch. Returns true if all
+ * pieces can be copied directly from or to these ranges. Otherwise holds no range.
+ *
+ * If the batch has only one piece, the piece may extend over several separately registered parts,
+ * because it is copied part by part.
+ */
 static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -320,8 +333,8 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     return whole;
 }
 
-/* Copies the pieces, which lie in registered memory, and releases the batch's holds on the ranges.
- * The copies are complete when the function returns, just as they are for pageable memory. */
+/* Copies the pieces, which lie in registered memory that the batch holds. Waits until the copies
+ * are complete, and then releases the holds. */
 static ferry_status
 copy_registered(struct ferryi_batch *batch, struct holds *holds)
 {
@@ -347,8 +360,8 @@ copy_staged(struct ferryi_batch *batch)
     return ferryi_batch_stage(batch, ring);
 }
 
-/* Copies the pieces of pageable memory without staging. If the device refuses a copy as
- * unsupported, stages all bytes that have not arrived. */
+/* Copies pageable memory directly, without the staging ring. If the device returns UNSUPPORTED,
+ * copies the bytes that have not arrived through the staging ring. */
 static ferry_status
 copy_unstaged(struct ferryi_batch *batch)
 {
@@ -362,9 +375,10 @@ copy_unstaged(struct ferryi_batch *batch)
     return copy_staged(batch);
 }
 
-/* Returns whether the run's device copies pageable memory directly, without the staging ring. Such
- * a copy is asynchronous, so the caller must wait for it. Even a device that takes pageable memory
- * may refuse a batch of memory that the program has registered only in part. */
+/* Returns whether the batch's pageable memory is copied directly, without the staging ring. The
+ * device must support such copies, and the pieces must be large on average. A direct copy is
+ * asynchronous, so the caller must wait for it. Even a device that supports direct copies may
+ * refuse a batch if the program has registered only a part of the memory. */
 static bool
 takes_pageable(const struct ferryi_batch *batch)
 {
@@ -412,14 +426,14 @@ fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count
 
 /* -- which way --------------------------------------------------------------------------------- */
 
-/* Returns whether the target device of the run can copy directly from the source device. */
+/* Returns whether the target device of a transfer can copy directly from the source device. */
 static bool
 reaches(const struct ferryi_run *run)
 {
     return ferryi_engine_reachable(run->engine, run->target_place) >> run->source_place & 1;
 }
 
-/* Records that the target device of the run cannot copy directly from the source device. */
+/* Records that the target device of a transfer cannot copy directly from the source device. */
 static void
 forget_peer(struct ferryi_run *run)
 {
@@ -467,7 +481,8 @@ copy_listed(struct ferryi_batch *batch)
                                                   : copy_direct(batch, false);
 }
 
-/* Provides the list of copies, without an allocation for a single piece, and copies the pieces. */
+/* Copies the pieces of the batch. Allocates the list of copies only if the batch has several
+ * pieces. */
 static ferry_status
 copy(struct ferryi_batch *batch)
 {
@@ -484,7 +499,8 @@ copy(struct ferryi_batch *batch)
     return status;
 }
 
-/* Returns whether one copy call of the device makes the whole transfer of a single piece. */
+/* Returns whether a single call of the device's copy function can copy the whole piece of memory.
+ */
 static bool
 is_one_call(const struct ferryi_run *run, const struct ferryi_piece *piece)
 {
@@ -492,7 +508,8 @@ is_one_call(const struct ferryi_run *run, const struct ferryi_piece *piece)
            !is_pageable(run, piece) && ferryi_engine_part(run->engine, run->job) >= run->bytes;
 }
 
-/* Makes the transfer in one copy call. This is faster than a batch with one entry. */
+/* Makes the transfer with a single call of the device's copy function. This is faster than a batch
+ * with one entry. */
 static ferry_status
 copy_in_one_call(struct ferryi_run *run, const struct ferryi_piece *piece)
 {

@@ -5,22 +5,24 @@
 /* Copies the pieces of a batch through chunks of a staging ring. The source side packs the pieces
  * into chunks, and the target side unpacks the chunks. */
 
-/* Maximum number of chunks that carry data from a device at the same time. */
+/* Maximum number of chunks of the staging ring that one copy from a device holds at the same time.
+ */
 #define DEPTH 2
 
-/* A batch whose pieces are copied through a ring, and the progress of unpacking. */
+/* The state of a batch whose pieces are copied through a staging ring. */
 struct packing {
     struct ferryi_batch *batch;
-    size_t table_at;   /* offset of the scatter table in a chunk, or the chunk's size if there is no
-                          table */
+    size_t table_at;   /* offset in a chunk at which the scatter kernel's table begins; the chunk's
+                          size if there is no table */
     size_t packed_max; /* maximum number of bytes of pieces in a chunk */
-    const void *last_owner; /* the allocation that contains the memory of the batch's last copy, on
-                               the side that is not a chunk */
+    const void *last_owner;        /* the allocation that the last copy in the batch's list reads or
+                                      writes; the other side of this copy is a chunk */
     struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
 };
 
-/* Chooses how many bytes of the batch's pieces a chunk holds. Reserves space behind these bytes for
- * the scatter kernel's table. Omits the table if it would take at least half of the chunk. */
+/* Chooses how many bytes of the batch's pieces each chunk carries. Reserves space behind these
+ * bytes for the scatter kernel's table of copies. If the table would take at least half of a chunk,
+ * the chunks carry no table. */
 static void
 plan_chunks(struct packing *packing, const struct ferryi_ring *ring)
 {
@@ -38,7 +40,8 @@ plan_chunks(struct packing *packing, const struct ferryi_ring *ring)
         1);
 }
 
-/* Returns the address of the scatter kernel's table in the chunk, or NULL if there is no table. */
+/* Returns the address of the scatter kernel's table of copies in the chunk. Returns NULL if the
+ * chunk has no table. */
 static struct ferryi_scatter_entry *
 table_of(const struct packing *packing, const struct ferryi_flow *flow,
          const struct ferryi_chunk *chunk)
@@ -48,8 +51,8 @@ table_of(const struct packing *packing, const struct ferryi_flow *flow,
                : NULL;
 }
 
-/* Appends a copy to the current submission. If it continues the last copy on both sides, in memory
- * with the same owner, extends the last copy instead. */
+/* Appends a copy to the batch's list of copies. If the copy continues the last copy in the list, in
+ * both source and target, and has the same `owner`, extends the last copy instead. */
 static void
 add_copy(struct packing *packing, void *target, const void *source, size_t bytes, const void *owner)
 {
@@ -66,8 +69,8 @@ add_copy(struct packing *packing, void *target, const void *source, size_t bytes
     packing->last_owner = owner;
 }
 
-/* Fills the batch's list with the next copies between a chunk and the device. For an upload, also
- * packs the bytes into the chunk. Sets `chunk->bytes`. */
+/* Fills the batch's list of copies with the next copies between the chunk and a device. For an
+ * upload, also copies the bytes from host memory into the chunk. Sets `chunk->bytes`. */
 static void
 pack(struct packing *packing, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -104,7 +107,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Submits the copies from the chunk to the device that fill_from_host() has prepared. */
+/* Submits the copies that fill_from_host() has listed. They copy from the chunk to the device. */
 static ferry_status
 drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -151,8 +154,9 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
-/* Fills the batch's list with copies from a chunk to the pieces, starting at byte `*done` of the
- * chunk. Increases `*done` by the number of bytes that these copies cover. */
+/* Fills the batch's list of copies with copies from the chunk to the batch's pieces. The first copy
+ * begins at byte `*done` of the chunk. Increases `*done` by the number of bytes that the copies
+ * cover. */
 static void
 unpack(struct packing *packing, const struct ferryi_chunk *chunk, size_t *done)
 {

@@ -7,9 +7,9 @@
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
-/* Default size of a chunk in the ring of small chunks. With this size, the ring fits into the
- * second-level caches of the threads that fill it. The size is doubled if each chunk costs driver
- * calls. */
+/* Default size of a chunk in a staging ring of small chunks. A ring with chunks of this size fits
+ * into the second-level caches of the threads that fill it. On devices where each chunk costs
+ * driver calls, the chunks have twice this size. */
 #define CHUNK_BYTES              ((size_t)256 << 10)
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
@@ -42,9 +42,9 @@ ferryi_engine_is_driven(const ferryi_engine *engine, int place)
     return !(engine->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE);
 }
 
-/* Returns the number of chunks in a ring. The device copies one half of the chunks. At the same
- * time, the caller and the helper threads fill or drain the other half, one chunk for each thread.
- */
+/* Returns the number of chunks in a staging ring. The device copies one half of the chunks. At the
+ * same time, the calling thread and `helpers` helper threads fill or drain the other half, one
+ * chunk for each thread. */
 static size_t
 chunks_for(unsigned helpers)
 {
@@ -210,7 +210,7 @@ sum(ferry_transfer_count a, ferry_transfer_count b)
     return (ferry_transfer_count){a.copies + b.copies, a.bytes + b.bytes};
 }
 
-/* Returns the count of all transfers in a direction, both direct and staged. */
+/* Returns the number and the bytes of all transfers in a direction, both direct and staged. */
 static ferry_transfer_count
 read_direction(ferryi_engine *engine, ferry_direction direction)
 {
@@ -218,8 +218,8 @@ read_direction(ferryi_engine *engine, ferry_direction direction)
                ferryi_counter_read(&engine->counters[direction][true]));
 }
 
-/* Returns the count of the transfers between host and device, in both directions together. It
- * counts either the direct transfers or the staged ones. */
+/* Returns the number and the bytes of all uploads and downloads together. Counts only staged
+ * transfers if `staged` is true, and only direct transfers if it is false. */
 static ferry_transfer_count
 read_path(ferryi_engine *engine, bool staged)
 {

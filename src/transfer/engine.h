@@ -3,21 +3,21 @@
 #define FERRYI_ENGINE_H
 
 /*
- * The transfer engine copies bytes between memories of places. It does not depend on buffers, valid
- * maps or claims.
+ * The transfer engine copies bytes between memories of places. It does not depend on buffers or
+ * valid maps.
  *
- * The engine opens two timelines for each device, so that both directions overlap. `in` is for work
- * that writes to the device: uploads, peer copies, copies within the device, and fills. `out` is
- * for downloads. Each call is passed one timeline. Before the call, the caller makes this timeline
- * wait for earlier uses of both memories. After the call, the caller records the new uses on that
- * timeline.
+ * The engine opens two timelines for each device, so that both directions overlap. A timeline
+ * represents one stream of the device. The timeline `in` is for work that writes to the device:
+ * uploads, peer copies, copies within the device, and fills. The timeline `out` is for downloads.
+ * The caller passes one of the two timelines to each call. Before the call, the caller makes this
+ * timeline wait for earlier uses of the source and the target. After the call, the caller records
+ * the new uses on that timeline.
  *
  * The copy engine accesses pinned host memory directly. Pageable memory goes through the device's
  * staging ring of pinned chunks (flow.h). An upload returns when the last byte is in the ring. A
  * download returns when the last byte has arrived. The caller and helper threads fill and drain the
- * chunks of long transfers (helpers.h). The ring, and the code that copies into its chunks, are
- * chosen by size and processor family (staging.c). The calling thread makes copies from host to
- * host.
+ * chunks of long transfers (helpers.h). staging.c chooses the ring and the copy loop by the size of
+ * the transfer and the processor family. The calling thread makes copies from host to host.
  *
  * Memory that was page-locked after its allocation (pins.h) is accessed directly as well. But a
  * transfer of such memory returns only when no device uses the memory any more. Long pieces of
@@ -51,18 +51,18 @@ struct ferryi_memory {
     bool pinned;
 };
 
-/* A job: the caller's description of the transfers of one call, and their progress. The engine uses
- * it for traces, progress reports and cancellation. All transfers of a call share one job. */
+/* Describes the transfers of one call of the library, and holds their progress. All transfers of
+ * the call share one job. The engine uses the job for traces, progress reports and cancellation. */
 struct ferryi_transfer_job {
     const char *buffer; /* the buffer's name or "" */
     const char *reason;
-    struct ferryi_traffic *traffic; /* the counters of the buffer to which the job's transfers are
-                                       added (traffic.h); or NULL */
+    struct ferryi_traffic *traffic; /* the counters of one buffer (traffic.h), to which the engine
+                                       adds each transfer of the job; or NULL */
     const ferry_copy_options *options;   /* or NULL */
     const atomic_bool *cancelled;        /* or NULL */
     atomic_size_t *arrived;              /* a copy of `done` for other threads; or NULL */
-    bool foreign_source, foreign_target; /* whether the source or the target is the caller's memory,
-                                            for which traces report place -1 */
+    bool foreign_source, foreign_target; /* whether the source or the target is memory of the
+                                            caller; traces report such memory as place -1 */
     bool moves;    /* whether source and target are replicas of the same buffer */
     uint32_t id;   /* id of the buffer; 0: there are several buffers, or the buffer has no id */
     size_t offset; /* offset of the job's first byte in the buffer; SIZE_MAX: unknown */
@@ -72,13 +72,13 @@ struct ferryi_transfer_job {
                       (downloads) */
     size_t reported; /* value of `done` at the last call of the program's callback keep_going; used
                         only by the engine */
-    /* the job whose progress is reported, if this job is only a step of it whose bytes do not
-     * count, such as a fetch; or NULL */
+    /* the job whose progress is reported instead of this job's progress; or NULL. It is set if this
+     * job is only a step, such as a fetch, whose bytes do not count */
     const struct ferryi_transfer_job *result;
 };
 
-/* A conversion of elements that the host applies to each chunk of a transfer. `run` converts
- * `count` elements. If `run` fails, the transfer stops. */
+/* A conversion that the host applies to the elements in each chunk of a transfer. The function
+ * `run` converts `count` elements. If the function fails, the transfer stops. */
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
     size_t source_bytes, target_bytes; /* size of one element */
@@ -90,13 +90,15 @@ struct ferryi_engine_config {
     int count;
     ferryi_order *order;
     const struct ferryi_log *log;
-    /* size of a ring's chunks, and their number; 0: the engine chooses */
+    /* size and number of the chunks in each staging ring; 0: the engine chooses */
     size_t chunk_bytes, chunk_count;
-    enum ferryi_copy_loop copy; /* how pageable memory is copied into and out of chunks */
-    unsigned threads; /* number of threads that fill and drain chunks, with the calling thread; 0:
-                         the engine chooses */
-    size_t pinned_bytes_limit; /* maximum bytes of the pinned pool, together with Ferry's memory
-                                  that was page-locked after its allocation */
+    enum ferryi_copy_loop
+        copy;         /* the loop that copies pageable memory into and out of staging chunks */
+    unsigned threads; /* number of threads that fill and drain staging chunks, including the calling
+                         thread; 0: the engine chooses */
+    size_t pinned_bytes_limit; /* limit on the sum of two numbers of bytes: the size of the pinned
+                                  pool, and the size of Ferry's memory that was page-locked after
+                                  its allocation */
     size_t pin_piece_bytes;    /* 0: the default */
     ferry_trace_callback *trace;
     void *trace_user;
@@ -107,28 +109,29 @@ struct ferryi_engine_config {
 ferry_status ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **out);
 void ferryi_engine_destroy(ferryi_engine **engine);
 
-/* Sets `*out` to the timeline that a transfer between these places should use. This is `out` of the
- * source device for a download, and otherwise `in` of the target device. Sets it to NULL if both
- * places are the host. */
+/* Sets `*out` to the timeline that a transfer from `source_place` to `target_place` should use. For
+ * a download, this is the timeline `out` of the source device. For all other transfers, this is the
+ * timeline `in` of the target device. Sets `*out` to NULL if both places are the host. */
 ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place,
                                     ferryi_timeline **out);
 
 /*
- * Copies `bytes` bytes between two memories. `timeline` belongs to the target's place, or for a
- * download to the source's place. It is NULL if both places are the host. Source and target must
- * not overlap, except on the host, where the copy works like memmove(). Copies between devices that
- * cannot access each other go through the target's staging ring.
- * @return FERRY_OK, FERRY_ERROR_CANCELLED (keep_going or the flag of the job requested it; the
- * message says how many bytes arrived), or the device's status
+ * Copies `bytes` bytes from `source` to `target`. For a download, `timeline` belongs to the
+ * source's place, and otherwise to the target's place. It is NULL if both places are the host.
+ * Source and target must not overlap, except on the host, where the copy works like memmove().
+ * Copies between devices that cannot access each other go through the target's staging ring.
+ * @return FERRY_OK, FERRY_ERROR_CANCELLED (the callback keep_going or the job's cancel flag
+ * requested it; the message says how many bytes arrived), or the device's status
  */
 ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target,
                                 struct ferryi_memory source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
-/* Copies like ferryi_engine_copy(), but the host converts the `count` elements between source and
- * target. At least one side must be the host. Statistics count the bytes that cross between host
- * and device: those of the source for a download, otherwise those of the target. The job counts the
- * target's bytes. Returns UNSUPPORTED if one element is larger than a staging chunk. */
+/* Copies like ferryi_engine_copy(), but the host converts `count` elements on the way from source
+ * to target. At least one of the two places must be the host. Statistics count the source's bytes
+ * for a download, and otherwise the target's bytes. These are the bytes that cross between host and
+ * device. job->done counts the target's bytes. Returns UNSUPPORTED if one element is larger than a
+ * staging chunk. */
 ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
                                             struct ferryi_memory source, size_t count,
                                             const struct ferryi_transform *transform,
@@ -144,9 +147,9 @@ ferry_status ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory targ
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /*
- * Functions for jobs whose caller copies the bytes part by part. ferryi_engine_part() returns the
- * maximum number of bytes in the next part. ferryi_engine_reported() reports that `bytes` more
- * bytes are done.
+ * These functions are for jobs whose caller copies the bytes itself, part by part.
+ * ferryi_engine_part() returns the maximum number of bytes in the next part. The caller reports to
+ * ferryi_engine_reported() that `bytes` more bytes are copied.
  * @return ferryi_engine_reported(): FERRY_OK, FERRY_ERROR_CANCELLED (the message says how many
  * bytes arrived)
  */
@@ -168,9 +171,9 @@ struct ferryi_staging_stats {
                                 arrived are counted */
     uint64_t helper_chunks;  /* number of chunks that helper threads filled or drained; helpers take
                                 part only in copies of a single range */
-    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks. Bytes of
-                              files and conversions are not counted, because these are read into
-                              chunks and written from them without a copy */
+    uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks. File data
+                              and converted elements are not counted, because they are read into
+                              chunks and written from chunks without a separate copy */
 };
 
 /* Reads all statistics of transfers, except those that the devices themselves count. */

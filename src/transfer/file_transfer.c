@@ -5,9 +5,9 @@
 
 #include "src/transfer/flow.h"
 
-/* Number of bytes that one call reads or writes, if the memory is on the host. Such a call takes a
- * few milliseconds, so a cancellation takes effect soon. Smaller parts would make direct reads from
- * disks slow. */
+/* Maximum number of bytes that one call reads from a file into host memory, or writes from host
+ * memory to a file. Such a call takes a few milliseconds, so a cancelled transfer stops soon.
+ * Smaller calls would make direct reads from disks slow. */
 #define HOST_PART ((size_t)8 << 20)
 #define ZEROS     ((size_t)64 << 10)
 
@@ -35,8 +35,8 @@ next_part(const struct passing *passing, size_t begin, size_t largest)
 
 /* -- host memory ------------------------------------------------------------------------------- */
 
-/* Reads or writes a part of the file, which begins at byte run->done of the transfer. `*out_bytes`
- * is the number of bytes that were read or written, even if the call fails. */
+/* Reads or writes the part of the file that begins at byte run->done of the transfer. Sets
+ * `*out_bytes` to the number of bytes that were read or written, even if the call fails. */
 static ferry_status
 pass_part(const struct passing *passing, char *memory, size_t *out_bytes)
 {

@@ -19,10 +19,10 @@ struct ferryi_file_range {
     uint64_t offset;
 };
 
-/* Copies from memory to a file if `stores` is true, and otherwise from a file to memory, just as
- * ferryi_engine_copy() copies between memories. Fails with IO if the file cannot be read or
- * written. If the memory is on the host and its pointer is NULL, zeros are written. job->done
- * counts the bytes that arrived. */
+/* Copies `bytes` bytes from memory to a file if `stores` is true, and from a file to memory if it
+ * is false. The parameters `timeline` and `job` have the same meaning as in ferryi_engine_copy().
+ * Fails with IO if the file cannot be read or written. If the memory is on the host and its pointer
+ * is NULL, the function writes zeros to the file. job->done counts the bytes that arrived. */
 ferry_status ferryi_engine_copy_file(ferryi_engine *engine, struct ferryi_memory memory,
                                      struct ferryi_file_range range, size_t bytes, bool stores,
                                      ferryi_timeline *timeline, struct ferryi_transfer_job *job);

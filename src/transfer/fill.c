@@ -4,8 +4,8 @@
 
 #include "src/transfer/run.h"
 
-/* Number of bytes that the host writes before the device copies the filled part again and again.
- * They fit into the first-level cache. */
+/* Number of bytes that the host writes at the start of a fill. The device fills the rest of the
+ * memory with copies of these bytes. They fit into the first-level cache. */
 #define SEED_BYTES 4096
 
 struct pattern {
@@ -13,8 +13,9 @@ struct pattern {
     size_t count; /* number of bytes */
 };
 
-/* Returns the shortest pattern that gives the same fill. If the pattern consists of repetitions of
- * its first 1, 2 or 4 bytes, returns these bytes. Otherwise returns the whole pattern. */
+/* Returns the shortest pattern that fills memory with the same bytes as the given pattern. If the
+ * pattern consists of repetitions of its first 1, 2 or 4 bytes, returns these bytes. Otherwise
+ * returns the whole pattern. */
 static struct pattern
 reduce(const void *bytes, size_t count)
 {
@@ -49,15 +50,16 @@ whole_patterns(size_t bytes, struct pattern pattern)
     return ferryi_max_size(bytes / pattern.count * pattern.count, pattern.count);
 }
 
-/* Uploads the first elements of a fill through the ring. The upload counts as a part of the fill,
- * not as a separate transfer. */
+/* Uploads the first elements of a fill through the staging ring. Statistics count this upload as a
+ * part of the fill, not as a separate transfer. */
 static ferry_status
 write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
     struct ferryi_transfer_job job = {
-        .cancelled = run->job->cancelled}; /* the fill reports the progress, not this upload */
+        .cancelled =
+            run->job->cancelled}; /* the upload reports no progress, because the fill reports it */
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;
@@ -78,8 +80,8 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 enum method {
     BY_HOST,     /* the host writes the pattern */
     BY_WORD,     /* the device's fill call writes the pattern, which has 1, 2 or 4 bytes */
-    BY_DOUBLING, /* the device copies the filled bytes to the memory behind them, so that each copy
-                    doubles the filled part. The host writes the first elements */
+    BY_DOUBLING, /* the host writes the first elements. The device then copies all filled bytes to
+                    the memory behind them, so that each copy doubles the filled part */
 };
 
 static enum method

@@ -3,10 +3,14 @@
 
 /* -- device memory as source and sink ---------------------------------------------------------- */
 
-/* Records the queued downloads into a chunk as a use of the chunk. If the chunk holds the whole
- * transfer, no other chunk could be filled during the downloads, so the host waits for them now. A
- * wait without an event costs fewer driver calls. Otherwise an event is recorded now, so that a
- * wait for this chunk does not include later chunks. */
+/*
+ * Records that the queued downloads use the chunk into which they copy.
+ *
+ * If the chunk holds the whole transfer, waits for the downloads at once. The host could not fill a
+ * different chunk during the downloads, and a wait without an event costs fewer driver calls.
+ * Otherwise, records an event at once, so that a wait for this chunk does not include downloads
+ * into later chunks.
+ */
 ferry_status
 ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -53,9 +57,9 @@ held(const struct ferryi_flow *flow)
     return flow->filling.count + flow->draining.count;
 }
 
-/* Begins to fill one more chunk. Sets `*out_none` if no chunk can be filled now. Possible reasons:
- * all bytes are in chunks already, the flow holds its maximum number of chunks, or other transfers
- * hold the remaining chunks. */
+/* Begins to fill one more chunk. Sets `*out_none` to whether no chunk can be filled now. There are
+ * three possible reasons: all bytes of the transfer are in chunks already, the flow holds its
+ * maximum number of chunks, or other transfers hold the remaining chunks. */
 static ferry_status
 fill_next(struct ferryi_flow *flow, bool *out_none)
 {
@@ -74,7 +78,7 @@ fill_next(struct ferryi_flow *flow, bool *out_none)
     return status;
 }
 
-/* Waits until the chunk's task, which is a copy for the helper threads, is done. Counts the copied
+/* Waits for the chunk's task, which is a copy that helper threads may make. Then counts the copied
  * bytes. Does nothing if the chunk has no task. */
 static void
 finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
@@ -116,7 +120,8 @@ drain_next(struct ferryi_flow *flow)
     return status;
 }
 
-/* Waits until the oldest chunk of the flow is drained, and then returns it to the ring. */
+/* Waits until the host has drained the oldest chunk of the flow, and then returns the chunk to the
+ * ring. Does not wait for a device that still reads the chunk. */
 static ferry_status
 finish_next(struct ferryi_flow *flow)
 {

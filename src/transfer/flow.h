@@ -3,20 +3,21 @@
 #define FERRYI_FLOW_H
 
 /*
- * The flow of one transfer through a staging ring. A flow takes free chunks, fills them from a
- * source, and drains them to a sink in the same order. A source or a sink is one function: for host
- * memory or a device's memory (staged.c), for pieces of memory (batch_staged.c), or for a file
- * (file_transfer.c).
+ * A flow moves the bytes of one transfer through a staging ring. It takes free chunks, fills them
+ * from a source, and drains them to a sink in the same order. A source or a sink is one function.
+ * There are such functions for one range of host memory or device memory (staged.c), for many
+ * pieces of memory (batch_staged.c), and for a file (file_transfer.c).
  *
- * A source or sink function may return before a chunk is filled or drained. There are two such
- * cases. The function has queued a copy on a device and recorded this use of the chunk. Or it has
- * submitted the copy as the chunk's task to the helper threads. Before the flow drains a chunk, it
- * waits for the recorded use and for the task. After draining, it waits only for the task. So the
- * flow may return a chunk that a device still reads. The next transfer that takes the chunk waits
- * for the device.
+ * A source or sink function may return before a chunk is filled or drained, in two cases:
+ * - The function has queued a copy on a device and recorded this use of the chunk.
+ * - The function has submitted the copy to the helper threads, as the chunk's task.
+ *
+ * Before the flow drains a chunk, it waits for the recorded use and for the task. After draining,
+ * the flow waits only for the task. So it may return a chunk to the ring while a device still reads
+ * the chunk. The next transfer that takes the chunk waits for the device.
  *
  * The flow counts chunks and bytes, reports progress, and checks after each chunk whether the
- * transfer was cancelled. After a failure, it returns all chunks.
+ * transfer was cancelled. After a failure, it returns all its chunks to the ring.
  */
 
 #include "src/transfer/run.h"
@@ -24,7 +25,7 @@
 struct ferryi_flow;
 
 /* Begins to fill the chunk with bytes of the transfer, starting at byte `flow->filled`. Sets
- * `chunk->bytes` to their number. */
+ * `chunk->bytes` to the number of these bytes. */
 typedef ferry_status ferryi_flow_fill(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 /* Begins to drain the chunk, whose first byte is byte `flow->drained` of the transfer. Sets
  * `chunk->bytes` to the number of bytes that leave the chunk. After a failure, this number may be
@@ -48,14 +49,14 @@ struct ferryi_flow {
     struct ferryi_chain filling, draining;
 };
 
-/* Runs the flow from byte `run->done` of the transfer to its end. */
+/* Copies the bytes of the transfer through the ring, from byte `run->done` to the end. */
 ferry_status ferryi_flow_run(struct ferryi_flow *flow);
 
 /* Queues the download of `chunk->bytes` bytes into the chunk. They begin at byte `flow->filled` of
  * `flow->source`, which is memory of the source's device. */
 ferry_status ferryi_flow_fetch(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
-/* Records the downloads into the chunk, which are queued on the source device's timeline, as a use
- * of the chunk. If the chunk holds the whole transfer, waits for these downloads instead. */
+/* Records that the downloads into the chunk, which are queued on the source device's timeline, use
+ * the chunk. If the chunk holds the whole transfer, waits for these downloads instead. */
 ferry_status ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk);
 /* Queues the upload of the chunk to `flow->target`, which is memory of the target's device. */
 ferryi_flow_drain ferryi_flow_send;

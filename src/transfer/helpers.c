@@ -54,8 +54,9 @@ ferryi_helpers_clear(struct ferryi_helpers *helpers)
 
 /* -- working ----------------------------------------------------------------------------------- */
 
-/* Removes and returns the first task in the list that prefers this helper. If there is no such
- * task, removes and returns the first task. The list must not be empty. */
+/* Removes and returns the first queued task whose member `helper` is the number of this helper. If
+ * there is no such task, removes and returns the first task. The list of queued tasks must not be
+ * empty. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static struct ferryi_task *
 take_task(struct ferryi_helpers *helpers, unsigned helper)
@@ -173,7 +174,8 @@ ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, 
     ferryi_mutex_unlock(&helpers->mutex);
 }
 
-/* Waits until a helper has made the copy of a task. The mutex is unlocked during the wait. */
+/* Waits for a different thread to make the copy of the task. May return before the copy is made.
+ * The mutex is unlocked during the wait. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
 static void
 wait_for_helper(struct ferryi_helpers *helpers, struct ferryi_task *task)

@@ -14,8 +14,8 @@
  * chunk is slow if its cache lines are in the cache of a different processor. So each thread
  * prefers chunks that it has filled before.
  *
- * One mutex guards the list and the states of tasks. It is never held while bytes are copied. A
- * waiting thread polls for a while before it sleeps.
+ * One mutex guards the list of queued tasks and the states of all tasks. No thread holds the mutex
+ * while it copies bytes. A waiting thread polls for a while before it sleeps.
  */
 
 #include <sched.h>
@@ -26,11 +26,11 @@
 #define FERRYI_HELPERS_MOST 15
 
 #define FERRYI_HELPERS_NONE 0
-/* the number of any thread that submits tasks; helper threads have higher numbers */
+/* the number of every thread that submits tasks; the numbers of helper threads are higher */
 #define FERRYI_HELPERS_SUBMITTER 1
 
-/* One copy that a helper thread may make. The submitter owns the task and both memories, and must
- * keep them until the task is finished. */
+/* One copy that a helper thread may make. The thread that submits the task owns it. This thread
+ * must keep the task, the source memory and the target memory until the task is finished. */
 struct ferryi_task {
     enum ferryi_copy_loop loop;
     void *target;
@@ -38,9 +38,9 @@ struct ferryi_task {
     size_t bytes;
     bool given;       /* whether the task was queued for the helpers */
     atomic_bool done; /* whether the copy has been made */
-    unsigned helper; /* before the copy: the thread that should make it, because its caches may hold
-                        the memory; after the copy: the thread that made it. FERRYI_HELPERS_* or a
-                        helper's number */
+    unsigned helper;  /* before the copy: the thread that should make the copy, because its caches
+                         may hold the memory. After the copy: the thread that made it. The value is
+                         FERRYI_HELPERS_* or a helper's number */
     struct ferryi_task *next;
 };
 
@@ -56,8 +56,8 @@ struct ferryi_helpers {
     bool bound; /* whether new helpers run only on `near`, if the program's affinity allows this */
     FERRYI_GUARDED_BY(ferryi_helpers_mutex) struct {
         struct ferryi_task *first, **last; /* queued tasks */
-        unsigned idle, waiting; /* number of helpers that sleep; number of threads that sleep until
-                                   a task is done */
+        unsigned idle, waiting; /* `idle`: number of helpers that sleep; `waiting`: number of
+                                   threads that sleep until a task is done */
         unsigned wanted;        /* number of threads to start */
         unsigned count;         /* number of running threads */
         unsigned numbered;      /* number of helper threads to which a number has been assigned */
@@ -66,10 +66,11 @@ struct ferryi_helpers {
     };
 };
 
-/* Initialises the helpers. If the set `near` has at least one processor for each helper thread, the
- * helpers run only on these processors. NULL means all processors. */
+/* Initialises the helpers, which are threads that start later. If `near` contains at least one
+ * processor for each helper, the helpers run only on the processors in `near`. NULL means all
+ * processors. */
 void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
-/* Ends the helper threads. All tasks must be finished. */
+/* Ends the helper threads. All submitted tasks must be finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);
 
 /* Starts `wanted` helper threads, unless helpers were started before.

@@ -22,8 +22,8 @@ by_begin(const void *a, const void *b)
 /* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
  * than all the rest --- */
 
-/* Minimum length of a list that is sorted digit by digit. Shorter lists are sorted by comparing
- * elements. */
+/* Minimum length of a list that is sorted with radix sort. Shorter lists are sorted with qsort().
+ */
 #define DIGITS_FROM 64
 #define DIGITS      256
 
@@ -33,7 +33,8 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* Sorts the list of uses by one digit of the sort key. Uses with equal digits keep their order. */
+/* Makes one pass of a radix sort over the list of uses: sorts them by the 8-bit digit of the key
+ * that begins at bit `shift`. Uses with equal digits keep their order. */
 static void
 sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
               struct ferryi_use *out)
@@ -43,14 +44,13 @@ sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsign
         ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* ends[digit] is the index at which the next use with this digit is stored. It starts at the
-     * digit's first index. At the end, it is the index behind the digit's last use. */
+    /* ends[digit] is the index in `out` at which the next use with this digit is stored. */
     for (size_t i = 0; i < count; i++)
         out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
 }
 
-/* Sorts the uses by their first address, or by memory space if `by_space` is true. `spare` must
- * have room for `count` uses. */
+/* Sorts the uses by memory space if `by_space` is true, and by their first address if it is false.
+ * `spare` must have room for `count` uses. */
 static void
 sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
 {
@@ -104,7 +104,7 @@ ferryi_levels_sort(struct ferryi_use *uses, size_t count)
     free(spare);
 }
 
-/* Returns whether no range that is written overlaps another range of the list. */
+/* Returns whether every range that is written is disjoint from all other ranges in the list. */
 static bool
 are_independent(const struct ferryi_use *uses, size_t count)
 {
@@ -131,17 +131,17 @@ struct point {
 };
 
 struct node {
-    /* highest value that was noted for the whole range of the node: [0] for reads, [1] for writes
-     */
+    /* highest value that was noted for the whole range of this tree node: [0] for reads, [1] for
+     * writes */
     uint32_t all[2];
-    uint32_t most[2]; /* highest value that was noted for the node or any node below it */
+    uint32_t most[2]; /* highest value that was noted for this tree node or any node below it */
 };
 
 struct tree {
     struct point *points; /* sorted, without duplicates */
     size_t count;
-    struct node *nodes; /* nodes[count + i] is leaf i, which represents the bytes between points i
-                           and i + 1 */
+    struct node *nodes; /* array of tree nodes; nodes[count + i] is the leaf for the bytes between
+                           points i and i + 1 */
 };
 
 static int
@@ -184,7 +184,8 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest value that was noted for the leaf or any node above it in the tree. */
+/* Returns the highest value that was noted for this leaf of the tree or for any of its ancestors.
+ */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {
@@ -194,8 +195,9 @@ highest_above(const struct tree *tree, size_t leaf, bool writes)
     return highest;
 }
 
-/* Returns the highest value that was noted for any leaf in [left, right). A noted value is 1 + the
- * level of a copy. Only writes are considered if `writes` is true, otherwise only reads. */
+/* Returns the highest value that was noted for any leaf from `left` to `right` - 1. A noted value
+ * is 1 + the level of a copy. Considers only the copies' writes if `writes` is true, and only their
+ * reads if it is false. */
 static uint32_t
 find_highest(const struct tree *tree, size_t left, size_t right, bool writes)
 {
@@ -233,9 +235,9 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
     }
 }
 
-/* Groups the uses by copy, in the order of the copies. A use is a range that a copy reads or
- * writes. The uses of a copy are the elements of *out_by_copy from index[copy] to index[copy + 1] -
- * 1. */
+/* Groups the uses by copy, in the order of the copies. A use is a memory range that a copy reads or
+ * writes. The uses of copy i are the elements index[i] to index[i + 1] - 1 of `*out_by_copy`, where
+ * `index` is the array `*out_index`. */
 static ferry_status
 index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
            const struct ferryi_use ***out_by_copy, size_t **out_index)

@@ -21,9 +21,11 @@ struct ferryi_use {
 };
 
 /*
- * Sets `levels[copy]` to the lowest possible level of each copy; levels start at 0. Sorts `uses` by
- * space and begin. A copy must not write bytes that it also reads. For n uses, the time is
- * proportional to n log n, or to n if the uses are sorted and do not overlap.
+ * Sets `levels[copy]` to the lowest possible level of each copy, and `*out_count` to the number of
+ * levels. Levels start at 0. The copies of one level may be made concurrently, after the copies of
+ * all lower levels. Sorts `uses` by space and begin. A copy must not write bytes that it also
+ * reads. For n uses, the time is proportional to n log n, or to n if the uses are sorted and do not
+ * overlap.
  */
 ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
                                size_t copy_count, uint32_t *out_count);

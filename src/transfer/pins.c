@@ -20,9 +20,13 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
 
 /* -- the driver's part, without the mutex ------------------------------------------------------ */
 
-/* Returns the number of bytes from `pointer` to the end of its separately registered piece. Pieces
- * are counted from the page boundary at or before the range's start. So each piece except the first
- * begins at a page boundary, and no page belongs to two pieces. */
+/*
+ * A memory range is registered in separate pieces. Returns the number of bytes from `pointer` to
+ * the end of the piece that contains `pointer`.
+ *
+ * The pieces are counted from the page boundary at or before the start of the range. So each piece
+ * except the first begins at a page boundary, and no page belongs to two pieces.
+ */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)
 {
@@ -32,8 +36,8 @@ ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, co
     return ferryi_min_size(pins->piece_bytes - in_piece, left);
 }
 
-/* Unregisters the separately registered pieces before offset `end` of a range. A failed call leaves
- * its piece registered, so the call is repeated once. */
+/* Unregisters the separately registered pieces of a range that begin before offset `end`. If the
+ * driver call for a piece fails, the piece stays registered, so the call is repeated once. */
 static ferry_status
 unregister(const struct ferryi_pins *pins, const struct ferryi_pin *pin, size_t end)
 {
@@ -107,8 +111,8 @@ find(const struct ferryi_pins *pins, const char *pointer, size_t bytes)
     return pin && offset <= pin->bytes && bytes <= pin->bytes - offset ? pin : NULL;
 }
 
-/* Inserts a range into the list. Transfers can take holds on the range only once its `settled` is
- * set. */
+/* Inserts a memory range into the sorted list of ranges. No transfer can hold the range until
+ * `pin->settled` is set. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static ferry_status
 insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
@@ -144,8 +148,8 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
 
 /* -- registering ------------------------------------------------------------------------------- */
 
-/* Registers a range with the driver. The messages of CONFLICT and OUT_OF_MEMORY do not name the
- * operation, so the caller must add its name. */
+/* Registers a memory range with the driver. The error messages of CONFLICT and OUT_OF_MEMORY do not
+ * say which operation failed, so the caller must add this. */
 static ferry_status
 add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
 {
@@ -185,8 +189,8 @@ ferryi_pins_add(struct ferryi_pins *pins, void *memory, size_t bytes)
                : ferryi_fail_in(status, "register %zu bytes of host memory at %p", bytes, memory);
 }
 
-/* Unregisters a range. The caller has cleared the range's `settled`, so that no transfer takes a
- * hold on it. Removes the range from the list even if the driver fails. */
+/* Unregisters a range and removes it from the list, even if the driver reports a failure. The
+ * caller has cleared `pin->settled`, so that no transfer can hold the range. */
 static ferry_status
 give_up(struct ferryi_pins *pins, struct ferryi_pin *pin)
 {
@@ -258,9 +262,9 @@ give_up_own(struct ferryi_pins *pins, struct ferryi_pin *pin)
     }
 }
 
-/* Finds the first of Ferry's ranges that begins in the memory, clears its `settled`, and returns
- * it. Returns NULL if there is none. Waits until no transfer holds the range. The mutex is unlocked
- * during the wait. */
+/* Finds Ferry's first registered range that begins within the `bytes` bytes at `memory`. Waits
+ * until no transfer holds the range, clears its member `settled`, and returns the range. Returns
+ * NULL if there is no such range. The mutex is unlocked during the wait. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_within(struct ferryi_pins *pins, const char *memory, size_t bytes)
@@ -294,9 +298,9 @@ ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes)
     }
 }
 
-/* If the limit on page-locked memory is exceeded, finds one of Ferry's ranges that no transfer
- * holds. Clears its `settled` and returns it. Returns NULL if the limit is not exceeded, or if
- * every range is held. */
+/* If the limit on page-locked memory is exceeded, finds one of Ferry's registered ranges that no
+ * transfer holds. Clears the range's member `settled` and returns the range. Returns NULL if the
+ * limit is not exceeded, or if transfers hold all these ranges. */
 FERRYI_REQUIRES(ferryi_pins_mutex)
 static struct ferryi_pin *
 pick_surplus(struct ferryi_pins *pins)

@@ -3,19 +3,22 @@
 #define FERRYI_PINS_H
 
 /*
- * Ranges of ordinary host memory that the engine has page-locked by registering them with the
- * driver. The memory belongs to the program, which asked for it, or to Ferry's host replicas that
- * were transferred often. A range is registered piece by piece, because one huge call would block
- * every other user of the driver. Before a piece is registered, all its pages are populated. One
- * driver call must not copy across the end of a piece.
+ * Manages ranges of ordinary host memory that the engine has page-locked by registering them with
+ * the driver. The memory of a range belongs to the program, which requested the registration, or to
+ * a host replica of Ferry that was transferred often.
  *
- * A copy from or to such a range takes a hold on the range until the device has finished the copy.
- * Ferry's ranges share a limit with the pinned pool, which has precedence. If the pool needs more
- * of the limit than the ranges leave, ranges that are not held are unregistered.
+ * A range is registered piece by piece, because one huge call would block every other user of the
+ * driver. Before a piece is registered, all its pages are populated. One driver call must not copy
+ * across the end of a piece.
+ *
+ * A copy from or to a registered range holds the range until the device has finished the copy. A
+ * range that is held cannot be unregistered. Ferry's ranges share a limit with the pinned pool,
+ * which has precedence. If the pool needs more of the limit than the ranges leave, ranges that are
+ * not held are unregistered.
  *
  * A mutex guards the list of ranges, which is sorted by address. No driver call is made while the
  * mutex is locked. A range that is being registered or unregistered is in the list, but no transfer
- * can take a hold on it.
+ * can hold it.
  */
 
 #include "src/base/base.h"
@@ -36,7 +39,8 @@ struct ferryi_pin {
 };
 
 struct ferryi_pins {
-    /* the device whose driver registers memory for all devices; NULL: no device can */
+    /* the device whose driver registers memory for all devices; NULL: no device can register memory
+     */
     ferryi_device *device;
     const struct ferryi_log *log;
     size_t piece_bytes, limit_bytes;
@@ -45,8 +49,8 @@ struct ferryi_pins {
     FERRYI_GUARDED_BY(ferryi_pins_mutex) struct {
         struct ferryi_pin **items; /* sorted by start; they do not overlap */
         size_t room;
-        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's ranges, and in the pinned pool;
-                                         their sum is limited */
+        size_t own_bytes, pool_bytes; /* number of bytes in Ferry's registered ranges, and number of
+                                         bytes in the pinned pool; the sum is limited */
     };
     _Atomic size_t count; /* number of items; changed only under the mutex */
     /* number of Ferry's ranges that were page-locked since the last reset of the statistics */
@@ -72,23 +76,23 @@ ferry_status ferryi_pins_remove(struct ferryi_pins *pins, void *memory);
  * (a later call may succeed); UNSUPPORTED, otherwise the device's status (the driver refuses the
  * memory, so later calls are useless) */
 ferry_status ferryi_pins_add_own(struct ferryi_pins *pins, void *memory, size_t bytes);
-/* Unregisters Ferry's ranges that begin in the memory. Must be called before the memory is freed.
- * Waits until no transfer holds these ranges. */
+/* Unregisters Ferry's ranges that begin within the `bytes` bytes at `memory`. Must be called before
+ * this memory is freed. Waits until no transfer holds these ranges. */
 void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes);
 
-/* Takes a hold on the registered range that contains all `bytes` bytes at the address, and returns
+/* Takes a hold on the registered range that contains all `bytes` bytes at `pointer`, and returns
  * the range. Returns NULL if there is no such range. `bytes` must not be 0. */
 struct ferryi_pin *ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes);
 void ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin);
 bool ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes);
-/* Returns the number of bytes from `pointer` to the end of the separately registered piece that
- * contains it. */
+/* A memory range is registered in separate pieces. Returns the number of bytes from `pointer` to
+ * the end of the piece that contains `pointer`. */
 size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin,
                        const void *pointer);
 
-/* ferryi_pins_pool_takes() must be called before the pinned pool allocates `bytes` bytes. While the
- * limit is exceeded, it unregisters ranges of Ferry that no transfer holds. ferryi_pins_pool_gave()
- * must be called after the pool has freed `bytes` bytes. */
+/* ferryi_pins_pool_takes() must be called before the pinned pool allocates `bytes` bytes. It
+ * unregisters Ferry's ranges that no transfer holds, until the limit on page-locked memory is met.
+ * ferryi_pins_pool_gave() must be called after the pool has freed `bytes` bytes. */
 void ferryi_pins_pool_takes(struct ferryi_pins *pins, size_t bytes);
 void ferryi_pins_pool_gave(struct ferryi_pins *pins, size_t bytes);
 

@@ -45,9 +45,10 @@ ferryi_ring_clear(struct ferryi_ring *ring)
     ferryi_mutex_destroy(&ring->mutex);
 }
 
-/* Allocates a chunk's memory on the ring's NUMA node. A copy engine reads memory of its nearest
- * node faster, and the bytes then cross between nodes only once. The thread's memory policy is set
- * to that node during the call, because the driver allocates according to this policy. */
+/* Allocates a chunk's memory on the ring's NUMA node, which is nearest to the device. The device's
+ * copy engine reads memory of this node faster, and the bytes then cross between nodes only once.
+ * During the call, the thread's memory policy is set to this node, because the driver allocates
+ * according to the policy. */
 static ferry_status
 allocate_near(struct ferryi_ring *ring, void **out)
 {
@@ -153,8 +154,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* Returns the last use of the chunk in the middle of a list: `taken`, followed by the ring's free
- * chunks. */
+/* Returns the last use of one chunk. This is the chunk in the middle of a list that consists of
+ * `taken` and then the ring's free chunks. */
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
@@ -167,7 +168,8 @@ find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
     return used;
 }
 
-/* Returns whether every event that covers the use `later` also covers the use `earlier`. */
+/* Returns whether a wait for the sync point `later` also waits for the sync point `earlier`. This
+ * is so if both are on the same timeline and `earlier` is not the newer one. */
 static bool
 covers(ferryi_sync_point later, ferryi_sync_point earlier)
 {
@@ -176,15 +178,15 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 }
 
 /*
- * Waits until no queued work uses the chunk that was taken from the ring.
+ * Waits until no queued work uses the chunk, which the caller has taken from the ring.
  *
- * If `alone` is true, the caller holds no other chunk. If the chunks are small as well, the
- * function first waits for the last use of the chunk in the middle of the free list. Half of the
- * ring is free afterwards, and the other half keeps the device busy. Such a wait is needed only if
- * the caller fills chunks faster than the device copies them.
+ * If the caller holds no other chunk (`alone`) and the ring's chunks are small, the function waits
+ * longer than needed for this chunk. It waits for the last use of the chunk in the middle of the
+ * free list. After this wait, half of the free chunks are unused, and the other half keeps the
+ * device busy.
  *
- * Otherwise, the function only queries whether that middle chunk's last use is complete. So short
- * transfers often find several chunks free after one wait.
+ * In all other cases, the function only queries whether the last use of that middle chunk is
+ * complete. So short transfers often find several unused chunks after one wait.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)

@@ -3,37 +3,40 @@
 #define FERRYI_RING_H
 
 /*
- * The staging ring of one device: pinned chunks through which pageable memory is copied.
+ * A staging ring is a set of pinned chunks through which pageable memory is copied to and from one
+ * device.
  *
  * A transfer that finds no free chunk allocates one, up to the ring's maximum number of chunks. A
  * transfer takes a chunk, uses it, and returns it as soon as the last use of the chunk is queued.
- * The chunk records that use, and the next transfer that takes the chunk waits for the use. So
- * several transfers share a ring, and no lock is held during a copy or a callback.
+ * The chunk records that use, and the next transfer that takes the chunk waits for the recorded
+ * use. So several transfers share a ring, and no lock is held during a copy or a callback.
  *
- * A thread that holds a chunk must not wait until another chunk is returned. So no waiting thread
- * holds a chunk, and each chunk is returned at some time. A callback that runs while a transfer
- * holds chunks must not begin a transfer.
+ * To prevent deadlocks, a thread that holds a chunk must not wait until a different chunk is
+ * returned. So no waiting thread holds a chunk, and each chunk is returned at some time. A callback
+ * that runs while a transfer holds chunks must not begin a transfer.
  *
- * A ring belongs to the engine. Its mutex guards the list of free chunks and is never held during a
- * driver call.
+ * A ring belongs to the engine. The ring's mutex guards the list of free chunks and is never held
+ * during a driver call.
  */
 
 #include "src/base/base.h"
 #include "src/stream/timeline.h"
 #include "src/transfer/helpers.h"
 
-/* Size of a chunk in a ring of large chunks. Large chunks are used if each chunk costs driver
- * calls. Small chunks stay in the processor's caches between being filled and drained. So their
- * bytes cross the memory bus fewer times. */
+/* Size of a chunk in a staging ring of large chunks. Large chunks are used on devices where each
+ * chunk costs driver calls. On other devices, chunks are small, so that they stay in the
+ * processor's caches between being filled and being drained. */
 #define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
 
 struct ferryi_chunk {
     void *memory;
     ferryi_sync_point used; /* the queued work that may still use the chunk's memory; 0: none */
-    size_t bytes; /* number of bytes that the chunk carries now; only the chunk's holder uses it */
-    struct ferryi_task task; /* the copy that the helpers make to fill or drain the chunk; only the
-                                chunk's holder uses it */
-    /* next chunk in the ring's list of free chunks, or in the holder's list */
+    size_t bytes; /* number of bytes that the chunk carries now; only the transfer that holds the
+                     chunk uses this */
+    struct ferryi_task task; /* the copy that the helper threads make to fill or drain the chunk;
+                                only the transfer that holds the chunk uses this */
+    /* next chunk in the ring's list of free chunks, or in the list of the transfer that holds the
+     * chunk */
     struct ferryi_chunk *next;
 };
 
@@ -74,22 +77,26 @@ void ferryi_ring_clear(struct ferryi_ring *ring);
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
-/* Returns whether the ring has a chunk. If it has none, first tries to allocate one. Keeps this
- * thread's error message. */
+/* Returns whether the ring has at least one chunk. If the ring has none, first tries to allocate
+ * one. Does not change the calling thread's error message. */
 bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /*
- * Records that all work queued on the timeline so far may use the chunk. On Ferry's internal
- * timelines, no event is recorded yet: that is left to the first thread that waits, or to the next
- * ferryi_timeline_flush(). On the program's timelines, the event is recorded now, because Ferry may
- * not record events there later. If recording fails, the call waits for the work. So after a
- * failure the work is complete, unless the wait failed as well.
+ * Records that all work queued on the timeline so far may use the chunk.
+ *
+ * On an internal timeline of Ferry, the function records no event. The first thread that waits for
+ * the chunk, or the next ferryi_timeline_flush(), records the event. On a timeline of the program,
+ * the function records the event at once, because Ferry may not record events there later.
+ *
+ * If recording fails, the function waits for the work. So after a failure the work is complete,
+ * unless the wait failed as well.
  */
 ferry_status ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
 /* Records that the work queued on the timeline so far uses the chunk, and then waits for this work.
  */
 ferry_status ferryi_chunk_settle(struct ferryi_chunk *chunk, ferryi_timeline *timeline);
-/* Waits until no queued work uses the chunk. If the wait fails, the chunk's use stays recorded. */
+/* Waits until no queued work uses the chunk. If the wait fails, the chunk still counts as used by
+ * that work. */
 ferry_status ferryi_chunk_wait(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
 
 void ferryi_chain_push(struct ferryi_chain *chain, struct ferryi_chunk *chunk);

@@ -9,8 +9,8 @@
 #include "src/base/profile.h"
 #include "src/debug/site.h"
 
-/* Minimum size of the parts into which a transfer is divided if it can be cancelled and does not
- * use a ring. */
+/* Minimum size of the parts into which a cancellable transfer is divided if it does not go through
+ * a staging ring and has no keep_going callback. */
 #define DIRECT_PART ((size_t)4 << 20)
 
 static const char *
@@ -21,8 +21,9 @@ direction_name(ferry_direction direction)
     return names[direction];
 }
 
-/* Describes the transfer for messages: the place whose device makes it, and its purpose. Example:
- * `to cuda:0 for read_device of buffer "heights"`. */
+/* Writes a description of the transfer for error messages. The description names the device that
+ * makes the transfer, and the purpose of the transfer. Example: `to cuda:0 for read_device of
+ * buffer "heights"`. */
 static void
 describe(const struct ferryi_run *run, char *text, size_t bytes)
 {
@@ -38,8 +39,8 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Converts a number of bytes of this transfer to the corresponding number of bytes at the target,
- * which the job counts. */
+/* Returns the number of target bytes that correspond to `bytes` transferred bytes. The two numbers
+ * differ only in a download that converts elements. A job counts target bytes. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -48,7 +49,7 @@ in_target(const struct ferryi_run *run, size_t bytes)
     return transform ? bytes / transform->source_bytes * transform->target_bytes : bytes;
 }
 
-/* Returns the number of bytes that the transfer's job writes. */
+/* Returns the number of bytes that all transfers of the job together write. */
 static size_t
 total_bytes(const struct ferryi_run *run)
 {
@@ -60,8 +61,8 @@ struct progress {
     size_t done, total;
 };
 
-/* Returns the progress of a job that writes `total` bytes. If the job is only a step of another
- * job, returns the progress of that one. */
+/* Returns the progress of a job that writes `total` bytes. If the job is only a step of a larger
+ * job, returns the progress of the larger job. */
 static struct progress
 progress_of(const struct ferryi_transfer_job *job, size_t total)
 {
@@ -73,8 +74,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* Release order, so that a thread that reads the count also sees the bytes
-                         that the host wrote. */
+    if (job->arrived) /* The store has release order, so that a thread that reads the count also
+                         sees the bytes that the host wrote. */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 
@@ -127,7 +128,8 @@ interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 
 /* Returns whether the job must stop, because its cancel flag is set or the program's callback
  * keep_going requests it. Calls keep_going if enough bytes have arrived since its last call.
- * Returns false if all bytes of the result have arrived. */
+ * Returns false if all bytes of the job have arrived, unless the job is only a step of a larger
+ * job. */
 static bool
 is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t total)
 {
@@ -206,8 +208,9 @@ ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes)
     atomic_fetch_add_explicit(&run->engine->copied_bytes, bytes, memory_order_relaxed);
 }
 
-/* Returns the name of a place for the trace. Returns "caller" if the memory there is the caller's.
- * Returns "value" if `place` is negative: the transfer then has no source memory. */
+/* Returns the name of a transfer's source or target for the trace. This is usually the name of the
+ * place. It is "caller" if the memory belongs to the caller. It is "value" if `place` is negative,
+ * because the transfer is then a fill, which has no source memory. */
 static struct ferryi_trace_text
 name_side(const struct ferryi_run *run, int place, bool foreign)
 {
@@ -218,8 +221,8 @@ name_side(const struct ferryi_run *run, int place, bool foreign)
                      : ferryi_trace_place(run->engine->config.file_trace, place);
 }
 
-/* Returns the byte offset in the buffer at which the transfer began. Returns SIZE_MAX if the offset
- * is unknown. */
+/* Returns the offset in the buffer, in bytes, at which the transfer began. Returns SIZE_MAX if the
+ * offset is unknown. */
 static size_t
 find_offset(const struct ferryi_run *run)
 {

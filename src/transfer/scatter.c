@@ -5,7 +5,7 @@
 
 #define THREADS 128
 
-/* Loads the scatter kernel on a device. Must be called once for each device. */
+/* Loads the scatter kernel on a device. Must be called at most once for each device. */
 FERRYI_REQUIRES(ferryi_port_mutex)
 static void
 load(ferryi_engine *engine, int place)

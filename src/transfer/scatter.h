@@ -5,17 +5,20 @@
 /*
  * Copies many small pieces of memory between pinned host memory, such as a staging chunk, and
  * device memory. One kernel makes all copies and accesses the host memory directly. The device must
- * be able to run code. A batched copy of the driver, or one driver call for each piece, takes about
- * a microsecond for each piece. The kernel is faster.
+ * be able to run code.
+ *
+ * The driver takes about a microsecond for each piece, with a batched copy as well as with one call
+ * for each piece. The kernel is faster.
  */
 
 #include "src/transfer/run.h"
 
-/* Maximum size of a piece for the scatter kernel. The copy engine is faster for larger pieces. */
+/* Maximum size of a piece of memory that the scatter kernel copies. The copy engine is faster for
+ * larger pieces. */
 #define FERRYI_SCATTER_PIECE_MAX ((size_t)8 << 10)
 
-/* An entry of the scatter kernel's table: addresses and size of one piece of memory. Pinned host
- * memory has the same address on the device as on the host. */
+/* An entry of the scatter kernel's table: the addresses and the size of one copy. The device must
+ * access pinned host memory at the same address as the host. */
 struct ferryi_scatter_entry {
     uint64_t target, source, bytes;
 };
@@ -24,8 +27,8 @@ struct ferryi_scatter_entry {
  * kernel. If loading fails, this call and all later calls return false. */
 bool ferryi_scatter_is_ready(ferryi_engine *engine, int place);
 /* Queues the scatter kernel for `count` copies. `table` must be pinned memory with room for `count`
- * entries, and must stay valid until the kernel has finished. After the function has returned
- * UNSUPPORTED, the kernel cannot be used any more. */
+ * entries, and must stay valid until the kernel has finished. If the function returns UNSUPPORTED,
+ * the kernel cannot be used on this device any more. */
 ferry_status ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline,
                                    const struct ferryi_copy *copies, size_t count,
                                    struct ferryi_scatter_entry *table);

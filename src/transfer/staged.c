@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/flow.h"
 
-/* Staged transfers between one range of host memory and a device, and between two devices. */
+/* Makes transfers through a staging ring, between one range of host memory and a device, or between
+ * two devices. */
 
 struct staged {
     struct ferryi_flow flow;
@@ -16,8 +17,9 @@ host_offset(const struct staged *staged, size_t device_bytes)
     return device_bytes / staged->device_unit * staged->host_unit;
 }
 
-/* Begins to copy between host memory and the chunk. Converts elements at once, on the caller's
- * thread, because the conversion may be a function of the program and may fail. */
+/* Begins a copy between host memory and the chunk. If the transfer converts elements, the calling
+ * thread converts them before the function returns. Helper threads must not do this, because the
+ * conversion may be a function of the program and may fail. */
 static ferry_status
 convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, const void *source)
 {
@@ -34,8 +36,8 @@ convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, co
     return FERRY_OK;
 }
 
-/* Fills a chunk of a staged transfer. The first chunks of a long upload hold fewer bytes, so that
- * the device starts early. */
+/* Fills a chunk of an upload from host memory. The first chunks of a long upload hold fewer bytes
+ * than the later chunks, so that the device starts early. */
 static ferry_status
 fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

@@ -24,29 +24,34 @@
 #define THREAD_BYTES 8000000000u
 
 /* Minimum size of a transfer whose copy loop is chosen by processor family. A shorter transfer uses
- * memcpy(), so a download leaves its bytes in the caches. A longer download carries about as many
- * bytes as the caches hold. Writing these bytes into the caches costs more than reading them from
- * memory later, even if they are read at once. */
+ * memcpy(), so a download leaves its bytes in the caches. A longer download would fill most of the
+ * caches. Writing its bytes into the caches costs more than reading them from memory later. */
 #define BRIEF_BYTES ((size_t)1 << 20)
 
 /*
  * The copy loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and
- * `download` apply to a ring that fits into the caches. `large` applies to uploads and downloads
- * through a ring of large chunks.
+ * `download` apply to a staging ring that fits into the processor's caches. `large` applies to
+ * uploads and downloads through a ring of large chunks.
  */
 static const struct {
     enum ferryi_copy_loop upload, download, large;
 } choices[] = {
     /* Not measured. */
     [FERRYI_PROCESSOR_OTHER] = {FERRYI_COPY_LIBC, FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
-    /* Measured on a Xeon: speed of copying 512 MiB into a ring with each loop, relative to memcpy()
-     * of the same bytes. 4 chunks of 256 KiB: prefetch 1.27, libc 0.96. 4 chunks of 2 MiB: stream
-     * 1.10, libc 0.85, prefetch 1.00. */
+    /*
+     * Measured on a Xeon: the speed of copying 512 MiB into a staging ring with each copy loop,
+     * divided by the speed of memcpy() of the same bytes.
+     * - 4 chunks of 256 KiB: prefetch 1.27, libc 0.96
+     * - 4 chunks of 2 MiB: stream 1.10, libc 0.85, prefetch 1.00
+     */
     [FERRYI_PROCESSOR_INTEL] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
-    /* Measured on an EPYC 7003: speed of transfers of 4 to 64 MiB in `bench transfer` with each
-     * loop, relative to memcpy(). Uploads: prefetch 1.39, libc 0.93, stream 1.09. Downloads: stream
-     * 1.55, libc 0.77, prefetch 1.19. Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch
-     * 1.05. */
+    /*
+     * Measured on an EPYC 7003 with `bench transfer`: the speed of transfers of 4 to 64 MiB with
+     * each copy loop, divided by the speed of memcpy().
+     * - Uploads: prefetch 1.39, libc 0.93, stream 1.09
+     * - Downloads: stream 1.55, libc 0.77, prefetch 1.19
+     * - Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch 1.05
+     */
     [FERRYI_PROCESSOR_AMD_19H] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
 };
 
@@ -90,9 +95,9 @@ ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
                            ring->chunk_bytes);
 }
 
-/* Returns a number of helpers that saturates the link together with the caller, from HELPERS_PLAIN
- * to HELPERS_MOST. It exceeds HELPERS_PLAIN only if the helpers and the caller take at most half of
- * the processors. */
+/* Returns the number of helper threads that saturate a device's link together with the calling
+ * thread. The number is at least HELPERS_PLAIN and at most HELPERS_MOST. It exceeds HELPERS_PLAIN
+ * only if the helper threads and the calling thread take at most half of the processors. */
 unsigned
 ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 {
@@ -106,8 +111,9 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 }
 
 /*
- * One thread cannot saturate most links, so helpers may use all processors except the processor of
- * the caller. If a processor also makes the device's copies, one more processor stays free.
+ * One thread cannot saturate most links. So helper threads may use all processors except the
+ * processor of the calling thread. If a processor also makes the device's copies, one more
+ * processor stays free.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)
@@ -120,8 +126,8 @@ ferryi_staging_helpers(const ferryi_engine *engine, int place)
     return spare < most ? spare : most;
 }
 
-/* Returns the number of helpers for a transfer of `bytes` bytes. Returns 0 if the transfer would
- * end before the helpers wake up. */
+/* Returns the number of helper threads for a transfer of `bytes` bytes. Returns 0 if the transfer
+ * would end before the helper threads wake up. */
 static unsigned
 helpers_for(ferryi_engine *engine, int place, size_t bytes)
 {
@@ -132,8 +138,9 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Chooses the parameters of a staged transfer. Two chunks for each thread keep all threads busy:
- * the threads work on one half of the ring while the copy engine works on the other half. */
+/* Chooses the parameters of a staged transfer. The ring has two chunks for each thread, so that all
+ * threads stay busy. The threads work on one half of the ring while the copy engine works on the
+ * other half. */
 static struct ferryi_staging
 staging_of(ferryi_engine *engine, int place, bool up, size_t bytes)
 {

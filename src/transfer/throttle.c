@@ -15,6 +15,7 @@ ferryi_throttle_end(struct ferryi_throttle *throttle)
     FERRYI_OR_RETURN(ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on));
     throttle->parts[throttle->begun++ % 2] =
         on ? ferryi_timeline_sync_point_since(on, on->generation) : 0;
-    /* The event is recorded now, so that a wait for this part does not include the next one. */
+    /* Records the event now, so that a wait for this part of the transfer does not include the next
+     * part. */
     return on ? ferryi_timeline_flush(on) : FERRY_OK;
 }

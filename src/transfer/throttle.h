@@ -16,7 +16,8 @@ struct ferryi_throttle {
     size_t begun;
 };
 
-/* Waits until at most one earlier part is still queued. Must be called before a part is queued. */
+/* Waits until at most one earlier part of the transfer is still queued. Must be called before each
+ * part is queued. */
 ferry_status ferryi_throttle_begin(struct ferryi_throttle *throttle);
 /* Must be called after a part was queued. */
 ferry_status ferryi_throttle_end(struct ferryi_throttle *throttle);

@@ -3,9 +3,9 @@
 #define FERRYI_TRAFFIC_H
 
 /*
- * Counters of transfers, and the transfer counters of one buffer. The engine adds each transfer to
- * the counters of the context, and to the counters of the buffer that the transfer is for. Any
- * thread may change any member. A zeroed struct is a valid initial state.
+ * Declares counters of transfers, and the set of counters of one buffer. The engine adds each
+ * transfer to the counters of the context, and to the counters of the buffer that the transfer is
+ * for. Any thread may change any member. A zeroed struct is a valid initial state.
  */
 
 #include <stdatomic.h>
@@ -45,11 +45,11 @@ ferryi_counter_clear(struct ferryi_counter *counter)
 struct ferryi_traffic {
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]; /* by direction */
     _Atomic uint64_t evictions;
-    /* time of the last transfer, from ferryi_now_ns(); 0: no transfer was made yet */
+    /* time of the last transfer, from ferryi_now_ns(); 0: there was no transfer */
     _Atomic uint64_t last_ns;
 };
 
-/* Counts one transfer in the buffer's counters. Transfers within one place are not counted. Does
+/* Counts one transfer in the counters of a buffer. Does not count a transfer within one place. Does
  * nothing if `traffic` is NULL. */
 void ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, size_t bytes);
 void ferryi_traffic_count_eviction(struct ferryi_traffic *traffic);
