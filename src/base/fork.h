@@ -35,7 +35,7 @@ struct ferryi_fork_part {
     }
 
 /*
- * Like FERRYI_AT_FORK, but for a mutex that a thread may lock while it holds other registered
+ * Same as FERRYI_AT_FORK, for a mutex that a thread may lock while it holds other registered
  * mutexes. A fork locks the mutexes of FERRYI_AT_FORK first, then those of depth 3, 2 and 1.
  *
  * The depth sets the priority of the constructor that registers the mutex. A constructor of a lower

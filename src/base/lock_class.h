@@ -118,7 +118,7 @@ extern char ferryi_any[];
  * - ferryi_lock_is_held() states that this thread holds the lock, although the analysis cannot see
  *   that.
  *
- * The bodies of ferryi_lock_is_taken() and ferryi_lock_is_released() are not analysed, because they
+ * The code of ferryi_lock_is_taken() and ferryi_lock_is_released() is not analysed, because they
  * take and release nothing.
  */
 static inline void ferryi_lock_is_taken(const struct ferryi_lock_class *kind)
