@@ -83,8 +83,8 @@ copy_from_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copy, 
         ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(
             ferryi_cuda_pointer(copy->target), cuda->context, ferryi_cuda_pointer(copy->source),
             from->context, copy->bytes, stream);
-        ferryi_cuda_leave(cuda, &entry);
         st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpyPeerAsync, result);
+        ferryi_cuda_leave(cuda, &entry);
     }
     return FERRYI_CUDA_TELL(st, "copy %zu bytes from cuda:%d to cuda:%d", copy->bytes,
                             from->ordinal, cuda->ordinal);
@@ -151,8 +151,8 @@ copy_rows_of_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy_2d *
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         ferryi_cu_result result = cuda->driver->cuMemcpy3DPeerAsync(&arguments, stream);
-        ferryi_cuda_leave(cuda, &entry);
         st = FERRYI_CUDA_CHECK(owner_of(result, cuda, from), cuMemcpy3DPeerAsync, result);
+        ferryi_cuda_leave(cuda, &entry);
     }
     return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes from cuda:%d to cuda:%d", copy->rows,
                             copy->row_bytes, from->ordinal, cuda->ordinal);
@@ -189,10 +189,10 @@ ferryi_cuda_copy_2d(ferryi_device *device, const struct ferryi_copy_2d *copy, vo
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         ferryi_cu_result result = cuda->driver->cuMemcpy2DAsync_v2(&arguments, stream);
-        ferryi_cuda_leave(cuda, &entry);
         st = copy->direction == FERRY_DIRECTION_DEVICE
                  ? FERRYI_CUDA_CHECK(cuda, cuMemcpy2DAsync_v2, result)
                  : check_host_copy(cuda, "cuMemcpy2DAsync_v2", result);
+        ferryi_cuda_leave(cuda, &entry);
     }
     return FERRYI_CUDA_TELL(st, "copy %zu rows of %zu bytes on cuda:%d", copy->rows,
                             copy->row_bytes, cuda->ordinal);
@@ -257,6 +257,8 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                                                 batch->count, &attributes, &first, 1, stream)
                 : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
                                              batch->count, &attributes, &first, 1, &failed, stream);
+        const char *call = newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync";
+        st = ferryi_cuda_check(owner_of(result, cuda, from), call, result);
         ferryi_cuda_leave(cuda, &entry);
         /* The driver may refuse a batch although it would accept each copy as a separate call.
          * Examples are copies of managed memory and copies between devices. */
@@ -271,8 +273,6 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
             ferryi_log(&cuda->log, FERRY_LOG_WARNING,
                        "copy a batch of %zu on cuda:%d: CUDA error %u; later copies go one by one",
                        batch->count, cuda->ordinal, result);
-        st = ferryi_cuda_check(owner_of(result, cuda, from),
-                               newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
     }
     return FERRYI_CUDA_TELL(st, "copy %zu bytes in a batch of %zu on cuda:%d", batch->total_bytes,
                             batch->count, cuda->ordinal);

@@ -32,11 +32,12 @@ alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
     FERRYI_OR_RETURN(ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
     ferryi_cu_result result =
         cuda->driver->cuMemHostAlloc(out, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
+    ferry_status st = FERRYI_CUDA_CHECK(cuda, cuMemHostAlloc, result);
     ferryi_cuda_leave(cuda, &entry);
     if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "cuMemHostAlloc: %s",
                            ferryi_cuda_error_name(cuda->driver, result, number));
-    return FERRYI_CUDA_CHECK(cuda, cuMemHostAlloc, result);
+    return st;
 }
 
 ferry_status

@@ -430,6 +430,46 @@ test_a_device_that_is_gone_is_lost(void **state)
     }
 }
 
+/* Makes one driver call fail with an error that may mean a lost device, and then checks that the
+ * device still works. */
+#define FAILS_ONCE(call, ...)                                                                      \
+    do {                                                                                           \
+        fake->fakecuda_fail_next((call), FERRYI_CUDA_ERROR_UNKNOWN, 1);                            \
+        assert_int_equal((__VA_ARGS__), FERRY_ERROR_DEVICE);                                       \
+        OK(device->ops->synchronize(device));                                                      \
+    } while (0)
+
+/* Checks that one ambiguous error of a copy or an allocation does not make a working device count
+ * as lost, although no context is current in the calling thread. */
+static void
+test_one_failed_copy_loses_no_device(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0), *peer = open_build(NEW, 1);
+    void *target, *source, *pinned, *stream;
+    static char host[512];
+    (void)state;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 512, &target));
+    OK(peer->ops->memory_alloc(peer, FERRY_MEMORY_DEVICE, 512, &source));
+    OK(device->ops->stream_create(device, &stream));
+    const struct ferryi_copy up = {target, host, 64, FERRY_DIRECTION_UPLOAD, NULL};
+    const struct ferryi_copy between = {target, source, 64, FERRY_DIRECTION_PEER, peer};
+    const struct ferryi_copy_2d rows = {target, host, 64, 128, 32, 4, FERRY_DIRECTION_UPLOAD, NULL};
+    const struct ferryi_copy_2d rows_between = {
+        target, source, 64, 128, 32, 4, FERRY_DIRECTION_PEER, peer};
+    FAILS_ONCE("cuMemHostAlloc",
+               device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 512, &pinned));
+    FAILS_ONCE("cuMemcpyHtoDAsync_v2", device->ops->copy(device, &up, stream));
+    FAILS_ONCE("cuMemcpyPeerAsync", device->ops->copy(device, &between, stream));
+    FAILS_ONCE("cuMemcpy2DAsync_v2", device->ops->copy_2d(device, &rows, stream));
+    FAILS_ONCE("cuMemcpy3DPeerAsync", device->ops->copy_2d(device, &rows_between, stream));
+    FAILS_ONCE("cuMemcpyBatchAsync_v2", device->ops->copy_batch(device, &up, 1, stream));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));
+    OK(peer->ops->memory_free(peer, FERRY_MEMORY_DEVICE, source));
+    close_device(peer);
+    close_device(device);
+}
+
 /* Checks that a device is lost if its context cannot be made current. */
 static void
 test_a_context_that_cannot_be_current_is_lost(void **state)
@@ -738,6 +778,7 @@ main(void)
         CUDA_TEST(test_crashing_kernel_loses_the_device),
         CUDA_TEST(test_results_that_end_a_context),
         CUDA_TEST(test_a_device_that_is_gone_is_lost),
+        CUDA_TEST(test_one_failed_copy_loses_no_device),
         CUDA_TEST(test_a_context_that_cannot_be_current_is_lost),
         CUDA_TEST(test_bad_images),
         CUDA_TEST(test_memory_registered_in_part_is_unsupported_where_pageable_is_taken),
