@@ -33,7 +33,7 @@
 /* Default number of transfers after which a host replica is page-locked, because more transfers are
  * then likely. */
 #define PIN_AFTER      10
-#define PIN_AFTER_MOST UINT16_MAX
+#define PIN_AFTER_MOST (FERRYI_NEVER_PINNED - 1)
 
 static void context_end(ferry_context *context);
 static void disown(ferry_context **context);

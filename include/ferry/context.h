@@ -103,7 +103,7 @@ typedef struct ferry_context_options {
                                      either; the second context of a process appends .2 to that
                                      value, the third .3 and so on */
     size_t pin_after;           /**< number of transfers after which Ferry page-locks a host
-                                     replica that is larger than 64 KiB, at most 65535. The call
+                                     replica that is larger than 64 KiB, at most 65534. The call
                                      that makes the next transfer page-locks it. Only transfers
                                      of at least an eighth of the replica count, and a batch of
                                      transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry

@@ -362,6 +362,7 @@ FERRY_API ferry_status ferry_pool_trim_older(ferry_pool *pool, uint64_t age_ms);
  * Compacts the pool, so that large blocks fit into its free memory. A slab is a large piece of
  * memory that the pool divides into blocks. The call empties the slabs that have the least memory
  * in use: it moves their replicas to other slabs, and then returns the empty slabs to the device.
+ * A large block is a separate slab, so idle large blocks are returned, too.
  *
  * The call does not move replicas with an open scope, held replicas, or blocks that the program
  * allocated. Only the device pools of a context contain replicas that can be moved. For any other

@@ -197,9 +197,7 @@ move_one(struct ferryi_access *access, const struct ferryi_move *move,
         straight ? FERRY_OK
                  : ferryi_engine_timeline(engine, access->place, move->source, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, move->source, timeline, false);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, access->place, timeline, true);
+        status = ferryi_store_order_move(store, move->source, access->place, timeline);
     if (status != FERRY_OK)
         return status;
     status = ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
@@ -263,9 +261,7 @@ move_pieces(struct ferryi_access *access, const struct ferryi_piece *pieces, siz
     ferryi_timeline *timeline;
     ferry_status status = ferryi_engine_timeline(engine, access->place, source, &timeline);
     if (status == FERRY_OK)
-        status = ferryi_store_order(store, source, timeline, false);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, access->place, timeline, true);
+        status = ferryi_store_order_move(store, source, access->place, timeline);
     if (status != FERRY_OK)
         return status;
     status = ferryi_engine_copy_pieces(engine, pieces, count, FERRYI_LAYOUT_ANY, timeline, job);
@@ -419,6 +415,27 @@ move_part(struct ferryi_access *access, struct ferryi_range part, struct ferryi_
     return status;
 }
 
+/* Finds the first part of [at, end of the access) that the access must make current, and makes a
+ * reservation in the valid map for it. If there is no such part, `*out` is empty, and no
+ * reservation is made. */
+static ferry_status
+next_part(const struct ferryi_access *access, size_t at, struct ferryi_range *out)
+{
+    ferryi_store *store = access->store;
+    struct ferryi_map_supply supply = {0};
+    ferry_status status = FERRY_OK;
+    for (bool ready = false; !ready && status == FERRY_OK;) {
+        ferryi_store_lock(store);
+        *out = ferryi_claim_uncovered(store, access, at);
+        ready = out->begin == out->end || ferryi_valid_map_reserve(&store->map, 1, &supply);
+        ferryi_store_unlock(store);
+        if (!ready)
+            status = ferryi_map_supply_make(&supply);
+    }
+    ferryi_map_supply_free(&supply);
+    return status;
+}
+
 /* Copies the stale bytes of the range to the place of the access. Skips bytes that an open write of
  * the same stream covers, because they need no copy. */
 ferry_status
@@ -429,17 +446,13 @@ ferryi_access_bring_claimed(struct ferryi_access *access)
     struct brought brought = {0};
     job.total = access->end - access->begin;
     for (size_t at = access->begin; at < access->end;) {
-        ferryi_store_lock(store);
-        struct ferryi_range part = ferryi_claim_uncovered(store, access, at);
-        ferryi_store_unlock(store);
+        struct ferryi_range part;
+        FERRYI_OR_RETURN(next_part(access, at, &part));
         at = part.end;
         if (part.begin == part.end)
             continue;
-        ferry_status status = ferryi_store_reserve_changes(store, 1);
-        if (status != FERRY_OK)
-            return status;
         size_t end;
-        status = move_part(access, part, &job, &brought, &end);
+        ferry_status status = move_part(access, part, &job, &brought, &end);
         join(access, part.begin, end);
         if (status != FERRY_OK)
             return status;
@@ -508,21 +521,24 @@ prepare_one(struct ferryi_access *access)
     ferry_status status = FERRY_OK;
     if (access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
-    status = ferryi_claim_rely(access);
-    if (status != FERRY_OK)
-        return status;
-
+    struct ferryi_place_copy none = {0};
     ferryi_store_lock(store);
+    ferryi_claim_rely(access);
     bool is_hit = ferryi_claim_is_hit(store, access);
+    bool has_memory = ferryi_store_install(store, access->place, &none);
     if (is_hit)
         access->pointer = (char *)ferryi_store_copy(store, access->place)->pointer + access->begin;
     ferryi_store_unlock(store);
-    if (is_hit)
-        return FERRY_OK;
+    if (access->relied > 0)
+        status = ferryi_store_reserve_changes(store, access->relied);
+    if (status != FERRY_OK)
+        access->relied = 0;
+    if (status != FERRY_OK || is_hit)
+        return status;
 
     if (access->timeline)
         status = ferryi_timeline_check_own(access->timeline);
-    if (status == FERRY_OK)
+    if (status == FERRY_OK && !has_memory)
         status = ferryi_store_reserve(store, access->place,
                                       access->access == FERRY_OVERWRITE ? access->timeline : NULL);
     if (status == FERRY_OK && access->access != FERRY_OVERWRITE)

@@ -206,23 +206,14 @@ is_relied_on(const struct ferryi_claim *claim, const struct ferryi_access *acces
            same_stream(claim, access);
 }
 
-ferry_status
+void
 ferryi_claim_rely(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
-    if (!access->timeline)
-        return FERRY_OK;
-    ferryi_store_lock(store);
-    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+    for (uint32_t slot = 0; access->timeline && slot < store->claim_high; slot++)
         access->relied += is_relied_on(&store->claims[slot], access);
     if (access->relied > 0)
         store->claims[access->slot].state = FERRYI_CLAIM_RELYING;
-    ferryi_store_unlock(store);
-    ferry_status status =
-        access->relied > 0 ? ferryi_store_reserve_changes(store, access->relied) : FERRY_OK;
-    if (status != FERRY_OK)
-        access->relied = 0;
-    return status;
 }
 
 void
@@ -308,7 +299,7 @@ fail_busy(const struct ferryi_access *access)
 /* Tries once to lock the range of the access. Sets `*out_again` if this thread had to wait or to
  * enlarge the table of claims, so that the caller must try again. */
 static ferry_status
-try_claim(struct ferryi_access *access, bool *out_again)
+try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *out_again)
 {
     ferryi_store *store = access->store;
     ferry_status status = FERRY_OK;
@@ -347,13 +338,18 @@ try_claim(struct ferryi_access *access, bool *out_again)
         ferryi_store_unlock_and_park(store, 0);
         *out_again = true;
         return FERRY_OK;
-    } else {
-        *out_again = !add_claim(store, access);
-        if (*out_again) {
-            uint32_t capacity = store->claim_capacity;
-            ferryi_store_unlock(store);
-            return grow_claims(store, capacity);
-        }
+    } else if (ferryi_claim_writes(access->access) &&
+               !ferryi_valid_map_reserve(&store->map, 1, supply)) {
+        ferryi_store_unlock(store);
+        *out_again = true;
+        return ferryi_map_supply_make(supply);
+    } else if (!add_claim(store, access)) {
+        uint32_t capacity = store->claim_capacity;
+        if (ferryi_claim_writes(access->access))
+            ferryi_valid_map_unreserve(&store->map, 1);
+        ferryi_store_unlock(store);
+        *out_again = true;
+        return grow_claims(store, capacity);
     }
     ferryi_store_unlock(store);
     return status;
@@ -445,18 +441,11 @@ ferryi_claim_drop(struct ferryi_access *access)
 static ferry_status
 claim_one(struct ferryi_access *access)
 {
-    ferryi_store *store = access->store;
-    bool writes = ferryi_claim_writes(access->access), again = true;
-    ferry_status status = writes ? ferryi_store_reserve_changes(store, 1) : FERRY_OK;
-    if (status != FERRY_OK)
-        return status;
-    while (status == FERRY_OK && again)
-        status = try_claim(access, &again);
-    if (status != FERRY_OK && writes) {
-        ferryi_store_lock(store);
-        ferryi_valid_map_unreserve(&store->map, 1);
-        ferryi_store_unlock(store);
-    }
+    struct ferryi_map_supply supply = {0};
+    ferry_status status = FERRY_OK;
+    for (bool again = true; again && status == FERRY_OK;)
+        status = try_claim(access, &supply, &again);
+    ferryi_map_supply_free(&supply);
     return status;
 }
 

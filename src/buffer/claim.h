@@ -33,14 +33,15 @@ ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
 /*
  * An access relies on the open writes of the same stream that it overlaps.
  *
- * ferryi_claim_rely() is called without the lock when the access is prepared. It counts these
- * writes, and makes one reservation in the valid map for each write. The access owns these
- * reservations.
+ * ferryi_claim_rely() is called under the lock when the access is prepared. It counts these writes
+ * in `access->relied`. The caller then makes one reservation in the valid map for each write. The
+ * access owns these reservations.
  *
  * ferryi_claim_end_relied() commits the writes if `commits` is true. Then it releases the
  * reservations that were not used.
  */
-ferry_status ferryi_claim_rely(struct ferryi_access *access);
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_claim_rely(struct ferryi_access *access);
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
 /* Returns the next part of the access's range, from byte `at` on, that is not covered by an open

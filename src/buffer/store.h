@@ -543,6 +543,10 @@ void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
  * write and the readers instead. Called without the buffer's lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
+/* Orders the timeline for a copy from the replica at `source` to the replica at `target`, as two
+ * calls of ferryi_store_order() do. */
+ferry_status ferryi_store_order_move(ferryi_store *store, int source, int target,
+                                     ferryi_timeline *timeline);
 /* ferryi_store_note_read() records that the work queued on `timeline` so far reads the replica.
  * ferryi_store_note_write() records that this work writes the replica. `timeline` has a number in
  * the context's table of timelines. Called without the buffer's lock. */

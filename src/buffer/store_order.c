@@ -33,6 +33,29 @@ wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t reader
     return FERRY_OK;
 }
 
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_ordered(ferryi_store *store, int place, const ferryi_timeline *timeline, bool writes)
+{
+    const ferryi_order *order = &store->context->order;
+    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    return ferryi_sync_point_is_ordered(order, timeline, copy->written) &&
+           (!writes || ferryi_timelines_are_ordered(order, timeline, copy->readers));
+}
+
+ferry_status
+ferryi_store_order_move(ferryi_store *store, int source, int target, ferryi_timeline *timeline)
+{
+    ferryi_store_lock(store);
+    bool ordered =
+        is_ordered(store, source, timeline, false) && is_ordered(store, target, timeline, true);
+    ferryi_store_unlock(store);
+    if (ordered)
+        return FERRY_OK;
+    FERRYI_OR_RETURN(ferryi_store_order(store, source, timeline, false));
+    return ferryi_store_order(store, target, timeline, true);
+}
+
 ferry_status
 ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes)
 {
@@ -41,8 +64,7 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     ferryi_sync_point written = copy->written;
     uint64_t readers = writes ? copy->readers : 0;
-    bool waits = !ferryi_sync_point_is_ordered(order, timeline, written) ||
-                 !ferryi_timelines_are_ordered(order, timeline, readers);
+    bool waits = !is_ordered(store, place, timeline, writes);
     if (waits && is_users(order, written, readers))
         copy->eager = true;
     ferryi_store_unlock(store);

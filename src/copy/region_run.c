@@ -347,14 +347,13 @@ convert_rows(struct conversion_work *work)
 }
 
 static ferry_status
-convert_file(struct conversion_work *work)
+convert_file(struct conversion_work *work, size_t count)
 {
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region *region = &work->region;
     size_t element_bytes =
         (region->target.path ? &region->target : &region->source)->element->bytes;
-    work->chunk_count =
-        ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), work->region.count);
+    work->chunk_count = ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), count);
     work->chunk = malloc(work->chunk_count * element_bytes);
     if (!work->chunk)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a file: no memory for %zu elements",
@@ -379,8 +378,8 @@ convert(struct ferryi_region_list *list, const struct ferryi_region *region)
     if (status == FERRY_OK && checks && !work.region.source.store)
         status = check_values(&work, region);
     if (status == FERRY_OK)
-        status =
-            region->target.path || region->source.path ? convert_file(&work) : convert_rows(&work);
+        status = region->target.path || region->source.path ? convert_file(&work, region->count)
+                                                            : convert_rows(&work);
     free(fetched);
     return status;
 }

@@ -91,9 +91,9 @@ DEFECTS = [
     Defect("close_on_merged", [
         ("src/buffer/scope.c", "for (bool noted = false;;) {", "for (bool noted = true;;) {")]),
     Defect("failed_open_commits", [
-        ("src/buffer/claim.c", "    if (status != FERRY_OK)\n        access->relied = 0;\n    return status;",
-         "    if (status != FERRY_OK)\n        access->relied = 0;\n    ferryi_store_lock(store);\n"
-         "    ferryi_claim_commit_relied(access);\n    ferryi_store_unlock(store);\n    return status;")],
+        ("src/buffer/access.c", "    if (status != FERRY_OK || is_hit)\n        return status;\n",
+         "    ferryi_store_lock(store);\n    ferryi_claim_end_relied(access, true);\n    ferryi_store_unlock(store);\n"
+         "    if (status != FERRY_OK || is_hit)\n        return status;\n")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_together"]),
     Defect("coherent_source", [
         ("src/map/coherence.c", "int holder = lowest_from(places & same, 0);", "int holder = lowest_from(places & same & 0, 0);")],

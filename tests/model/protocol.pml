@@ -4,7 +4,7 @@
  * before, and what counts after. Time on the device is left out (order.pml): what is queued is done.
  *
  *   lock, unlock, wake, park   src/buffer/store_lock.c  ferryi_store_lock(), ..._unlock_waking(), ..._unlock_and_park()
- *   try_claim, conflict        src/buffer/claim.c       try_claim(), conflict_with(); ferryi_claim_rely(), ferryi_claim_commit_relied()
+ *   try_claim, conflict        src/buffer/claim.c       try_claim(), conflict_with(); ferryi_claim_rely(), ferryi_claim_end_relied()
  *   open_hit                   src/buffer/scope.c       open_read_hit(), open_hit(); the lock is taken once only
  *   prepare, bring             src/buffer/access.c      prepare_one(), bring(), move_one(), fill_zero(), hold()
  *   close                      src/buffer/access.c      close_at(); scope.c: close_write_hit(), close_read_hit()

@@ -5,7 +5,7 @@
  *
  *   join, forget, commit   src/map/coherence.c      ferryi_coherence_change()
  *   bring                  src/buffer/access.c  bring(); claim.c: ferryi_claim_uncovered()
- *   rely, hold             src/buffer/claim.c   ferryi_claim_rely(), ferryi_claim_commit_relied(); access.c: ferryi_access_prepare(), hold()
+ *   rely, hold             src/buffer/claim.c   ferryi_claim_rely(), ferryi_claim_end_relied(); access.c: ferryi_access_prepare(), hold()
  *   abandon                src/buffer/scope.c   close_how(), ferryi_claim_relying()
  *   drop                   src/buffer/place.c   drop(); claim.c: takes_last_old_value()
  *
