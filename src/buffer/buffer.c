@@ -508,7 +508,8 @@ ferryi_store_may_end(ferryi_store *store)
     return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
 }
 
-/* Returns whether the running callback may destroy the buffer's last handle. */
+/* Returns whether the last handle of the buffer may be destroyed now. A callback that this thread
+ * runs, or a call that still uses the buffer's storage, can forbid it. */
 static bool
 may_end_now(const ferry_buffer *buffer)
 {

@@ -3,7 +3,7 @@
 #define FERRYI_CONVERT_LANES_SSE2_H
 
 /* The vector type and the operations of vector.h, implemented with SSE2. SSE2 has no instructions
- * for narrow floats, so these operations follow the steps of scalar.h. */
+ * for narrow floats, so the operations on narrow floats follow the steps of scalar.h. */
 
 #include <emmintrin.h>
 

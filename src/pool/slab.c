@@ -271,8 +271,8 @@ ferryi_pool_merge(ferry_pool *pool)
 /* -- idle blocks ------------------------------------------------------------------------------- */
 
 /* Returns whether the block has a suitable size for the request. A request above the largest size
- * class accepts a block that is up to 1/8 too large. With `any_fit`, a request for a large block of
- * a size class accepts such a block too. */
+ * class accepts a block that is up to 1/8 too large. With `any_fit`, so does a request that belongs
+ * to one of the larger size classes. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {

@@ -49,7 +49,8 @@ struct ferryi_flow {
     struct ferryi_chain filling, draining;
 };
 
-/* Copies the bytes of the transfer through the ring, from byte `run->done` to the end. */
+/* Copies the bytes of the transfer through the ring. Begins at the byte after those that
+ * have arrived. */
 ferry_status ferryi_flow_run(struct ferryi_flow *flow);
 
 /* Queues the download of `chunk->bytes` bytes into the chunk. They begin at byte `flow->filled` of

@@ -66,9 +66,9 @@ struct ferryi_helpers {
     };
 };
 
-/* Initialises the helpers, which are threads that start later. If `near` contains at least one
- * processor for each helper, the helpers run only on the processors in `near`. NULL means all
- * processors. */
+/* Initialises the helpers. Their threads start at the first transfer that needs them. If `near`
+ * contains at least one processor for each helper, the helpers run only on the processors in
+ * `near`. NULL means all processors. */
 void ferryi_helpers_init(struct ferryi_helpers *helpers, const cpu_set_t *near);
 /* Ends the helper threads. All submitted tasks must be finished. */
 void ferryi_helpers_clear(struct ferryi_helpers *helpers);

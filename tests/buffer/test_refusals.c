@@ -143,7 +143,8 @@ test_full_tables_are_passed_over(void **state)
     DESTROY_BUFFERS(&dirty, &other);
 }
 
-/* Eviction skips a buffer without handles that only its open scopes keep alive. */
+/* Checks that eviction skips a buffer that has no handle left and is kept alive only by its open
+ * scopes. */
 static void
 test_ended_buffers_are_passed_over(void **state)
 {

@@ -128,7 +128,8 @@ go_one_way(ferry_context *context)
 }
 
 /* Copies several buffers to the device in UPDATE scopes. For each buffer, a different operation
- * then uses or overwrites these bytes. The trace report must name the copies that were needless. */
+ * then uses or overwrites the copied bytes. The trace report must name the copies that were
+ * needless. */
 static void
 fetch_needlessly(ferry_context *context)
 {

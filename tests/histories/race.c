@@ -40,8 +40,8 @@ race_begin(struct player *p, struct subject *subject, size_t count)
     pthread_mutex_unlock(&race->mutex);
 }
 
-/* Checks the length of the buffer after a resize. The length must be within the known bounds. If no
- * other resize has run since the call began, it must be `count`. */
+/* Checks the length of the buffer after a resize. The length must be within the bounds that the
+ * test keeps. If no other thread has resized the buffer during this resize, it must be `count`. */
 void
 race_end(struct player *p, struct subject *subject, size_t count, bool resized)
 {

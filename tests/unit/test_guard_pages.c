@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests guard pages without buffers. An array in the test states which accesses each page of a
- * replica allows. */
+/* Tests the guard pages of the checked runs. The tests create no buffers: an array of the test
+ * states which accesses each page allows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

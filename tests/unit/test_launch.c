@@ -1164,9 +1164,9 @@ test_an_image_is_loaded_and_launched(void **state)
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(fake.fakecuda_live().modules, 1);
     launch_scale(kernel, NULL, a);
-    /* The launch has completed, so destroying the kernel must unload its code. */
     assert_holds(a, doubled);
     OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
+    /* The stream is idle now, so destroying the kernel must unload its code. */
     ferry_kernel_destroy(&kernel);
     assert_int_equal(fake.fakecuda_live().modules, 0);
     ferry_buffer_destroy(&a);

@@ -166,7 +166,8 @@ test_choices(void **state)
         {NEW, 90, {12, 11}, 12, "=sm_90", NULL, NULL},
         {MIDDLE, 80, {11, 13}, 11, "=sm_80", NULL, NULL},
         {NEW, 120, {11}, 11, "=compute_86", NULL, NULL},
-        /* The NVRTC of a newer release is the last choice. This driver refuses its code. */
+        /* The only NVRTC is newer than the driver. The driver refuses its code, so the
+         * compilation must fail. */
         {MIDDLE, 90, {13}, 0, NULL, NULL, REFUSED},
         /* An NVRTC that does not support the device must be skipped. */
         {NEW, 61, {13, 12, 11}, 12, "=sm_61", NULL, NULL},
