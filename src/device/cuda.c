@@ -16,8 +16,9 @@ status_of(ferryi_cu_result result)
     case (value):                                                                                  \
         return (status);
     switch (result) {
-        FERRYI_CUDA_ERRORS(CASE)
-        FERRYI_CUDA_ERRORS_12(CASE)
+        /* Neighbours in the lists often have the same status. */
+        FERRYI_CUDA_ERRORS(CASE)    /* NOLINT(bugprone-branch-clone) */
+        FERRYI_CUDA_ERRORS_12(CASE) /* NOLINT(bugprone-branch-clone) */
     default:
         return FERRY_ERROR_DEVICE;
     }
