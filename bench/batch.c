@@ -26,8 +26,8 @@ struct setting {
     size_t ranges, bytes, stride;
     unsigned char *memory;
     ferry_context *context;
-    const struct ferryi_cuda_driver
-        *driver; /* functions of the CUDA driver; NULL if the device is not a CUDA device */
+    /* Functions of the CUDA driver; NULL if the device is not a CUDA device. */
+    const struct ferryi_cuda_driver *driver;
     bool pinned;
     ferry_byte_buffer buffer;
     /* The lists of regions are filled only once, because a program that repeats its copies can also

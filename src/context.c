@@ -308,8 +308,8 @@ FERRYI_MUTEX_CLASS(ferryi_shared_context_mutex);
 
 static struct {
     struct ferryi_shared_context_mutex mutex;
-    FERRYI_GUARDED_BY(ferryi_shared_context_mutex)
-    ferry_context *context; /* valid memory, but may have no owner left */
+    /* Valid memory, but may have no owner left. */
+    FERRYI_GUARDED_BY(ferryi_shared_context_mutex) ferry_context *context;
 } shared = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
 /* Forgets the shared context in the child of a fork, and initializes the mutex of the shared

@@ -148,13 +148,6 @@ ferryi_max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* -- memory (system.c) ------------------------------------------------------------------------- */
-
-/* Enlarges an array on the heap if its capacity `*room` is less than `needed` items. The new
- * capacity is at least twice the old one. `items_address` is the address of the pointer to the
- * array. Returns false, and leaves the array unchanged, if memory is short. */
-bool ferryi_grow(void *items_address, size_t *room, size_t needed, size_t item_bytes);
-
 /* -- lists (inline) ---------------------------------------------------------------------------- */
 
 /*
@@ -200,8 +193,9 @@ size_t
 ferryi_physical_memory(void); /* physical memory in bytes; 1 GiB if the system does not report it */
 size_t ferryi_page_bytes(void);
 const char *ferryi_getenv(const char *name); /* NULL in a set-uid program */
-uint64_t ferryi_thread_id(
-    void); /* kernel id of the calling thread; never 0, and unique among the living threads */
+/* Returns the kernel's id of the calling thread. It is never 0, and unique among the living
+ * threads. */
+uint64_t ferryi_thread_id(void);
 unsigned ferryi_processors(void);  /* number of processors that this thread may run on, limited by
                                       the quota of its control group; at least 1 */
 uint64_t ferryi_process_id(void);  /* differs in the child of a fork */
@@ -339,8 +333,8 @@ ferryi_class_wait_until(ferryi_cond *cond, const struct ferryi_lock_class *kind,
  * ferryi_spin() also yields the processor, because the awaited thread may need it.
  */
 uint64_t ferryi_spin_end(void);
-bool
-ferryi_spin(uint64_t end); /* Spins for a moment. Returns false when the time `end` is reached. */
+/* Spins for a moment. Returns false when the time `end` is reached. */
+bool ferryi_spin(uint64_t end);
 /* Starts a thread that blocks all signals, so that the program's signal handlers run only on the
  * program's threads. */
 ferry_status ferryi_thread_start(ferryi_thread *out, const char *name, void (*run)(void *),

@@ -41,8 +41,8 @@ struct ferryi_callback {
 
 extern _Thread_local struct ferryi_callback_thread {
     const struct ferryi_callback *innermost; /* NULL: no callback runs on this thread */
-    const void
-        *store; /* storage of the buffer for which this thread is allocating memory, or NULL */
+    /* Storage of the buffer for which this thread is allocating memory, or NULL. */
+    const void *store;
     const void *context; /* the context that owns this thread and waits for the thread when the
                             context ends; NULL for a thread of the program */
 } ferryi_callback_thread FERRYI_FAST_TLS;

@@ -53,8 +53,8 @@ enum {
     FERRYI_STORE_DEAD = 16,   /* the context was destroyed */
     FERRYI_STORE_DOOMED = 32, /* no handle is left, so removing the last claim (range lock) frees
                                  the buffer's storage */
-    FERRYI_STORE_PENDING_CALLS =
-        64, /* kernels that write the buffer have not run yet (pending_calls.h) */
+    /* Kernels that write the buffer have not run yet (pending_calls.h). */
+    FERRYI_STORE_PENDING_CALLS = 64,
     FERRYI_STORE_CHECKED = 128, /* all scopes on the buffer take the slow path, because this is a
                                    checked run (FERRY_DEBUG); constant */
     FERRYI_STORE_TRACED = 256   /* scopes are traced, so they first miss the fast path; constant */
@@ -210,9 +210,9 @@ typedef struct ferryi_store {
             /* number of open claims (range locks); index after the last slot with an open claim */
             uint32_t claim_count, claim_high;
         };
-        FERRYI_GUARDED_BY(ferryi_store_spin)
-        uint64_t claim_counts; /* claim_count and claim_high as one word; to open a claim, the fast
-                                  path adds FERRYI_CLAIM_ONE to this word */
+        /* claim_count and claim_high as one word; to open a claim, the fast path adds
+         * FERRYI_CLAIM_ONE to this word. */
+        FERRYI_GUARDED_BY(ferryi_store_spin) uint64_t claim_counts;
     };
     FERRYI_GUARDED_BY(ferryi_store_spin)
     /* number of slots in the table of claims (range locks); number of open claims that are not READ

@@ -116,9 +116,8 @@ choose_loops(void)
     }
 }
 
-static pthread_once_t once =
-    PTHREAD_ONCE_INIT; /* the table of conversion loops is filled only once, because cpuid is slow
-                          in a virtual machine */
+/* The table of conversion loops is filled only once, because cpuid is slow in a virtual machine. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 const struct ferryi_convert_set *
 ferryi_convert_sets(void)

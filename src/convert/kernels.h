@@ -47,11 +47,11 @@ struct ferryi_convert_kernel {
 typedef const struct ferryi_convert_kernel ferryi_convert_table[ferryi_number_count]
                                                                [ferryi_number_count];
 
-extern ferryi_convert_table
-    ferryi_convert_table_baseline; /* runs on all processors of the architecture */
+/* Runs on all processors of the architecture. */
+extern ferryi_convert_table ferryi_convert_table_baseline;
 extern ferryi_convert_table ferryi_convert_table_avx2; /* AVX2 and F16C; only on x86-64 */
-extern ferryi_convert_table
-    ferryi_convert_table_avx512; /* AVX2, F16C, and AVX-512 F, DQ, BW and VL; only on x86-64 */
+/* AVX2, F16C, and AVX-512 F, DQ, BW and VL; only on x86-64. */
+extern ferryi_convert_table ferryi_convert_table_avx512;
 
 /* An instruction set that this processor supports, and its table of conversion loops. */
 struct ferryi_convert_set {

@@ -24,8 +24,8 @@ struct ferryi_async {
         struct ferryi_async *async,
         ferryi_sync_point *out_last); /* moves the bytes and unlocks the ranges; sets *out_last to
                                          the sync point of the last device work */
-    void (*free)(
-        struct ferryi_async *async); /* frees the call; called after its ranges were unlocked */
+    /* Frees the call; called after its ranges were unlocked. */
+    void (*free)(struct ferryi_async *async);
 };
 
 struct ferryi_copy_call;
@@ -58,8 +58,8 @@ struct ferryi_whole_call {
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
     uint64_t timelines; /* bit set: numbers of the timelines on which the call has queued work */
-    ferry_status (*run)(
-        struct ferryi_whole_call *call); /* runs the call while its ranges are locked */
+    /* Runs the call while its ranges are locked. */
+    ferry_status (*run)(struct ferryi_whole_call *call);
 };
 
 /* Initialises a zeroed call, except its `async.free` and its `run`. `reason` names the call in

@@ -57,8 +57,8 @@ count_target(struct ferryi_transfer_job *job)
 
 /* State of a conversion that runs on a device. */
 struct device_work {
-    ferryi_store
-        *store; /* storage of the buffer that is converted; only its context and name are used */
+    /* Storage of the buffer that is converted; only its context and name are used. */
+    ferryi_store *store;
     const ferry_conversion *conversion;
     ferry_convert_policy policy;
     int place;

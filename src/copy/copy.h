@@ -21,13 +21,13 @@ struct ferryi_copy_call {
              * while the call runs. */
             struct ferryi_access main;
             struct ferryi_access other; /* access to the source buffer */
-            struct ferryi_access
-                rest; /* a third access, used only if source and target overlap (overlap.c) */
+            /* A third access, used only if source and target overlap (overlap.c). */
+            struct ferryi_access rest;
         };
     };
     size_t access_count;
-    size_t
-        begin; /* offset of the main access; if source and target overlap, offset of the target */
+    /* Offset of the main access; if source and target overlap, offset of the target. */
+    size_t begin;
     size_t bytes;       /* bytes of the target */
     size_t from;        /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
@@ -37,8 +37,8 @@ struct ferryi_copy_call {
                          struct ferryi_transfer_job *job);
     const void *user; /* argument of `move` */
     void *target;
-    struct ferryi_file_range
-        file; /* if file.file is not NULL, the file that is used instead of the caller's memory */
+    /* If file.file is not NULL, the file that is used instead of the caller's memory. */
+    struct ferryi_file_range file;
     const void *value; /* value of a fill */
     size_t value_bytes;
     const ferry_copy_options *options;

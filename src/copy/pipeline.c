@@ -495,8 +495,8 @@ end_files(struct pipeline *pipeline)
     ferryi_file_note_direct(&pipeline->context->log, &pipeline->input, options->direct);
     ferryi_file_note_direct(&pipeline->context->log, &pipeline->output,
                             options->direct && pipeline->output.fd >= 0);
-    ferryi_mutex_is_needless(
-        &pipeline->mutex); /* no lock is needed, because the threads of all stages have ended */
+    /* No lock is needed, because the threads of all stages have ended. */
+    ferryi_mutex_is_needless(&pipeline->mutex);
     ferry_status status = pipeline->status;
     if (status == FERRY_OK)
         status = ferryi_file_check_unchanged(&pipeline->input);

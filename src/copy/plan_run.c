@@ -217,8 +217,8 @@ struct group {
     const struct ferryi_piece *pieces;
     size_t count;
     ferryi_timeline *timeline;
-    ferryi_places
-        lost; /* after a failure, those of the transfer's two places whose device was lost */
+    /* After a failure, those of the transfer's two places whose device was lost. */
+    ferryi_places lost;
 };
 
 /* Calls `visit` for each source and target buffer of a transfer. A buffer may be visited more than

@@ -138,8 +138,8 @@ pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 
 struct conversion_work {
     struct ferryi_region_list *list;
-    struct ferryi_region
-        region; /* copy of the region; its source may be replaced by a copy in host memory */
+    /* Copy of the region; its source may be replaced by a copy in host memory. */
+    struct ferryi_region region;
     struct ferryi_convert_call convert;
     struct ferryi_file file;
     void *chunk; /* temporary host memory for elements of the file */

@@ -87,8 +87,8 @@ struct fault {
     bool writes;
     unsigned char page; /* protection and flags of the page that contains the byte; 0 if the address
                            is outside the replica's pages */
-    const struct ferryi_guard_note
-        *note; /* note of the newest lease that contains the byte, or NULL */
+    /* Note of the newest lease that contains the byte, or NULL. */
+    const struct ferryi_guard_note *note;
 };
 
 static struct fault

@@ -49,13 +49,13 @@ struct ferryi_cuda_device {
     /* sets of device ordinals, one bit for each device: `peers_asked` contains the devices for
      * which peer access was requested, `peers_open` those for which it is enabled */
     _Atomic uint64_t peers_asked, peers_open;
-    struct ferryi_launch_mutex
-        launch_mutex; /* protects the list `functions` and the shared memory limits of its kernels;
-                         a thread that holds this mutex locks no other mutex */
+    /* Protects the list `functions` and the shared memory limits of its kernels; a thread that
+     * holds this mutex locks no other mutex. */
+    struct ferryi_launch_mutex launch_mutex;
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
-    struct ferryi_cuda_function
-        *functions; /* list of the kernel handles that `code_function` has returned; a handle is
-                       freed when its module is unloaded */
+    /* List of the kernel handles that `code_function` has returned; a handle is freed when its
+     * module is unloaded. */
+    struct ferryi_cuda_function *functions;
 };
 
 static inline struct ferryi_cuda_device *

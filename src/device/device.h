@@ -39,19 +39,19 @@ typedef struct ferryi_device ferryi_device;
 enum {
     FERRYI_DEVICE_COHERENT = 1u << 16, /* the device's memory is host memory, so nothing is copied
                                           and memory of kind DEVICE is never allocated */
-    FERRYI_DEVICE_HOST_VISIBLE =
-        1u << 17, /* the host may read and write the device's memory while no work is queued;
-                     emulated devices and the host device have this bit */
+    /* The host may read and write the device's memory while no work is queued; emulated devices
+     * and the host device have this bit. */
+    FERRYI_DEVICE_HOST_VISIBLE = 1u << 17,
     /* host functions run on threads of the device or its driver; the device's `synchronize` waits
      * for these threads */
     FERRYI_DEVICE_CALLS_APART = 1u << 19,
-    FERRYI_DEVICE_TRANSLATES =
-        1u << 18, /* registered memory has a different address on the device; a single copy
-                     translates the address, a batch of copies does not */
+    /* Registered memory has a different address on the device; a single copy translates the
+     * address, a batch of copies does not. */
+    FERRYI_DEVICE_TRANSLATES = 1u << 18,
     /* the device cannot page-lock memory that it did not allocate */
     FERRYI_DEVICE_NO_REGISTER = 1u << 20,
-    FERRYI_DEVICE_FREE_WAITS =
-        1u << 21, /* the device function memory_free waits for all work of the device */
+    /* The device function memory_free waits for all work of the device. */
+    FERRYI_DEVICE_FREE_WAITS = 1u << 21,
     /* the device's copy engine walks the host's page tables, so copies accept pageable memory
      * without staging */
     FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
@@ -73,9 +73,9 @@ struct ferryi_copy_2d {
     size_t target_pitch, source_pitch;
     size_t row_bytes, rows;
     ferry_direction direction; /* direction of the copy: UPLOAD, DOWNLOAD, DEVICE or PEER */
-    ferryi_device
-        *source_device; /* device that holds the source of a PEER copy; NULL for other directions.
-                           The target is always on the device whose function is called */
+    /* Device that holds the source of a PEER copy; NULL for other directions. The target is
+     * always on the device whose function is called. */
+    ferryi_device *source_device;
 };
 
 /* One copy of consecutive bytes. */

@@ -32,8 +32,8 @@ wait_for_work(ferryi_emulated_queue *queue)
         ferryi_cond_wait(&queue->given, &queue->mutex);
 }
 
-static _Thread_local bool
-    is_worker; /* whether this thread is a worker, that is, performs the commands of a queue */
+/* Whether this thread is a worker, that is, performs the commands of a queue. */
+static _Thread_local bool is_worker;
 
 static void
 worker_main(void *argument)

@@ -56,8 +56,8 @@ FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
 struct ferryi_ranges {
     struct ferryi_ranges_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
-        struct ferryi_range *
-            *items; /* pointers to the ranges, sorted by start address; the ranges do not overlap */
+        /* Pointers to the ranges, sorted by start address; the ranges do not overlap. */
+        struct ferryi_range **items;
         size_t count, room;
         size_t bytes; /* total bytes of the allocated ranges; registered ranges do not count */
     };
@@ -107,8 +107,8 @@ struct ferryi_emulated_scheduler {
  * queued command that stores the time each hold a reference to the mark. */
 struct ferryi_emulated_mark {
     _Atomic unsigned holders;
-    _Atomic uint64_t
-        reached_ns; /* time at which the queue reached the record of the event; 0 before that */
+    /* Time at which the queue reached the record of the event; 0 before that. */
+    _Atomic uint64_t reached_ns;
 };
 
 /* The base of every command that a queue performs. emulated_command.c embeds it in a larger struct,
@@ -180,9 +180,9 @@ struct ferryi_emulated {
     };
 
     struct ferryi_link_mutex link_mutex;
-    FERRYI_GUARDED_BY(ferryi_link_mutex)
-    uint64_t link_free_ns[2]; /* for each direction of the link: the time at which the link will
-                                 have carried all data submitted so far */
+    /* For each direction of the link: the time at which the link will have carried all data
+     * submitted so far. */
+    FERRYI_GUARDED_BY(ferryi_link_mutex) uint64_t link_free_ns[2];
     uint64_t latency_ns, bytes_per_second;
 };
 

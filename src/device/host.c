@@ -16,8 +16,8 @@
 struct host_device {
     ferryi_device head;
     struct ferryi_device_ops ops;
-    _Atomic size_t
-        used_bytes; /* bytes that memory_alloc has allocated and memory_free has not yet freed */
+    /* Bytes that memory_alloc has allocated and memory_free has not yet freed. */
+    _Atomic size_t used_bytes;
     char default_stream; /* its address is the handle */
 };
 
@@ -161,8 +161,8 @@ host_host_call(ferryi_device *device, void *stream, void (*run)(void *user), voi
 /* An event of the host device. It stores only whether it is timed and when it was last recorded. */
 struct event {
     bool timed;
-    _Atomic uint64_t
-        reached_ns; /* time of the last record; 0 if the event was never recorded or is not timed */
+    /* Time of the last record; 0 if the event was never recorded or is not timed. */
+    _Atomic uint64_t reached_ns;
 };
 
 static ferry_status

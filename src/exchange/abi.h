@@ -80,8 +80,8 @@ struct ArrowArray {
     int64_t length, null_count, offset, n_buffers, n_children;
     const void **buffers;
     struct ArrowArray **children, *dictionary;
-    void (*release)(
-        struct ArrowArray *self); /* NULL if the array was released or moved to another struct */
+    /* NULL if the array was released or moved to another struct. */
+    void (*release)(struct ArrowArray *self);
     void *private_data;
 };
 

@@ -357,8 +357,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     bool is_text = *p->at == 's';
     FERRYI_OR_RETURN(p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item)
                                                         : read_scalar(p, &item));
-    bool is_native =
-        p->order == '@'; /* if the item is a struct, p->order is the last mark in the struct */
+    /* If the item is a struct, p->order is the last mark in the struct. */
+    bool is_native = p->order == '@';
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
         return too_large();
     if (is_native && item.align > extent->align)

@@ -63,8 +63,8 @@ struct ferry_kernel {
     /* by place; NULL: not loaded */
     _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
     atomic_bool dead; /* whether the kernel was destroyed; set under ferryi_kernels_mutex */
-    FERRYI_GUARDED_BY(ferryi_kernels_mutex)
-    struct ferry_kernel *next, **link; /* links of the list of all kernels of the process */
+    /* Links of the list of all kernels of the process. */
+    FERRYI_GUARDED_BY(ferryi_kernels_mutex) struct ferry_kernel *next, **link;
 };
 
 /* What a kernel runs at a place: nothing, device code, or a host function. */

@@ -73,8 +73,8 @@ struct ferryi_pool_config {
      * for the host, without sync points. */
     ferryi_order *order;
     const struct ferryi_log *log;
-    ferry_context
-        *context; /* the context that owns the pool; the pool only compares this pointer */
+    /* The context that owns the pool; the pool only compares this pointer. */
+    ferry_context *context;
     int place; /* place to which the blocks belong; pinned and managed memory can be used at other
                   places too */
     ferry_memory_kind kind;
@@ -112,8 +112,8 @@ struct ferry_block {
     _Alignas(64) void *pointer;
     size_t bytes;     /* size of the block */
     size_t requested; /* number of bytes that the block's owner requested */
-    ferryi_sync_point
-        point; /* the previous owner's last use of the block; 0 if that use is known to be done */
+    /* The previous owner's last use of the block; 0 if that use is known to be done. */
+    ferryi_sync_point point;
     ferry_pool *pool;
     uint16_t timeline_number; /* number of the timeline for which the block was allocated; 0: the
                                  host, or a timeline that has no number */

@@ -16,9 +16,9 @@ struct ferry_event {
     struct ferryi_event_mutex mutex;
     ferryi_cond cond;
     bool is_job;
-    FERRYI_GUARDED_BY(ferryi_event_mutex)
-    bool done; /* whether the job has ended; unused if the event represents a position in the work
-                  of a stream */
+    /* Whether the job has ended; unused if the event represents a position in the work of a
+     * stream. */
+    FERRYI_GUARDED_BY(ferryi_event_mutex) bool done;
     atomic_bool cancelled;
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;

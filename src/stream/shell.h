@@ -91,8 +91,8 @@ struct ferry_context {
     ferry_stream *streams; /* all streams, including the default ones */
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
     struct ferryi_event_times_mutex event_times_mutex;
-    FERRYI_GUARDED_BY(ferryi_event_times_mutex)
-    struct ferry_event *event_times; /* the list of timed events; see src/stream/event.c */
+    /* The list of timed events; see src/stream/event.c. */
+    FERRYI_GUARDED_BY(ferryi_event_times_mutex) struct ferry_event *event_times;
 
     /* The registry of buffers: src/buffer/store.c. */
     atomic_uint ending_wraps; /* number of buffers that were removed from the context's list of

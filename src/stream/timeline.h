@@ -151,9 +151,9 @@ struct ferryi_order {
     struct ferryi_order_mutex mutex;
     /* held while a join timeline is opened, so that no place gets two join timelines */
     struct ferryi_join_mutex join_mutex;
-    FERRYI_GUARDED_BY(ferryi_order_mutex)
-    int internal_reserve; /* number of unused timeline numbers that are reserved for internal
-                             timelines; each device opens three internal timelines */
+    /* Number of unused timeline numbers that are reserved for internal timelines; each device
+     * opens three internal timelines. */
+    FERRYI_GUARDED_BY(ferryi_order_mutex) int internal_reserve;
     const struct ferryi_log *log;
 };
 

@@ -22,12 +22,12 @@ struct ferryi_batch {
     struct ferryi_cursor at;   /* the first byte that is not submitted yet */
     ferryi_timeline *timeline; /* the timeline of the current submission */
     ferry_direction direction;
-    struct ferryi_copy
-        *entries; /* an array of `room` copies, of which the first `entry_count` are used */
+    /* An array of `room` copies, of which the first `entry_count` are used. */
+    struct ferryi_copy *entries;
     size_t room, entry_count;
-    const struct ferryi_pin
-        *pin; /* the registered range that contains the batch's only piece, or NULL. The piece may
-                 extend over several separately registered parts of the range */
+    /* The registered range that contains the batch's only piece, or NULL. The piece may extend
+     * over several separately registered parts of the range. */
+    const struct ferryi_pin *pin;
     /* the scatter kernel's table of copies, or NULL if there is no table. The table lies in a chunk
      * of the staging ring, behind the packed bytes if the chunk carries any */
     struct ferryi_scatter_entry *table;

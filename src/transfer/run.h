@@ -33,9 +33,9 @@ struct ferryi_port {
     struct ferryi_ring ring;
     struct ferryi_ring large; /* a ring of large chunks for long transfers; each chunk is allocated
                                  when it is first used */
-    _Atomic uint32_t
-        reachable; /* the set of places from which the device can copy directly, with one bit for
-                      each place. A place is removed if a copy from it fails as unsupported */
+    /* The set of places from which the device can copy directly, with one bit for each place. A
+     * place is removed if a copy from it fails as unsupported. */
+    _Atomic uint32_t reachable;
     void *_Atomic scatter; /* the kernel that copies batches (scatter.h); NULL: not loaded, or the
                               device cannot run it */
 };

@@ -403,8 +403,8 @@ test_the_smallest_hole_that_fits_is_taken(void **state)
     assert_true(large && wall && small && wall2 && rest);
     fit.give(fit.user, large, 0);
     fit.give(fit.user, small, 0);
-    void *taken =
-        take(&fit, 900, 0); /* must be allocated in the hole of 1 KiB, not in that of 3 KiB */
+    /* Must be allocated in the hole of 1 KiB, not in that of 3 KiB. */
+    void *taken = take(&fit, 900, 0);
     assert_int_equal(look(&fit).largest_free_bytes, 3 * KIB);
     assert_int_equal(look(&fit).free_bytes, 3 * KIB);
     void *left[] = {taken, wall, wall2, rest};

@@ -62,9 +62,9 @@ enum {
 
 /* Settings for the run of a random test history. */
 struct history_setup {
-    const char
-        *device; /* list of devices in the format of FERRY_DEVICE; a second word "lazy" makes the
-                    device run its work only when a call waits for the work or queries it */
+    /* List of devices in the format of FERRY_DEVICE; a second word "lazy" makes the device run
+     * its work only when a call waits for the work or queries it. */
+    const char *device;
     unsigned players; /* 1 to PLAYERS_MAX */
     unsigned streams; /* number of streams of each thread */
     size_t memory;    /* memory limit of each device in bytes; 0: no limit */

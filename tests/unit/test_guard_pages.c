@@ -137,8 +137,8 @@ test_pages_follow_the_report(void **state)
     struct fixture *f = *state;
     unsigned combinations = 3 * 3 * 3 * 3;
     for (unsigned n = 0; n < combinations; n++) {
-        unsigned rest =
-            n * 37 % combinations; /* consecutive combinations differ in several pages */
+        /* Consecutive combinations differ in several pages. */
+        unsigned rest = n * 37 % combinations;
         for (size_t i = 0; i < PAGES; i++, rest /= 3)
             f->allowed[i] = (enum ferryi_protection)(rest % 3);
         ferryi_guard_pages_update(&f->replica);

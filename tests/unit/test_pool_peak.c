@@ -15,8 +15,8 @@ struct stayer {
     pthread_t thread;
     struct fixture *fixture;
     void (*act)(struct stayer *stayer);
-    ferry_block
-        *block; /* block that the test passes to the thread, or that the thread has allocated */
+    /* Block that the test passes to the thread, or that the thread has allocated. */
+    ferry_block *block;
     sem_t begin, done;
 };
 
