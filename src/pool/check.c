@@ -57,7 +57,8 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
     census->reserved += slab->bytes;
     return bytes == slab->bytes && census->live_blocks - before.live_blocks == slab->live &&
            census->live_bytes - before.live_bytes == slab->live_bytes &&
-           (!slab->large || (slab->first && !slab->first->after));
+           (!slab->large || (slab->first && !slab->first->after)) &&
+           ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0);
 }
 
 /* -- from the lists ---------------------------------------------------------------------------- */

@@ -92,11 +92,13 @@ read_all(ferry_pool *pool, struct figures *out)
     all->frees = pool->counters.frees;
     FERRYI_EACH_SLAB (pool, slab)
         for (const ferry_block *block = slab->first; block; block = block->after) {
-            size_t bytes = ferryi_block_is_idle(block) ? block->bytes : 0;
-            out->classes[ferryi_pool_bin_of(block->bytes)].cached_bytes += bytes;
-            all->cached_bytes += bytes;
+            /* The owner of a live block changes its sync point without the mutex. */
+            if (!ferryi_block_is_idle(block))
+                continue;
+            out->classes[ferryi_pool_bin_of(block->bytes)].cached_bytes += block->bytes;
+            all->cached_bytes += block->bytes;
             if (!ferryi_sync_point_is_done(pool->config.order, block->point))
-                all->pending_bytes += bytes;
+                all->pending_bytes += block->bytes;
         }
     all->misses = all->allocations - all->hits;
     all->reserved_bytes = pool->reserved_bytes;
