@@ -257,12 +257,15 @@ submit(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const s
                                                 batch->count, &attributes, &first, 1, stream)
                 : driver->cuMemcpyBatchAsync(batch->targets, batch->sources, batch->bytes,
                                              batch->count, &attributes, &first, 1, &failed, stream);
-        const char *call = newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync";
-        st = ferryi_cuda_check(owner_of(result, cuda, from), call, result);
-        ferryi_cuda_leave(cuda, &entry);
         /* The driver may refuse a batch although it would accept each copy as a separate call.
          * Examples are copies of managed memory and copies between devices. */
-        if (result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED)
+        bool refused =
+            result == FERRYI_CUDA_ERROR_INVALID_VALUE || result == FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+        if (!refused)
+            st = ferryi_cuda_check(owner_of(result, cuda, from),
+                                   newer ? "cuMemcpyBatchAsync_v2" : "cuMemcpyBatchAsync", result);
+        ferryi_cuda_leave(cuda, &entry);
+        if (refused)
             return refuse(cuda, batch->count,
                           from != cuda ? "the driver takes none between devices"
                                        : "the driver refuses this one");

@@ -28,16 +28,14 @@ static ferry_status
 alloc_pinned(struct ferryi_cuda_device *cuda, size_t bytes, void **out)
 {
     struct ferryi_cuda_entry entry;
-    char number[32];
     FERRYI_OR_RETURN(ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry));
     ferryi_cu_result result =
         cuda->driver->cuMemHostAlloc(out, bytes, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
     ferry_status st = FERRYI_CUDA_CHECK(cuda, cuMemHostAlloc, result);
     ferryi_cuda_leave(cuda, &entry);
-    if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "cuMemHostAlloc: %s",
-                           ferryi_cuda_error_name(cuda->driver, result, number));
-    return st;
+    return st == FERRY_ERROR_DEVICE && result == FERRYI_CUDA_ERROR_INVALID_VALUE
+               ? FERRY_ERROR_OUT_OF_MEMORY
+               : st;
 }
 
 ferry_status
