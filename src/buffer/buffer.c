@@ -257,15 +257,19 @@ is_only_user(const ferry_buffer *buffer)
 
 /* Checks that a buffer may stop using the program's memory that it wraps. Waits for queued calls,
  * including prefetches, and for evictions in other threads. The program itself cannot wait for a
- * prefetch, because a prefetch has no event. `verb` is "unwrap" or "abandon". */
+ * prefetch, because a prefetch has no event. `verb` is "unwrap" or "abandon". If `stream`
+ * is not NULL, `*out_timeline` becomes its timeline. */
 static ferry_status
-check_wrap_end(ferry_buffer *const *buffer, const char *what, const char *verb)
+check_wrap_end(ferry_buffer *const *buffer, ferry_stream *stream, const char *what,
+               const char *verb, ferryi_timeline **out_timeline)
 {
     struct ferryi_range range;
     if (!buffer || !*buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: it is NULL", what);
     ferryi_store *store = (*buffer)->store;
     ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, what, &range);
+    if (status == FERRY_OK && stream)
+        status = ferryi_stream_find_timeline(store->context, stream, what, out_timeline);
     if (status == FERRY_OK && store->borrowed_place == FERRYI_PLACE_NONE)
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": it wraps no memory",
                              verb, ferryi_store_name(store));
@@ -278,14 +282,8 @@ ferry_status
 ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
 {
     ferryi_timeline *timeline = NULL;
-    ferry_status status = check_wrap_end(buffer, "unwrap a buffer", "unwrap");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(check_wrap_end(buffer, stream, "unwrap a buffer", "unwrap", &timeline));
     ferryi_store *store = (*buffer)->store;
-    if (stream)
-        status = ferryi_stream_find_timeline(store->context, stream, "unwrap a buffer", &timeline);
-    if (status != FERRY_OK)
-        return status;
     ferryi_store_lock(store);
     bool only = is_only_user(*buffer);
     bool scopes = ferryi_store_scopes(store) > 0;
@@ -349,7 +347,7 @@ disown(ferry_buffer *buffer)
 ferry_status
 ferry_buffer_abandon(ferry_buffer **buffer)
 {
-    FERRYI_OR_RETURN(check_wrap_end(buffer, "abandon a buffer", "abandon"));
+    FERRYI_OR_RETURN(check_wrap_end(buffer, NULL, "abandon a buffer", "abandon", NULL));
     FERRYI_OR_RETURN(disown(*buffer));
     ferry_buffer_destroy(buffer);
     return *buffer ? ferryi_callback_refuse("abandon a buffer") : FERRY_OK;
