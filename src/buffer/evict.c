@@ -9,7 +9,6 @@
 #include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
-#include "src/transfer/engine.h"
 
 /* An eviction may free nothing because calls in other threads use the replicas. It is then tried up
  * to RETRIES times, and the thread sleeps for MOMENT_NS after each try. The sleeps take a tenth of
@@ -270,8 +269,7 @@ write_back_and_drop(struct victim *victim)
     return bytes;
 }
 
-/* -- scanning -----------------------------------------------------------------------------------
- */
+/* -- scanning ---------------------------------------------------------------------------------- */
 
 /* Returns the next store in the circle. */
 FERRYI_REQUIRES(ferryi_stores_mutex)

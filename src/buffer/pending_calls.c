@@ -78,7 +78,7 @@ make_room(struct ferryi_pending_calls *pending_calls)
     if (pending_calls->first + pending_calls->count < pending_calls->room)
         return true;
     if (pending_calls->first <= pending_calls->room / 2) {
-        size_t needed = pending_calls->room ? pending_calls->room + 1 : FIRST_ROOM;
+        size_t needed = ferryi_max_size(pending_calls->room + 1, FIRST_ROOM);
         if (!ferryi_grow(&pending_calls->log, &pending_calls->room, needed,
                          sizeof(*pending_calls->log)))
             return false;

@@ -6,7 +6,6 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/lease.h"
 #include "src/buffer/place_pool.h"
-#include "src/transfer/engine.h"
 
 /* Functions that return a snapshot of the state of all buffers of a context, as a list and as text.
  */
@@ -143,11 +142,10 @@ append_place(ferry_context *context, int place, struct text *out)
         out->text, out->bytes, &out->length,
         "%s: %zu bytes live, %zu idle; %llu hits, %llu misses, %llu device allocations, %llu "
         "trims, %llu evictions, %llu waits, %llu shortages\n",
-        place == 0 ? "host" : context->names[place], memory.live, memory.cached,
-        (unsigned long long)memory.hits, (unsigned long long)memory.misses,
-        (unsigned long long)memory.device_allocations, (unsigned long long)memory.trims,
-        (unsigned long long)memory.evictions, (unsigned long long)memory.waits,
-        (unsigned long long)memory.shortages);
+        context->names[place], memory.live, memory.cached, (unsigned long long)memory.hits,
+        (unsigned long long)memory.misses, (unsigned long long)memory.device_allocations,
+        (unsigned long long)memory.trims, (unsigned long long)memory.evictions,
+        (unsigned long long)memory.waits, (unsigned long long)memory.shortages);
 }
 
 static void

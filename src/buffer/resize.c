@@ -6,7 +6,6 @@
 #include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
-#include "src/transfer/engine.h"
 
 /*
  * Resizes buffers. To lengthen a buffer, first allocates new memory at every place that has current
@@ -23,8 +22,7 @@ copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places,
     ferryi_claim_is_held();
     ferry_status status = FERRY_OK;
     for (int place = 0; place <= store->context->place_count && status == FERRY_OK; place++) {
-        struct ferryi_place_copy *copy =
-            &fresh[ferryi_store_same_memory(store, place, 0) ? 0 : place];
+        struct ferryi_place_copy *copy = &fresh[ferryi_store_home(store, place)];
         if (!(places >> place & 1) || copy->block)
             continue;
         status = ferryi_store_take(store, place, bytes, NULL, copy);

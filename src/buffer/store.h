@@ -480,19 +480,27 @@ ferryi_claimed_bytes(const ferryi_store *store)
     return store->map.bytes;
 }
 
+/* Returns the place whose memory the replica at `place` uses: 0 if it shares the host's memory,
+ * otherwise `place`. */
+static inline int
+ferryi_store_home(const ferryi_store *store, int place)
+{
+    return (store->shared >> place & 1) ? 0 : place;
+}
+
 FERRYI_REQUIRES(ferryi_claim_lock)
 static inline const struct ferryi_place_copy *
 ferryi_claimed_copy(const ferryi_store *store, int place)
 {
     ferryi_lock_is_held(FERRYI_CLASS(ferryi_store_spin));
-    return &store->copies[(store->shared >> place & 1) ? 0 : place];
+    return &store->copies[ferryi_store_home(store, place)];
 }
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline struct ferryi_place_copy *
 ferryi_store_copy(ferryi_store *store, int place)
 {
-    return &store->copies[(store->shared >> place & 1) ? 0 : place];
+    return &store->copies[ferryi_store_home(store, place)];
 }
 
 static inline bool

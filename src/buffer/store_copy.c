@@ -75,13 +75,6 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     return FERRY_OK;
 }
 
-/* Returns the place whose memory `place` uses. */
-static int
-home_of(const ferryi_store *store, int place)
-{
-    return ferryi_store_same_memory(store, place, 0) ? 0 : place;
-}
-
 /* Allocates the transfer counters, if the new replica can take part in a transfer that is counted.
  */
 static ferry_status
@@ -95,7 +88,7 @@ ferry_status
 ferryi_store_take(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
                   struct ferryi_place_copy *out)
 {
-    int home = home_of(store, place);
+    int home = ferryi_store_home(store, place);
     FERRYI_OR_RETURN(make_counters(store, home));
     const void *outer = ferryi_callback_thread.store;
     ferryi_callback_thread.store = store;
@@ -107,7 +100,7 @@ ferryi_store_take(ferryi_store *store, int place, size_t bytes, ferryi_timeline 
 bool
 ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh)
 {
-    struct ferryi_place_copy *copy = &store->copies[home_of(store, place)];
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     /* Since the block was allocated, a resize may have made it too small for the buffer. */
     if (!copy->pointer && fresh->pointer && fresh->block->requested >= store->map.bytes) {
         fresh->pins = copy->pins;

@@ -33,22 +33,23 @@ wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t reader
     return FERRY_OK;
 }
 
-FERRYI_REQUIRES(ferryi_store_spin)
 static bool
-is_ordered(ferryi_store *store, int place, const ferryi_timeline *timeline, bool writes)
+is_ordered(const ferryi_order *order, const ferryi_timeline *timeline, ferryi_sync_point written,
+           uint64_t readers)
 {
-    const ferryi_order *order = &store->context->order;
-    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    return ferryi_sync_point_is_ordered(order, timeline, copy->written) &&
-           (!writes || ferryi_timelines_are_ordered(order, timeline, copy->readers));
+    return ferryi_sync_point_is_ordered(order, timeline, written) &&
+           ferryi_timelines_are_ordered(order, timeline, readers);
 }
 
 ferry_status
 ferryi_store_order_move(ferryi_store *store, int source, int target, ferryi_timeline *timeline)
 {
+    const ferryi_order *order = &store->context->order;
     ferryi_store_lock(store);
-    bool ordered =
-        is_ordered(store, source, timeline, false) && is_ordered(store, target, timeline, true);
+    const struct ferryi_place_copy *from = ferryi_store_copy(store, source),
+                                   *to = ferryi_store_copy(store, target);
+    bool ordered = is_ordered(order, timeline, from->written, 0) &&
+                   is_ordered(order, timeline, to->written, to->readers);
     ferryi_store_unlock(store);
     if (ordered)
         return FERRY_OK;
@@ -64,7 +65,7 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     ferryi_sync_point written = copy->written;
     uint64_t readers = writes ? copy->readers : 0;
-    bool waits = !is_ordered(store, place, timeline, writes);
+    bool waits = !is_ordered(order, timeline, written, readers);
     if (waits && is_users(order, written, readers))
         copy->eager = true;
     ferryi_store_unlock(store);

@@ -452,17 +452,14 @@ open_pipeline(struct pipeline *pipeline)
     ferryi_timeline *timeline;
     FERRYI_OR_RETURN(ferryi_stream_find_timeline(pipeline->context, options->stream,
                                                  "stream a file", &timeline));
-    ferry_status status = FERRY_OK;
     pipeline->place = timeline->place;
     pipeline->stream =
         options->stream ? options->stream : pipeline->context->defaults[timeline->place];
     ferryi_stream_retain(pipeline->stream);
     pipeline->element = options->element ? options->element : ferry_byte_element();
-    FERRY_TRY(status, out, open_input(pipeline));
-    FERRY_TRY(status, out, open_output(pipeline));
-    FERRY_TRY(status, out, make_slots(pipeline));
-out:
-    return status;
+    FERRYI_OR_RETURN(open_input(pipeline));
+    FERRYI_OR_RETURN(open_output(pipeline));
+    return make_slots(pipeline);
 }
 
 static void

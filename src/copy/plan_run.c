@@ -68,8 +68,7 @@ static struct ferryi_memory
 memory_at(ferryi_store *store, int place, size_t begin)
 {
     ferryi_claim_is_held();
-    return ferryi_access_memory(store, ferryi_store_same_memory(store, place, 0) ? 0 : place,
-                                begin);
+    return ferryi_access_memory(store, ferryi_store_home(store, place), begin);
 }
 
 static void

@@ -322,26 +322,23 @@ ferry_status
 ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
                     struct ferryi_region *region)
 {
-    ferry_status status;
     region->value = from->value;
-    FERRY_TRY(status, out, check_ways(from));
-    FERRY_TRY(status, out, find_elements(from, region));
-    FERRY_TRY(status, out, find_conversion(from, setting, region));
-    FERRY_TRY(status, out, find_count(from, region));
+    FERRYI_OR_RETURN(check_ways(from));
+    FERRYI_OR_RETURN(find_elements(from, region));
+    FERRYI_OR_RETURN(find_conversion(from, setting, region));
+    FERRYI_OR_RETURN(find_count(from, region));
     /* A side of the region that is a buffer is checked first. A count that exceeds the buffer then
      * fails with FERRY_ERROR_OUT_OF_RANGE, even if the count would overflow on the other side of
      * the region. */
     bool source_first = !from->target.buffer && !from->value;
     if (source_first)
-        FERRY_TRY(status, out,
-                  find_side(region, &from->source, &from->target, "source", &region->source));
-    FERRY_TRY(status, out,
-              find_side(region, &from->target, &from->source, "target", &region->target));
+        FERRYI_OR_RETURN(
+            find_side(region, &from->source, &from->target, "source", &region->source));
+    FERRYI_OR_RETURN(find_side(region, &from->target, &from->source, "target", &region->target));
     if (!source_first && !from->value)
-        FERRY_TRY(status, out,
-                  find_side(region, &from->source, &from->target, "source", &region->source));
+        FERRYI_OR_RETURN(
+            find_side(region, &from->source, &from->target, "source", &region->source));
     region->kind = kind_of(region);
     straighten(region);
-out:
-    return status;
+    return FERRY_OK;
 }

@@ -346,13 +346,14 @@ convert_rows(struct conversion_work *work)
     return status;
 }
 
+/* `count` is the number of elements of the region. It is a parameter, because gcc's analyzer takes
+ * the same member of `work` for uninitialized. */
 static ferry_status
 convert_file(struct conversion_work *work, size_t count)
 {
     struct ferryi_region_list *list = work->list;
     const struct ferryi_region *region = &work->region;
-    size_t element_bytes =
-        (region->target.path ? &region->target : &region->source)->element->bytes;
+    size_t element_bytes = file_side(region)->element->bytes;
     work->chunk_count = ferryi_min_size(ferryi_max_size(CHUNK_BYTES / element_bytes, 1), count);
     work->chunk = malloc(work->chunk_count * element_bytes);
     if (!work->chunk)
@@ -384,8 +385,7 @@ convert(struct ferryi_region_list *list, const struct ferryi_region *region)
     return status;
 }
 
-/* -- any region ----------------------------------------------------------------------------------
- */
+/* -- any region -------------------------------------------------------------------------------- */
 
 ferry_status
 ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region)

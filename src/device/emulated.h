@@ -206,7 +206,6 @@ ferry_status ferryi_emulated_submit(ferryi_device *device, const char *call, voi
 /* Stores the failure of queued work together with this thread's message. A later call that waits
  * for the queue reports the failure. */
 void ferryi_emulated_queue_fail(ferryi_emulated_queue *queue, ferry_status status);
-ferryi_emulated_queue *ferryi_emulated_queue_hold(ferryi_emulated_queue *queue);
 void ferryi_emulated_queue_release(ferryi_emulated_queue *queue);
 
 /* Finishes the work of all queues and frees all streams. Called when the device closes. */

@@ -334,10 +334,10 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
 {
     ferryi_emulated *emulated = command->emulated, *source_device = emulated;
     bool peer = copy->direction == FERRY_DIRECTION_PEER;
-    if (peer)
+    if (peer) {
         FERRYI_OR_RETURN(check_peer(emulated, call, copy->source_device));
-    if (peer)
         source_device = ferryi_emulated_of(copy->source_device);
+    }
     if (copy->rows == 0 || copy->row_bytes == 0)
         return FERRY_OK;
     size_t target_bytes, source_bytes;

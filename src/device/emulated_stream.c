@@ -53,8 +53,8 @@ create_queue(const struct ferryi_emulated_scheduler *scheduler)
     return queue;
 }
 
-ferryi_emulated_queue *
-ferryi_emulated_queue_hold(ferryi_emulated_queue *queue)
+static ferryi_emulated_queue *
+hold_queue(ferryi_emulated_queue *queue)
 {
     atomic_fetch_add(&queue->holders, 1);
     return queue;
@@ -216,8 +216,8 @@ find_queue(ferryi_device *device, const char *call, void *handle, ferryi_emulate
     ferryi_mutex_lock(&emulated->mutex);
     /* The stream holds a reference to its queue. So the queue still exists, even if an earlier
      * caller has released the reference that it got from this function. */
-    ferryi_emulated_queue *queue = stream->alive ? ferryi_emulated_queue_hold(stream->queue)
-                                                 : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
+    ferryi_emulated_queue *queue =
+        stream->alive ? hold_queue(stream->queue) : NULL; /* NOLINT(clang-analyzer-unix.Malloc) */
     ferryi_mutex_unlock(&emulated->mutex);
     if (!queue)
         return ferryi_fail(FERRY_ERROR_DEVICE, "%s on %s:%d: the stream was destroyed", call,
@@ -391,8 +391,7 @@ all_positions(ferryi_emulated *emulated, size_t *out_count)
     *out_count = positions ? count : 0;
     size_t i = 0;
     for (ferryi_emulated_queue *queue = emulated->queues; queue && positions; queue = queue->next)
-        positions[i++] =
-            (struct position){ferryi_emulated_queue_hold(queue), queue_submitted(queue)};
+        positions[i++] = (struct position){hold_queue(queue), queue_submitted(queue)};
     ferryi_mutex_unlock(&emulated->mutex);
     return positions;
 }
@@ -526,8 +525,7 @@ static struct position
 position_of_event(struct event *event)
 {
     ferryi_mutex_lock(&event->mutex);
-    struct position position = {event->queue ? ferryi_emulated_queue_hold(event->queue) : NULL,
-                                event->number};
+    struct position position = {event->queue ? hold_queue(event->queue) : NULL, event->number};
     ferryi_mutex_unlock(&event->mutex);
     return position;
 }

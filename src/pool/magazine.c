@@ -454,9 +454,8 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
     struct ferryi_cache *cache = cache_make(pool);
     if (!cache || !lock_with_empty(pool))
         return false;
-    bool listed =
-        block->list <
-        FERRYI_POOL_CLASSES; /* a compaction may have set block->list to FERRYI_POOL_NO_LIST */
+    /* A compaction may have set block->list to FERRYI_POOL_NO_LIST. */
+    bool listed = block->list < FERRYI_POOL_CLASSES;
     if (listed) {
         block->point = 0; /* `point`, which the magazine entry stores, covers the previous use */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-#define LOOK                                                                                       \
-    8 /* maximum number of pending blocks of a size class that are read before the driver is       \
-         queried */
+/* Maximum number of pending blocks of a size class that are read before the driver is queried. */
+#define LOOK         8
 #define ASK_ROUNDS   64
 #define PAUSE_MIN_NS 2000
 #define PAUSE_MAX_NS 500000

@@ -126,16 +126,22 @@ evict(struct shortage *shortage)
 static ferry_status
 run_steps(struct shortage *shortage)
 {
-    static bool (*const steps[])(struct shortage *) = {wait_for_work, compact, evict, evict,
-                                                       wait_for_work};
+    static const struct {
+        bool (*run)(struct shortage *);
+        bool dirty_too;
+    } steps[] = {{wait_for_work, false},
+                 {compact, false},
+                 {evict, false},
+                 {evict, true},
+                 {wait_for_work, false}};
     ferry_status status = use_own_memory(shortage);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         /* The first step may use only half of the waiting time, so that the other half remains for
          * later steps. */
         uint64_t kept = i == 0 ? shortage->wait_ns - shortage->wait_ns / 2 : 0;
         shortage->wait_ns -= kept;
-        shortage->dirty_too = i == 3; /* the second eviction */
-        while (status == FERRY_ERROR_OUT_OF_MEMORY && steps[i](shortage))
+        shortage->dirty_too = steps[i].dirty_too;
+        while (status == FERRY_ERROR_OUT_OF_MEMORY && steps[i].run(shortage))
             status = use_own_memory(shortage);
         shortage->wait_ns += kept;
     }
@@ -182,12 +188,10 @@ ask_program(struct shortage *shortage)
     if (!callback || ferryi_callback_kind() >= FERRYI_CALLBACK_SHORTAGE || !may_attempt(shortage))
         return false;
     struct ferryi_callback running;
-    struct ferryi_kept_error kept;
-    ferryi_last_error_keep(&kept);
+    FERRYI_KEEP_ERROR(kept);
     ferryi_callback_enter(&running, FERRYI_CALLBACK_SHORTAGE, "on_shortage");
     bool made_room = callback(pool, shortage->request->need, user);
     ferryi_callback_leave(&running);
-    ferryi_last_error_restore(&kept);
     return made_room;
 }
 

@@ -176,8 +176,7 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     size_t left = 0, total = 0;
-    struct ferryi_kept_error reason;
-    ferryi_last_error_keep(&reason);
+    FERRYI_KEEP_ERROR(reason);
     bool known = backend->info && backend->info(backend->user, &left, &total) == FERRY_OK;
     if (limit > 0) {
         size_t within = limit > reserved ? limit - reserved : 0;
@@ -188,7 +187,6 @@ describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *tex
         snprintf(text, text_bytes, "free %zu, total %zu", left, total);
     else
         snprintf(text, text_bytes, "free and total unknown, %zu taken", reserved);
-    ferryi_last_error_restore(&reason);
 }
 
 /* Prepends a description of the request to the error message of a failed allocation. If memory ran
@@ -252,9 +250,7 @@ take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, 
     if (!pool || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL",
                            bytes, pool ? "out" : "pool");
-    ferry_status status = ferryi_pool_check_stream(pool, stream, "take memory from");
-    if (status != FERRY_OK)
-        return status;
+    FERRYI_OR_RETURN(ferryi_pool_check_stream(pool, stream, "take memory from"));
     return take_slowly(pool, bytes, align, stream ? ferryi_stream_timeline(stream) : NULL, out);
 }
 

@@ -326,10 +326,11 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
         if (pin)
             holds->pins[holds->count++] = pin;
         whole = pin && (alone || ferryi_pin_rest(pins, pin, host) >= piece->bytes);
-        batch->pin = alone ? pin : NULL;
     }
     if (!whole)
         let_go(batch, holds);
+    else if (alone)
+        batch->pin = holds->pins[0];
     return whole;
 }
 

@@ -339,8 +339,7 @@ transform_on_host(struct ferryi_run *run, char *target, const char *source)
     return status;
 }
 
-/* -- running transfers --------------------------------------------------------------------------
- */
+/* -- running transfers ------------------------------------------------------------------------- */
 
 struct ferryi_run
 ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_t bytes,

@@ -92,8 +92,8 @@ struct ferryi_engine_config {
     const struct ferryi_log *log;
     /* size and number of the chunks in each staging ring; 0: the engine chooses */
     size_t chunk_bytes, chunk_count;
-    enum ferryi_copy_loop
-        copy;         /* the loop that copies pageable memory into and out of staging chunks */
+    /* The loop that copies pageable memory into and out of staging chunks. */
+    enum ferryi_copy_loop copy;
     unsigned threads; /* number of threads that fill and drain staging chunks, including the calling
                          thread; 0: the engine chooses */
     size_t pinned_bytes_limit; /* limit on the sum of two numbers of bytes: the size of the pinned

@@ -102,8 +102,8 @@ pass_through_ring(struct passing *passing, struct ferryi_memory memory)
                                .fill = stores ? fill_from_device : fill_from_file,
                                .drain = stores ? drain_to_file : ferryi_flow_send,
                                .limit = stores ? STORE_CHUNKS : LOAD_CHUNKS,
-                               .target = memory.pointer,
-                               .source = memory.pointer,
+                               .target = stores ? NULL : memory.pointer,
+                               .source = stores ? memory.pointer : NULL,
                                .user = passing};
     return ferryi_flow_run(&flow);
 }

@@ -44,12 +44,6 @@ repeat(char *target, struct pattern pattern, size_t bytes)
     }
 }
 
-static size_t
-whole_patterns(size_t bytes, struct pattern pattern)
-{
-    return ferryi_max_size(bytes / pattern.count * pattern.count, pattern.count);
-}
-
 /* Uploads the first elements of a fill through the staging ring. Statistics count this upload as a
  * part of the fill, not as a separate transfer. */
 static ferry_status
@@ -57,13 +51,12 @@ write_seed(struct ferryi_run *run, char *target, struct pattern pattern)
 {
     char seed[SEED_BYTES];
     const void *source = pattern.bytes;
-    struct ferryi_transfer_job job = {
-        .cancelled =
-            run->job->cancelled}; /* the upload reports no progress, because the fill reports it */
+    /* The upload reports no progress, because the fill reports it. */
+    struct ferryi_transfer_job job = {.cancelled = run->job->cancelled};
     struct ferryi_run upload = *run;
     upload.job = &job;
     upload.direction = FERRY_DIRECTION_UPLOAD;
-    upload.bytes = ferryi_min_size(whole_patterns(SEED_BYTES, pattern), run->bytes);
+    upload.bytes = ferryi_run_part(&upload, 0, SEED_BYTES, pattern.count);
     if (upload.bytes <= sizeof(seed)) {
         repeat(seed, pattern, upload.bytes);
         source = seed;

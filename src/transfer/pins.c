@@ -63,13 +63,11 @@ register_pieces(const struct ferryi_pins *pins, const struct ferryi_pin *pin)
         ferryi_populate(piece, bytes);
         ferry_status status = FERRYI_CALL(pins->device, host_register, piece, bytes);
         if (status != FERRY_OK) {
-            struct ferryi_kept_error why;
-            ferryi_last_error_keep(&why);
+            FERRYI_KEEP_ERROR(why);
             if (unregister(pins, pin, done) != FERRY_OK)
                 ferryi_log(pins->log, FERRY_LOG_ERROR,
                            "unlock memory of which the rest could not be page-locked: %s",
                            ferry_last_error());
-            ferryi_last_error_restore(&why);
             return status;
         }
         done += bytes;

@@ -256,10 +256,8 @@ ferryi_chunk_mark(struct ferryi_chunk *chunk, ferryi_timeline *timeline)
         atomic_load(&timeline->internal) ? FERRY_OK : ferryi_timeline_flush(timeline);
     if (status == FERRY_OK)
         return FERRY_OK;
-    struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
+    FERRYI_KEEP_ERROR(why);
     (void)ferryi_chunk_settle(chunk, timeline);
-    ferryi_last_error_restore(&why);
     return status;
 }
 

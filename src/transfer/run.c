@@ -278,12 +278,10 @@ call_trace(const struct ferryi_run *run)
         .site = ferryi_site_text(config->trace_sites ? ferryi_site_here() : FERRYI_SITE_NONE),
     };
     struct ferryi_callback running;
-    struct ferryi_kept_error kept;
-    ferryi_last_error_keep(&kept);
+    FERRYI_KEEP_ERROR(kept);
     ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "trace");
     config->trace(&trace, config->trace_user);
     ferryi_callback_leave(&running);
-    ferryi_last_error_restore(&kept);
 }
 
 static void
@@ -302,8 +300,7 @@ ferryi_run_settle(struct ferryi_run *run)
 {
     if (!run->queued)
         return;
-    struct ferryi_kept_error before;
-    ferryi_last_error_keep(&before);
+    FERRYI_KEEP_ERROR(before);
     ferryi_timeline *timelines[] = {run->second, run->timeline};
     for (size_t i = 0; i < 2; i++) {
         if (timelines[i] &&
@@ -311,7 +308,6 @@ ferryi_run_settle(struct ferryi_run *run)
             ferryi_log(run->engine->config.log, FERRY_LOG_WARNING,
                        "wait for what a failed transfer had queued: %s", ferry_last_error());
     }
-    ferryi_last_error_restore(&before);
     run->queued = false;
 }
 

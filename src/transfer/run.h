@@ -48,9 +48,9 @@ struct ferryi_engine {
     _Atomic uint64_t batch_submissions, batch_copies;
     /* by direction, and [0] direct, [1] staged */
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2];
-    _Atomic uint64_t chunks,
-        helper_chunks; /* `chunks`: number of chunks that carried bytes; `helper_chunks`: number of
-                          those chunks that helper threads filled or drained */
+    /* `chunks` is the number of chunks that carried bytes. `helper_chunks` is the number of those
+     * that helper threads filled or drained. */
+    _Atomic uint64_t chunks, helper_chunks;
     _Atomic uint64_t copied_bytes; /* number of bytes that the host copied into and out of chunks */
     struct ferryi_helpers helpers;
     struct ferryi_pins pins;

@@ -34,7 +34,7 @@ ferryi_traffic_read(const struct ferryi_traffic *traffic, ferry_buffer_info *out
 void
 ferryi_traffic_reset(struct ferryi_traffic *traffic)
 {
-    for (int direction = 0; direction <= FERRY_DIRECTION_FILL; direction++)
+    for (int direction = 0; direction <= FERRY_DIRECTION_PEER; direction++)
         ferryi_counter_clear(&traffic->counters[direction]);
     atomic_store_explicit(&traffic->evictions, 0, memory_order_relaxed);
     atomic_store_explicit(&traffic->last_ns, 0, memory_order_relaxed);

@@ -43,7 +43,7 @@ ferryi_counter_clear(struct ferryi_counter *counter)
 }
 
 struct ferryi_traffic {
-    struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1]; /* by direction */
+    struct ferryi_counter counters[FERRY_DIRECTION_PEER + 1]; /* by direction */
     _Atomic uint64_t evictions;
     /* time of the last transfer, from ferryi_now_ns(); 0: there was no transfer */
     _Atomic uint64_t last_ns;
