@@ -57,7 +57,7 @@ struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* Placeholder object that represents every lock of every class. The attributes cast it to the
+/* Represents every lock of every class in the attributes of the analysis. They cast it to the
  * struct type of a lock class. Its memory is never accessed. */
 extern char ferryi_any[];
 

@@ -104,8 +104,7 @@ enum ferryi_close {
     FERRYI_CLOSE_ABANDON, /* closes a write that may have changed bytes, and records the use. The
                              written place becomes stale if other places have the old value */
     FERRYI_CLOSE_CANCEL   /* closes an access for which no work was queued. The valid map and the
-                             recorded uses stay unchanged, unless opening the access zeroed the range
-                           */
+                             recorded uses stay unchanged, unless the opening zeroed the range */
 };
 
 /* Locks the ranges of all accesses of the list and prepares the accesses. If one access fails, none

@@ -13,7 +13,8 @@
  * second rounding gives the same result as a single rounding.
  */
 
-#ifndef __CUDACC_RTC__ /* NVRTC has no standard headers; kernels.cuh declares what this file needs */
+/* NVRTC has no standard headers. There, kernels.cuh declares what this file needs. */
+#ifndef __CUDACC_RTC__
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -49,7 +50,7 @@ typedef uint8_t number_bool8;
 typedef struct UNALIGNED { float real, imaginary; } number_complex_float;
 typedef struct UNALIGNED { double real, imaginary; } number_complex_double;
 
-/* -- bits and rounding ----------------------------------------------------------------------------- */
+/* -- bits and rounding ------------------------------------------------------------------------- */
 
 SCALAR uint32_t
 bits_of(float value)
@@ -80,7 +81,9 @@ SCALAR int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value); 
 SCALAR int32_t round_f64(double value) { return (int32_t)__builtin_rint(value); }
 #else
 SCALAR int32_t round_f32(float value) { return __builtin_irintf(value); }
-#ifdef __aarch64__ /* AArch64 has no vector instruction that rounds double to int32. After 1.5 * 2^52 is added, the low bits of the double are the rounded integer. */
+/* AArch64 has no vector instruction that rounds double to int32. After 1.5 * 2^52 is added, the low
+ * bits of the double are the rounded integer. */
+#ifdef __aarch64__
 SCALAR int32_t
 round_f64(double value)
 {
@@ -95,7 +98,9 @@ SCALAR int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
 SCALAR double magnitude_of(double value) { return __builtin_fabs(value); }
 SCALAR int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
-#ifdef __AVX512DQ__ /* Compilers vectorise casts to int64, but not roundings. Every double of at least 2^52 is a whole number, so only smaller values are rounded. */
+/* Compilers vectorise casts to int64, but not roundings. Every double of at least 2^52 is a whole
+ * number, so only smaller values are rounded. */
+#ifdef __AVX512DQ__
 SCALAR int64_t
 round_wide(double value)
 {
@@ -109,7 +114,7 @@ SCALAR int64_t round_wide(double value) { return (int64_t)__builtin_llrint(value
 #endif
 #endif
 
-/* -- sources --------------------------------------------------------------------------------------- */
+/* -- sources ----------------------------------------------------------------------------------- */
 
 SCALAR float widen_float(number_float value) { return value; }
 SCALAR double widen_double(number_double value) { return value; }
@@ -137,7 +142,7 @@ widen_half(number_half value)
     return float_of((magnitude < 0x400u ? subnormal : normal) | (uint32_t)(value & 0x8000u) << 16);
 }
 
-/* -- integers to integers: clamped, where the target is narrower on that side ---------------------------- */
+/* -- integers to integers: clamped, where the target is narrower on that side ------------------ */
 
 #define INTEGER_STEP(working, to, type, clamped, inside)                                                              \
     SCALAR bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                 \
@@ -149,7 +154,7 @@ widen_half(number_half value)
 #define INTEGER_CLAMPED(working, to, type, low, high)                                                                 \
     INTEGER_STEP(working, to, type, value < low ? low : value > high ? high : value, value >= low && value <= high)
 
-/* -- floats to integers ------------------------------------------------------------------------------------ */
+/* -- floats to integers ------------------------------------------------------------------------ */
 
 /* Defines a function that returns whether a float fits into an integer type after rounding to
  * nearest, ties to even. The lowest value of the type is even, so the tie just below it rounds into
@@ -263,7 +268,7 @@ lower_half(double value)
         return put_limits_uint64(value, (int64_t)lower_half(value));                                                  \
     }
 
-/* -- to bool: whatever is not 0 is true, as in C; CHECK takes only 0 and 1 --------------------------------- */
+/* -- to bool: whatever is not 0 is true, as in C; CHECK takes only 0 and 1 --------------------- */
 
 #define TO_BOOL(working, type)                                                                                        \
     SCALAR bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                             \
@@ -276,7 +281,7 @@ TO_BOOL(u64, uint64_t)
 TO_BOOL(f32, float)
 TO_BOOL(f64, double)
 
-/* -- binary32 to narrower floats --------------------------------------------------------------------------- */
+/* -- binary32 to narrower floats --------------------------------------------------------------- */
 
 /* Converts a float to a half, rounded to nearest. If the magnitude is below 2^-14, adding 0.5
  * rounds it to k * 2^-24 for an integer k. The low bits of the sum are then k. */
@@ -337,7 +342,7 @@ f32_to_bfloat16_fits(float value)
 SCALAR float f32_to_float_nearest(float value) { return value; }
 SCALAR double f32_to_double_nearest(float value) { return value; }
 
-/* -- binary64 to narrower floats ---------------------------------------------------------------------------- */
+/* -- binary64 to narrower floats --------------------------------------------------------------- */
 
 SCALAR double f64_to_double_nearest(double value) { return value; }
 SCALAR float f64_to_float_nearest(double value) { return (float)value; }
@@ -375,7 +380,7 @@ f64_to_float_fits(double value)
 FLOAT_THROUGH_ODD(f64, half, double, f64_to_float_odd(value))
 FLOAT_THROUGH_ODD(f64, bfloat16, double, f64_to_float_odd(value))
 
-/* -- integers to floats ---------------------------------------------------------------------------------------- */
+/* -- integers to floats ------------------------------------------------------------------------ */
 
 /* Converts the upper 53 significant bits of an integer magnitude to a double. If `odd` is true and
  * lower bits are lost, sets the last of the 53 bits. */
@@ -414,7 +419,7 @@ INTEGER_TO_FLOATS(i32, int32_t, (double)value, (double)value)
 INTEGER_TO_FLOATS(i64, int64_t, i64_cut_to_double(value, false), i64_cut_to_double(value, true))
 INTEGER_TO_FLOATS(u64, uint64_t, u64_cut_to_double(value, false), u64_cut_to_double(value, true))
 
-/* -- complex numbers: the real part as that float, and no imaginary one ------------------------------------------ */
+/* -- complex numbers: the real part as that float, and no imaginary one ------------------------ */
 
 #define TO_COMPLEX(working, type, number, how)                                                                        \
     SCALAR number_complex_##number working##_to_complex_##number##_##how(type value)                                 \

@@ -32,7 +32,7 @@ typedef struct { vector_f64 a, b, c, d, e, f, g, h; } lanes_f64;
 #define SPLIT(low, high, x)                                                                                           \
     {HALVES(low, high, (x).a), HALVES(low, high, (x).b), HALVES(low, high, (x).c), HALVES(low, high, (x).d)}
 
-/* -- load and widen -------------------------------------------------------------------------------- */
+/* -- load and widen ---------------------------------------------------------------------------- */
 
 #define LOAD(type, number)                                                                                            \
     STEP lanes_##type lanes_load_##number(const void *source)                                                         \
@@ -62,7 +62,7 @@ lanes_load_double(const void *source)
                        load_double(in + 7 * step)};
 }
 
-/* -- cross over ------------------------------------------------------------------------------------ */
+/* -- cross over -------------------------------------------------------------------------------- */
 
 STEP lanes_i32 lanes_keep(lanes_i32 x) { return x; }
 STEP lanes_i32 lanes_i32_of_f32(lanes_f32 x) { return (lanes_i32)EACH(i32_of_f32, x); }
@@ -107,7 +107,7 @@ STEP lanes_f64 lanes_f64_of_f32(lanes_f32 x) { return (lanes_f64)SPLIT(low_f64_o
 #define f64_lanes_to_float lanes_f32_of_f64
 #define f64_lanes_to_double
 
-/* -- saturate and store ---------------------------------------------------------------------------- */
+/* -- saturate and store ------------------------------------------------------------------------ */
 
 #define STORE_32_BITS(number, type, store)                                                                            \
     STEP void lanes_store_##number(void *target, lanes_##type x)                                                      \

@@ -10,7 +10,7 @@ typedef __m256i vector_i32;
 typedef __m256 vector_f32;
 typedef __m256d vector_f64;
 
-/* -- load and widen -------------------------------------------------------------------------------- */
+/* -- load and widen ---------------------------------------------------------------------------- */
 
 #define LOAD_16(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
 #define LOAD_8(p) _mm_loadl_epi64((const __m128i *)(const void *)(p))
@@ -25,7 +25,7 @@ STEP __m256 load_bfloat16(const char *in) { return _mm256_castsi256_ps(_mm256_sl
 STEP __m256 load_float(const char *in) { return _mm256_loadu_ps((const float *)(const void *)in); }
 STEP __m256d load_double(const char *in) { return _mm256_loadu_pd((const double *)(const void *)in); }
 
-/* -- cross over ------------------------------------------------------------------------------------ */
+/* -- cross over -------------------------------------------------------------------------------- */
 
 /* Converts floats to int32. The instruction returns INT32_MIN for values out of range, which is
  * correct for values below the range. For values above the range, an xor with all ones makes the
@@ -116,7 +116,7 @@ odd_of_f64(__m256d low, __m256d high)
     return _mm256_castsi256_ps(bits);
 }
 
-/* -- saturate and store ---------------------------------------------------------------------------- */
+/* -- saturate and store ------------------------------------------------------------------------ */
 
 STEP void store_int(char *out, __m256i x) { _mm256_storeu_si256((__m256i *)(void *)out, x); }
 STEP void store_float(char *out, __m256 x) { _mm256_storeu_ps((float *)(void *)out, x); }

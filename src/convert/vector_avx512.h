@@ -11,7 +11,7 @@ typedef __m512i vector_i32;
 typedef __m512 vector_f32;
 typedef __m512d vector_f64;
 
-/* -- load and widen -------------------------------------------------------------------------------- */
+/* -- load and widen ---------------------------------------------------------------------------- */
 
 #define LOAD_32(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define LOAD_16(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
@@ -26,7 +26,7 @@ STEP __m512 load_bfloat16(const char *in) { return _mm512_castsi512_ps(_mm512_sl
 STEP __m512 load_float(const char *in) { return _mm512_loadu_ps(in); }
 STEP __m512d load_double(const char *in) { return _mm512_loadu_pd(in); }
 
-/* -- cross over ------------------------------------------------------------------------------------ */
+/* -- cross over -------------------------------------------------------------------------------- */
 
 /* Converts floats to int32. The instruction returns INT32_MIN for values out of range, which is
  * correct for values below the range. For values above the range the result is replaced by
@@ -106,7 +106,7 @@ odd_of_f64(__m512d low, __m512d high)
     return _mm512_castsi512_ps(bits);
 }
 
-/* -- saturate and store ---------------------------------------------------------------------------- */
+/* -- saturate and store ------------------------------------------------------------------------ */
 
 STEP void store_int(char *out, __m512i x) { _mm512_storeu_si512(out, x); }
 STEP void store_float(char *out, __m512 x) { _mm512_storeu_ps(out, x); }

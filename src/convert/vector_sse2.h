@@ -11,7 +11,7 @@ typedef __m128i vector_i32;
 typedef __m128 vector_f32;
 typedef __m128d vector_f64;
 
-/* -- load and widen -------------------------------------------------------------------------------- */
+/* -- load and widen ---------------------------------------------------------------------------- */
 
 #define LOAD_8(p) _mm_loadl_epi64((const __m128i *)(const void *)(p))
 
@@ -64,7 +64,7 @@ load_half(const char *in)
     return _mm_castsi128_ps(_mm_or_si128(sign, choose(is_small, _mm_castps_si128(subnormal), normal)));
 }
 
-/* -- cross over ------------------------------------------------------------------------------------ */
+/* -- cross over -------------------------------------------------------------------------------- */
 
 /* Converts to int32. Returns INT32_MIN for values below the range, INT32_MAX for values above the
  * range and 0 for NaN, like the function in vector_avx2.h. */
@@ -127,7 +127,7 @@ odd_of_f64(__m128d low, __m128d high)
 #undef NARROW_MASKS
 }
 
-/* -- saturate and store ---------------------------------------------------------------------------- */
+/* -- saturate and store ------------------------------------------------------------------------ */
 
 STEP void store_int(char *out, __m128i x) { _mm_storeu_si128((__m128i *)(void *)out, x); }
 STEP void store_float(char *out, __m128 x) { _mm_storeu_ps((float *)(void *)out, x); }

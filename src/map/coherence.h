@@ -61,12 +61,19 @@ struct ferryi_move {
 /* Effect of ferryi_coherence_commit() on the set of places that hold each byte of the range. The
  * values 1 to 3 equal the values of the public enum ferry_access. */
 enum ferryi_change {
-    FERRYI_CHANGE_READ = 1,      /* adds the place to the set of places; lost bytes stay lost, and bytes that were never written still count as such */
+    /* Adds the place to the set of places. Lost bytes stay lost, and bytes that were never written
+     * still count as such. */
+    FERRYI_CHANGE_READ = 1,
     FERRYI_CHANGE_WRITE = 2,     /* sets only the place (UPDATE) */
     FERRYI_CHANGE_OVERWRITE = 3, /* sets only the place */
-    FERRYI_CHANGE_FORGET = 4,    /* removes the place from the set of places, unless that place holds the only copy of a written value */
-    FERRYI_CHANGE_LOSE = 5,      /* removes the place from the set of places; if that place holds the only copy of a written value, the bytes become lost */
-    FERRYI_CHANGE_DISCARD = 6    /* empties the set of places, so the bytes read as zero; the parameter `place` is ignored */
+    /* Removes the place from the set of places, unless that place holds the only copy of a written
+     * value. */
+    FERRYI_CHANGE_FORGET = 4,
+    /* Removes the place from the set of places. If that place holds the only copy of a written value,
+     * the bytes become lost. */
+    FERRYI_CHANGE_LOSE = 5,
+    /* Empties the set of places, so the bytes read as zero. The parameter `place` is ignored. */
+    FERRYI_CHANGE_DISCARD = 6
 };
 
 /*@

@@ -115,8 +115,8 @@ ferry_status
 ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *out)
 {
     const struct ferryi_pool_holders *holders = &pool->config.holders;
-    uint64_t nobody = 0;
-    if (!atomic_compare_exchange_strong(&pool->compactor, &nobody, ferryi_thread_id()))
+    uint64_t none = 0;
+    if (!atomic_compare_exchange_strong(&pool->compactor, &none, ferryi_thread_id()))
         return ferryi_fail(FERRY_ERROR_BUSY, "compact %s: it is being compacted already",
                            pool->name);
     ferryi_pool_ask_pending(pool);
