@@ -23,10 +23,11 @@
  * first chunk and draining the last chunk overlap with no other work. So the ratio of such a copy
  * is about 0.8, unless waits spin before they sleep and the loop is faster than memcpy().
  *
- * On a GPU the peer is the driver's copy of pinned memory. A host function blocks the stream until
- * all copies are submitted, as in nvbandwidth. Direct copies should reach 0.99 of this peer. Staged
- * copies are limited by the speed at which one core and its helpers stage, and by the memory
- * bandwidth.
+ * On a GPU the peer is the driver's copy of pinned memory, and for pageable memory also the
+ * driver's copy of the same pageable memory, which must never be faster. For pinned memory, a host
+ * function blocks the stream until all copies are submitted, as in nvbandwidth. Direct copies
+ * should reach 0.99 of this peer. Staged copies are limited by the speed at which one core and its
+ * helpers stage, and by the memory bandwidth.
  *
  * CPU cost: the processor time that the calling thread needs for a copy of 4 KiB. The peer is a
  * direct call of the device's copy function.
@@ -202,21 +203,22 @@ hold(void *user)
 /* maximum number of copies that every driver can queue without blocking the calling thread */
 enum { HELD_MOST = 64 };
 
-/* Times the driver's copies of pinned memory. If there are at most HELD_MOST copies, the stream is
- * blocked until all copies are queued. The time begins when the stream is released. */
+/* Times the driver's copies of host memory, which is pinned or pageable. If the memory is pinned
+ * and there are at most HELD_MOST copies, the stream is blocked until all copies are queued, and
+ * the time begins when the stream is released. The driver may wait for the stream before it copies
+ * pageable memory, so the stream must not be blocked then. */
 static double
-time_driver(const struct copies *c, enum way way)
+time_driver(const struct copies *c, bool up, char *memory)
 {
     ferryi_device *device = device_of(c->context);
-    atomic_bool held = c->count <= HELD_MOST;
-    bool ok = FERRYI_CALL(device, host_call, c->stream, hold, &held) == FERRY_OK;
+    atomic_bool held = memory == c->arena->pinned && c->count <= HELD_MOST;
+    bool ok = !held || FERRYI_CALL(device, host_call, c->stream, hold, &held) == FERRY_OK;
     double begun = bench_now_ns();
     for (size_t i = 0; i < c->count && ok; i++) {
-        size_t at = i * c->bytes;
-        ok = (is_up(way) ? FERRYI_CALL(device, copy_upload, c->arena->device + at,
-                                       c->arena->pinned + at, c->bytes, c->stream)
-                         : FERRYI_CALL(device, copy_download, c->arena->pinned + at,
-                                       c->arena->device + at, c->bytes, c->stream)) == FERRY_OK;
+        char *there = c->arena->device + i * c->bytes, *here = memory + i * c->bytes;
+        ok =
+            (up ? FERRYI_CALL(device, copy_upload, there, here, c->bytes, c->stream)
+                : FERRYI_CALL(device, copy_download, here, there, c->bytes, c->stream)) == FERRY_OK;
     }
     if (atomic_exchange(&held, false))
         begun = bench_now_ns();
@@ -251,10 +253,28 @@ time_engine(const struct copies *c, enum way way)
     return copy_by_engine(c, way) ? bench_now_ns() - begun : -1;
 }
 
+/* Reports the throughput of the round with the median ratio. The caller has set the peer's name and
+ * the goal. */
+static void
+report_copies(struct bench_report *report, const struct copies *c, enum way way, const double *ours,
+              const double *peers, size_t rounds, struct bench_record record)
+{
+    const double total = (double)c->bytes * (double)c->count;
+    const size_t middle = bench_middle_round(ours, peers, rounds);
+    char name[64];
+    bench_name_size(name, c->bytes, is_pinned(way) ? "pinned" : "pageable");
+    record.case_name = name;
+    record.metric = is_up(way) ? "upload" : "download";
+    record.unit = "GB/s";
+    record.value = total / ours[middle];
+    record.peer_value = total / peers[middle];
+    bench_report_add(report, &record);
+}
+
 static bool
 measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool emulated)
 {
-    static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST];
+    static double ours[WAYS][ROUNDS_MOST], peers[WAYS][ROUNDS_MOST], plain[WAYS][ROUNDS_MOST];
     for (size_t round = 0; round <= rounds; round++) {
         /* Round 0 only warms up: round 1 overwrites the result of round 0. */
         size_t index = round == 0 ? 0 : round - 1;
@@ -263,7 +283,10 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
              * not always favour one of them. */
             if (round % 2 == 0)
                 ours[way][index] = time_engine(c, way);
-            peers[way][index] = emulated ? time_memcpy(c, way) : time_driver(c, way);
+            peers[way][index] =
+                emulated ? time_memcpy(c, way) : time_driver(c, is_up(way), c->arena->pinned);
+            if (!emulated && !is_pinned(way))
+                plain[way][index] = time_driver(c, is_up(way), host_memory(c->arena, way));
             if (round % 2 == 1)
                 ours[way][index] = time_engine(c, way);
             if (ours[way][index] < 0)
@@ -276,19 +299,14 @@ measure_size(struct bench_report *report, struct copies *c, size_t rounds, bool 
         fputs("bench: what came back differs from what was sent\n", stderr);
         return false;
     }
-    double total = (double)c->bytes * (double)c->count;
     for (enum way way = 0; way < WAYS; way++) {
-        char name[64];
-        size_t middle = bench_middle_round(ours[way], peers[way], rounds);
-        bench_name_size(name, c->bytes, is_pinned(way) ? "pinned" : "pageable");
-        bench_report_add(report,
-                         &(struct bench_record){.case_name = name,
-                                                .metric = is_up(way) ? "upload" : "download",
-                                                .unit = "GB/s",
-                                                .value = total / ours[way][middle],
-                                                .peer = emulated ? "memcpy" : "driver",
-                                                .peer_value = total / peers[way][middle],
-                                                .goal = goal_of(way, c->bytes, emulated)});
+        report_copies(report, c, way, ours[way], peers[way], rounds,
+                      (struct bench_record){.peer = emulated ? "memcpy" : "driver",
+                                            .goal = goal_of(way, c->bytes, emulated)});
+        if (!emulated && !is_pinned(way))
+            report_copies(
+                report, c, way, ours[way], plain[way], rounds,
+                (struct bench_record){.peer = "driver, pageable", .goal = {BENCH_AT_LEAST, 1}});
     }
     return true;
 }

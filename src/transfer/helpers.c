@@ -74,6 +74,15 @@ take_task(struct ferryi_helpers *helpers, unsigned helper)
     return task;
 }
 
+static void
+make_copy(const struct ferryi_task *task)
+{
+    if (task->copy)
+        task->copy(task);
+    else
+        ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+}
+
 /* Removes a task from the list of queued tasks and makes its copy. The mutex is unlocked during the
  * copy. */
 FERRYI_REQUIRES(ferryi_helpers_mutex)
@@ -82,7 +91,7 @@ do_one(struct ferryi_helpers *helpers, unsigned helper)
 {
     struct ferryi_task *task = take_task(helpers, helper);
     ferryi_mutex_unlock(&helpers->mutex);
-    ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+    make_copy(task);
     task->helper = helper;
     ferryi_mutex_lock(&helpers->mutex);
     if (helpers->waiting > 0)
@@ -162,7 +171,7 @@ ferryi_helpers_submit(struct ferryi_helpers *helpers, struct ferryi_task *task, 
     task->done = !shared;
     if (!shared) {
         task->helper = FERRYI_HELPERS_SUBMITTER;
-        ferryi_copy_bytes(task->loop, task->target, task->source, task->bytes);
+        make_copy(task);
         return;
     }
     ferryi_mutex_lock(&helpers->mutex);

@@ -20,7 +20,7 @@ FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 /* Minimum size of a transfer that uses helper threads. Such a transfer starts the helper threads if
  * they are not running. On devices where each chunk costs driver calls, it also uses large chunks.
  */
-#define FERRYI_HELP_FROM ((size_t)4 << 20)
+#define FERRYI_HELP_FROM ((size_t)1 << 20)
 
 /* The engine's state for one device. */
 struct ferryi_port {
@@ -64,8 +64,6 @@ struct ferryi_staging {
     /* maximum number of chunks that are filled at the same time, or drained at the same time */
     size_t window;
     size_t part; /* number of bytes of each chunk that are used */
-    size_t ramp; /* number of bytes in an upload's first chunk. Each further chunk has four times as
-                    many, up to `part` bytes. 0: every chunk has `part` bytes */
 };
 
 struct ferryi_run {
@@ -185,24 +183,19 @@ unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);
  * carries; 0 means unknown. */
 unsigned ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors);
 /* Returns the loop that copies between pageable memory and chunks of the staging ring in a transfer
- * of `bytes` bytes. The transfer is an upload if `up` is true, and a download if it is false. */
-enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine,
-                                          const struct ferryi_ring *ring, bool up, size_t bytes);
-/* Makes an upload or a download through a staging ring, without a conversion of elements. The size
- * of the transfer determines the ring, the copy loop and the number of helper threads (staging.c).
- */
-ferry_status ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source);
+ * of `bytes` bytes at the place. The transfer is an upload if `up` is true, and a download if it is
+ * false. */
+enum ferryi_copy_loop ferryi_staging_loop(const ferryi_engine *engine, int place, bool up,
+                                          size_t bytes);
+/* Returns the parameters of a staged transfer without a conversion of elements. The size of the
+ * transfer determines the ring, the copy loop and the number of helper threads. A copy between two
+ * devices has no helper threads. */
+struct ferryi_staging ferryi_staging_choose(const struct ferryi_run *run);
 
 /* Makes later work on the timeline `later` wait for all work that is queued on the run's timeline
  * now. `later` belongs to a different device. */
 ferry_status ferryi_run_order(struct ferryi_run *run, ferryi_timeline *later);
 
-/* Returns the staging ring that a transfer of `bytes` bytes at the place uses. */
-struct ferryi_ring *ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes);
-/* Returns how many bytes of each staging chunk a transfer of `bytes` bytes uses. The number is
- * chosen so that even a short transfer has several chunks in flight. */
-size_t ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring,
-                           size_t bytes);
 /* Sets `*out` to the place's timeline for copies out of its memory if `out_of` is true, and for
  * copies into its memory if it is false. The first call for each of the two timelines opens it. */
 ferry_status ferryi_engine_open_timeline(ferryi_engine *engine, int place, bool out_of,

@@ -36,16 +36,11 @@ convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, co
     return FERRY_OK;
 }
 
-/* Fills a chunk of an upload from host memory. The first chunks of a long upload hold fewer bytes
- * than the later chunks, so that the device starts early. */
 static ferry_status
 fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     const struct staged *staged = flow->user;
-    size_t part = staged->how->part;
-    if (staged->how->ramp > 0 && flow->filled < part)
-        part = ferryi_min_size(3 * flow->filled + staged->how->ramp, part);
-    chunk->bytes = ferryi_run_part(flow->run, flow->filled, part, staged->device_unit);
+    chunk->bytes = ferryi_run_part(flow->run, flow->filled, staged->how->part, staged->device_unit);
     return convey(staged, chunk, chunk->memory, flow->source + host_offset(staged, flow->filled));
 }
 

@@ -3,18 +3,14 @@
 
 /* Chooses the ring, the copy loop and the number of helpers of a staged transfer. */
 
-/* Minimum number of parts into which a transfer through large chunks is divided. */
-#define PARTS_LEAST 8
-/*
- * Number of bytes in the first chunk of an upload with helpers. It is small, so that the device
- * starts early.
- *
- * In two cases all chunks have the same size, because a small first chunk would only cost driver
- * calls:
- * - Each thread fills only one chunk. All chunks are then ready at the same time.
- * - There are no helpers. The caller then fills chunks more slowly than most devices copy them.
- */
-#define RAMP_BYTES ((size_t)64 << 10)
+/* Minimum number of parts into which a transfer through large chunks is divided, if each part then
+ * has at least LARGE_PART_LEAST bytes. */
+#define LARGE_PARTS      8
+#define LARGE_PART_LEAST ((size_t)512 << 10)
+/* The same for a transfer through small chunks, if each chunk costs driver calls. While the device
+ * copies one half, the host fills or drains the other half. */
+#define SMALL_PARTS      2
+#define SMALL_PART_LEAST ((size_t)64 << 10)
 /* HELPERS_PLAIN is the number of helper threads for a device whose link is slow or has an unknown
  * speed. HELPERS_MOST is the maximum number for any device. */
 #define HELPERS_PLAIN 3
@@ -25,48 +21,56 @@
 
 /* Minimum size of a transfer whose copy loop is chosen by processor family. A shorter transfer uses
  * memcpy(), so a download leaves its bytes in the caches. A longer download would fill most of the
- * caches. Writing its bytes into the caches costs more than reading them from memory later. */
-#define BRIEF_BYTES ((size_t)1 << 20)
+ * second-level cache. Writing its bytes into the caches costs more than reading them from memory
+ * later. */
+#define BRIEF_BYTES ((size_t)256 << 10)
 
 /*
  * The copy loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and
- * `download` apply to a staging ring that fits into the processor's caches. `large` applies to
- * uploads and downloads through a ring of large chunks.
+ * `download` are for devices that copy themselves. `long_upload` replaces `upload` from
+ * FERRYI_COPY_STREAM_FROM bytes on. `visible_upload` and `visible_download` are for devices whose
+ * memory the host's processors copy, such as emulated devices.
  */
 static const struct {
-    enum ferryi_copy_loop upload, download, large;
+    enum ferryi_copy_loop upload, long_upload, download, visible_upload, visible_download;
 } choices[] = {
     /* Not measured. */
-    [FERRYI_PROCESSOR_OTHER] = {FERRYI_COPY_LIBC, FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
+    [FERRYI_PROCESSOR_OTHER] = {FERRYI_COPY_LIBC, FERRYI_COPY_LIBC, FERRYI_COPY_LIBC,
+                                FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
     /*
-     * Measured on a Xeon: the speed of copying 512 MiB into a staging ring with each copy loop,
-     * divided by the speed of memcpy() of the same bytes.
-     * - 4 chunks of 256 KiB: prefetch 1.27, libc 0.96
-     * - 4 chunks of 2 MiB: stream 1.10, libc 0.85, prefetch 1.00
+     * Measured in GB/s on a Xeon (family 6, model 207) with an H100 and 8 threads, with libc,
+     * prefetch and stream in this order:
+     * - Uploads of 4 MiB: 18, 18, 29; of 16 MiB: 30, 32, 38; of 256 MiB: 45, 50, 44
+     * - Downloads of 512 KiB: 5, 6, 9; of 256 MiB: 31, 39, 50
+     * Emulated devices: the speed of copying 512 MiB into 4 chunks of 256 KiB, divided by that of
+     * memcpy(), was 1.27 with prefetch and 0.96 with libc.
      */
-    [FERRYI_PROCESSOR_INTEL] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
+    [FERRYI_PROCESSOR_INTEL] = {FERRYI_COPY_STREAM, FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM,
+                                FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM},
     /*
-     * Measured on an EPYC 7003 with `bench transfer`: the speed of transfers of 4 to 64 MiB with
-     * each copy loop, divided by the speed of memcpy().
-     * - Uploads: prefetch 1.39, libc 0.93, stream 1.09
-     * - Downloads: stream 1.55, libc 0.77, prefetch 1.19
+     * Measured on an EPYC 7003 without a GPU, as the speed divided by that of memcpy():
      * - Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch 1.05
+     * - Emulated devices, `bench transfer` of 4 to 64 MiB: uploads prefetch 1.39, libc 0.93, stream
+     *   1.09; downloads stream 1.55, libc 0.77, prefetch 1.19
      */
-    [FERRYI_PROCESSOR_AMD_19H] = {FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
+    [FERRYI_PROCESSOR_AMD_19H] = {FERRYI_COPY_STREAM, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM,
+                                  FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM},
 };
 
 enum ferryi_copy_loop
-ferryi_staging_loop(const ferryi_engine *engine, const struct ferryi_ring *ring, bool up,
-                    size_t bytes)
+ferryi_staging_loop(const ferryi_engine *engine, int place, bool up, size_t bytes)
 {
     if (engine->config.copy != FERRYI_COPY_AUTO)
         return engine->config.copy;
     if (bytes < BRIEF_BYTES)
         return FERRYI_COPY_LIBC;
     enum ferryi_processor processor = ferryi_copy_processor();
-    if (ring->chunk_bytes >= FERRYI_LARGE_CHUNK_BYTES)
-        return choices[processor].large;
-    return up ? choices[processor].upload : choices[processor].download;
+    if (!ferryi_engine_is_driven(engine, place))
+        return up ? choices[processor].visible_upload : choices[processor].visible_download;
+    if (!up)
+        return choices[processor].download;
+    return bytes < FERRYI_COPY_STREAM_FROM ? choices[processor].upload
+                                           : choices[processor].long_upload;
 }
 
 struct ferryi_staging
@@ -77,8 +81,8 @@ ferryi_staging_plain(ferryi_engine *engine, int place)
         .ring = ring, .loop = FERRYI_COPY_LIBC, .window = 1, .part = ring->chunk_bytes};
 }
 
-struct ferryi_ring *
-ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes)
+static struct ferryi_ring *
+ring_of(ferryi_engine *engine, int place, size_t bytes)
 {
     struct ferryi_port *port = &engine->ports[place];
     bool large =
@@ -86,13 +90,18 @@ ferryi_staging_ring(ferryi_engine *engine, int place, size_t bytes)
     return large && ferryi_ring_is_usable(&port->large) ? &port->large : &port->ring;
 }
 
-size_t
-ferryi_staging_part(const ferryi_engine *engine, const struct ferryi_ring *ring, size_t bytes)
+/* Returns how many bytes of each staging chunk a transfer of `bytes` bytes uses. The number is
+ * chosen so that even a short transfer has several chunks in flight. */
+static size_t
+part_of(const ferryi_engine *engine, int place, const struct ferryi_ring *ring, size_t bytes)
 {
-    if (engine->fixed_ring || ring->chunk_bytes < FERRYI_LARGE_CHUNK_BYTES)
+    if (engine->fixed_ring || !ferryi_engine_is_driven(engine, place))
         return ring->chunk_bytes;
-    return ferryi_min_size(ferryi_max_size(bytes / PARTS_LEAST, ring->chunk_bytes / PARTS_LEAST),
-                           ring->chunk_bytes);
+    bool large = ring->chunk_bytes >= FERRYI_LARGE_CHUNK_BYTES;
+    size_t part = large ? ferryi_max_size(bytes / LARGE_PARTS, LARGE_PART_LEAST)
+                        : ferryi_max_size(bytes / SMALL_PARTS, SMALL_PART_LEAST);
+    part = (part + FERRYI_PAGE - 1) / FERRYI_PAGE * FERRYI_PAGE;
+    return ferryi_min_size(part, ring->chunk_bytes);
 }
 
 /* Returns the number of helper threads that saturate a device's link together with the calling
@@ -138,32 +147,24 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* Chooses the parameters of a staged transfer. The ring has two chunks for each thread, so that all
- * threads stay busy. The threads work on one half of the ring while the copy engine works on the
- * other half. */
-static struct ferryi_staging
-staging_of(ferryi_engine *engine, int place, bool up, size_t bytes)
+/* The ring has at least two chunks for each thread, so that all threads stay busy. The threads work
+ * on one half of the ring while the copy engine works on the other half. */
+struct ferryi_staging
+ferryi_staging_choose(const struct ferryi_run *run)
 {
-    struct ferryi_ring *ring = ferryi_staging_ring(engine, place, bytes);
+    ferryi_engine *engine = run->engine;
+    const bool down = run->direction == FERRY_DIRECTION_DOWNLOAD;
+    const bool peer = run->direction == FERRY_DIRECTION_PEER;
+    const int place = down ? run->source_place : run->target_place;
+    struct ferryi_ring *ring = ring_of(engine, place, run->bytes);
     struct ferryi_staging how = {.ring = ring,
-                                 .loop = ferryi_staging_loop(engine, ring, up, bytes),
+                                 .loop = ferryi_staging_loop(engine, place, !down, run->bytes),
                                  .window = 1,
-                                 .part = ferryi_staging_part(engine, ring, bytes)};
-    unsigned helpers = bytes > ring->chunk_bytes ? helpers_for(engine, place, bytes) : 0;
+                                 .part = part_of(engine, place, ring, run->bytes)};
+    unsigned helpers = run->bytes > how.part && !peer ? helpers_for(engine, place, run->bytes) : 0;
     if (helpers > 0) {
         how.shared = true;
-        if (!engine->fixed_ring && bytes / how.part >= 2 * (helpers + 1))
-            how.ramp = RAMP_BYTES;
         how.window = ferryi_min_size(ferryi_max_size(ring->chunk_count / 2, 1), 2 * (helpers + 1));
     }
     return how;
-}
-
-ferry_status
-ferryi_staging_copy(struct ferryi_run *run, void *target, const void *source)
-{
-    bool up = run->direction == FERRY_DIRECTION_UPLOAD;
-    struct ferryi_staging how =
-        staging_of(run->engine, up ? run->target_place : run->source_place, up, run->bytes);
-    return ferryi_staged_copy(run, &how, target, source);
 }

@@ -375,12 +375,9 @@ test_the_loop_that_was_asked_for(void **state)
         rig_open(&r, (struct ferryi_engine_config){.copy = loop});
         char *device = device_memory(&r, bytes);
         round_trip(&r, device, source, back, bytes);
-        const struct ferryi_port *port = &r.engine->ports[1];
         for (int up = 0; up < 2; up++)
-            for (size_t part = 1; part <= 64 * MIB; part *= 64) {
-                assert_int_equal(ferryi_staging_loop(r.engine, &port->ring, up, part), loop);
-                assert_int_equal(ferryi_staging_loop(r.engine, &port->large, up, part), loop);
-            }
+            for (size_t part = 1; part <= 64 * MIB; part *= 64)
+                assert_int_equal(ferryi_staging_loop(r.engine, 1, up, part), loop);
         device_free(&r, device);
         rig_close(&r);
     }
@@ -396,22 +393,36 @@ test_choices_are_fixed(void **state)
     (void)state;
     struct rig r;
     rig_open(&r, (struct ferryi_engine_config){0});
-    const struct ferryi_port *port = &r.engine->ports[1];
-    bool known = ferryi_copy_processor() != FERRYI_PROCESSOR_OTHER;
     /* The small ring is used for all sizes: copies of an emulated device need no driver call, so
      * larger chunks would not be faster. */
-    for (size_t bytes = 1; bytes <= 1024 * MIB; bytes *= 2)
-        assert_ptr_equal(ferryi_staging_ring(r.engine, 1, bytes), &port->ring);
-    for (int up = 0; up < 2; up++) {
-        assert_int_equal(ferryi_staging_loop(r.engine, &port->ring, up, MIB - 1), FERRYI_COPY_LIBC);
-        for (size_t bytes = MIB; bytes <= 1024 * MIB; bytes *= 2) {
-            enum ferryi_copy_loop small = up ? FERRYI_COPY_PREFETCH : FERRYI_COPY_STREAM;
-            assert_int_equal(ferryi_staging_loop(r.engine, &port->ring, up, bytes),
-                             known ? small : FERRYI_COPY_LIBC);
-            assert_int_equal(ferryi_staging_loop(r.engine, &port->large, up, bytes),
-                             known ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC);
-        }
+    for (size_t bytes = 1; bytes <= 1024 * MIB; bytes *= 2) {
+        struct ferryi_run run = {.engine = r.engine,
+                                 .direction = FERRY_DIRECTION_UPLOAD,
+                                 .target_place = 1,
+                                 .bytes = bytes};
+        const struct ferryi_staging how = ferryi_staging_choose(&run);
+        assert_ptr_equal(how.ring, &r.engine->ports[1].ring);
+        assert_int_equal(how.part, how.ring->chunk_bytes);
     }
+    bool known = ferryi_copy_processor() != FERRYI_PROCESSOR_OTHER;
+    for (int up = 0; up < 2; up++) {
+        const enum ferryi_copy_loop visible = up ? FERRYI_COPY_PREFETCH : FERRYI_COPY_STREAM;
+        assert_int_equal(ferryi_staging_loop(r.engine, 1, up, 256 * KIB - 1), FERRYI_COPY_LIBC);
+        for (size_t bytes = 256 * KIB; bytes <= 1024 * MIB; bytes *= 2)
+            assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
+                             known ? visible : FERRYI_COPY_LIBC);
+    }
+    /* A device that copies itself. Its long uploads depend on the processor. */
+    r.engine->devices[1]->capabilities &= ~(uint64_t)FERRYI_DEVICE_HOST_VISIBLE;
+    for (int up = 0; up < 2; up++)
+        for (size_t bytes = 256 * KIB; bytes < 32 * MIB; bytes *= 2)
+            assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
+                             known ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC);
+    assert_int_equal(ferryi_staging_loop(r.engine, 1, true, 32 * MIB),
+                     !known                                              ? FERRYI_COPY_LIBC
+                     : ferryi_copy_processor() == FERRYI_PROCESSOR_INTEL ? FERRYI_COPY_PREFETCH
+                                                                         : FERRYI_COPY_STREAM);
+    r.engine->devices[1]->capabilities |= FERRYI_DEVICE_HOST_VISIBLE;
     rig_close(&r);
 }
 
