@@ -41,6 +41,8 @@ transform_of(const struct ferryi_convert_call *call)
     return (struct ferryi_transform){.run = run_conversion,
                                      .source_bytes = call->conversion->from->bytes,
                                      .target_bytes = call->conversion->to->bytes,
+                                     .by_helpers = !call->conversion->convert &&
+                                                   call->policy != FERRY_CONVERT_CHECK,
                                      .user = call};
 }
 

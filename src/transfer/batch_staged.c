@@ -89,17 +89,18 @@ unpack(struct packing *packing, const struct ferryi_chunk *chunk, size_t *done)
 
 /* -- between the host and a chunk -------------------------------------------------------------- */
 
-/* Copies between the chunk of the task and pieces of host memory. The first piece begins at byte
- * `task->offset`. A thread of the helpers may run this function. */
+/* Copies between the chunk of the task and pieces of host memory. */
 static void
 copy_pieces(const struct ferryi_task *task)
 {
-    const struct ferryi_piece *piece = task->pieces;
+    const struct packing *packing = task->user;
+    const struct ferryi_piece *piece = &packing->batch->pieces[task->piece];
+    const bool packs = packing->batch->run->direction == FERRY_DIRECTION_UPLOAD;
     char *chunk = task->target;
     size_t offset = task->offset;
     for (size_t done = 0, part; done < task->bytes; done += part, piece++, offset = 0) {
         part = ferryi_min_size(piece->bytes - offset, task->bytes - done);
-        if (task->packs)
+        if (packs)
             ferryi_copy_bytes(FERRYI_COPY_LIBC, chunk + done, (const char *)piece->source + offset,
                               part);
         else
@@ -109,18 +110,17 @@ copy_pieces(const struct ferryi_task *task)
 
 /* Begins to copy between the chunk and the pieces of host memory from the cursor on. */
 static void
-submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct ferryi_cursor at,
-              bool packs)
+submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct ferryi_cursor at)
 {
-    const struct ferryi_batch *batch = packing->batch;
     chunk->task = (struct ferryi_task){.copy = copy_pieces,
                                        .target = chunk->memory,
-                                       .pieces = &batch->pieces[at.piece],
-                                       .offset = at.offset,
-                                       .packs = packs,
                                        .bytes = chunk->bytes,
+                                       .user = packing,
+                                       .piece = at.piece,
+                                       .offset = at.offset,
                                        .helper = chunk->task.helper};
-    ferryi_helpers_submit(&batch->run->engine->helpers, &chunk->task, packing->how->shared);
+    ferryi_helpers_submit(&packing->batch->run->engine->helpers, &chunk->task,
+                          packing->how->shared);
 }
 
 /* Chooses the next pieces for the chunk, and begins to copy them there. */
@@ -139,7 +139,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
         chunk->bytes += bytes;
         ferryi_batch_advance(batch, &batch->at, bytes);
     }
-    submit_pieces(packing, chunk, begin, true);
+    submit_pieces(packing, chunk, begin);
     return FERRY_OK;
 }
 
@@ -154,7 +154,7 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
         part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, chunk->bytes - done);
         ferryi_batch_advance(batch, at, part);
     }
-    submit_pieces(packing, chunk, begin, false);
+    submit_pieces(packing, chunk, begin);
     return FERRY_OK;
 }
 

@@ -391,7 +391,9 @@ ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory targe
         status = transform_on_host(&run, target.pointer, source.pointer);
     } else if (status == FERRY_OK) {
         struct ferryi_staging how =
-            ferryi_staging_plain(engine, down ? source.place : target.place);
+            transform->by_helpers
+                ? ferryi_staging_choose(&run)
+                : ferryi_staging_plain(engine, down ? source.place : target.place);
         run.staged = true;
         status = ferryi_staged_copy(&run, &how, target.pointer, source.pointer);
     }

@@ -82,6 +82,9 @@ struct ferryi_transfer_job {
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
     size_t source_bytes, target_bytes; /* size of one element */
+    /* Whether helper threads may call `run`. It must then not fail, and call nothing of the
+     * program. */
+    bool by_helpers;
     const void *user;
 };
 

@@ -29,8 +29,6 @@
 /* the number of every thread that submits tasks; the numbers of helper threads are higher */
 #define FERRYI_HELPERS_SUBMITTER 1
 
-struct ferryi_piece;
-
 /* One copy that a helper thread may make. The thread that submits the task owns it. This thread
  * must keep the task, the source memory and the target memory until the task is finished. */
 struct ferryi_task {
@@ -41,11 +39,10 @@ struct ferryi_task {
     void *target;
     const void *source;
     size_t bytes;
-    /* For the function: a list of memory pieces, the first byte of the first piece, and whether
-     * the pieces are the source. */
-    const struct ferryi_piece *pieces;
-    size_t offset;
-    bool packs;
+    /* For the function: its data, and the first of several memory pieces with the offset of the
+     * first byte in it. */
+    const void *user;
+    size_t piece, offset;
     bool given;       /* whether the task was queued for the helpers */
     atomic_bool done; /* whether the copy has been made */
     unsigned helper;  /* before the copy: the thread that should make the copy, because its caches

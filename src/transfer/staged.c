@@ -17,21 +17,38 @@ host_offset(const struct staged *staged, size_t device_bytes)
     return device_bytes / staged->device_unit * staged->host_unit;
 }
 
-/* Begins a copy between host memory and the chunk. If the transfer converts elements, the calling
- * thread converts them before the function returns. Helper threads must not do this, because the
- * conversion may be a function of the program and may fail. */
+static ferry_status
+convert_chunk(const struct ferryi_task *task)
+{
+    const struct staged *staged = task->user;
+    const struct ferryi_transform *transform = staged->flow.run->transform;
+    return transform->run(task->target, task->source, task->bytes / staged->device_unit,
+                          transform->user);
+}
+
+static void
+convert_by_helper(const struct ferryi_task *task)
+{
+    (void)convert_chunk(task);
+}
+
+/* Begins a copy between host memory and the chunk. If the transfer converts elements and helper
+ * threads must not do this, the calling thread converts them before the function returns. */
 static ferry_status
 convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, const void *source)
 {
     const struct ferryi_run *run = staged->flow.run;
     const struct ferryi_transform *transform = run->transform;
-    if (transform)
-        return transform->run(target, source, chunk->bytes / staged->device_unit, transform->user);
-    chunk->task = (struct ferryi_task){.loop = staged->how->loop,
-                                       .target = target,
-                                       .source = source,
-                                       .bytes = chunk->bytes,
-                                       .helper = chunk->task.helper};
+    struct ferryi_task task = {.copy = transform ? convert_by_helper : NULL,
+                               .loop = staged->how->loop,
+                               .target = target,
+                               .source = source,
+                               .bytes = chunk->bytes,
+                               .user = staged,
+                               .helper = chunk->task.helper};
+    if (transform && !transform->by_helpers)
+        return convert_chunk(&task);
+    chunk->task = task;
     ferryi_helpers_submit(&run->engine->helpers, &chunk->task, staged->how->shared);
     return FERRY_OK;
 }

@@ -1344,6 +1344,56 @@ test_elements_are_transformed_on_the_way(void **state)
     bench_close(&b);
 }
 
+struct widening {
+    uint64_t caller; /* the thread that starts the transfer */
+    atomic_int by_others;
+};
+
+static ferry_status
+widen_by_any_thread(void *target, const void *source, size_t count, const void *user)
+{
+    struct widening *widening = (void *)(uintptr_t)user;
+    const int add = 3;
+    if (ferryi_thread_id() != widening->caller)
+        atomic_fetch_add(&widening->by_others, 1);
+    return widen(target, source, count, &add);
+}
+
+/* Checks that helper threads transform elements only if the transform allows it. */
+static void
+test_helpers_transform_elements(void **state)
+{
+    (void)state;
+    const size_t count = 1000003;
+    float *from = allocate(count * 4);
+    for (size_t i = 0; i < count; i++)
+        from[i] = (float)i;
+    for (int allowed = 0; allowed < 2; allowed++) {
+        struct bench b;
+        staging_threads = 4;
+        bench_open(&b, 4 * KIB, 16);
+        staging_threads = 1;
+        struct widening widening = {.caller = ferryi_thread_id()};
+        const struct ferryi_transform transform = {.run = widen_by_any_thread,
+                                                   .source_bytes = 4,
+                                                   .target_bytes = 8,
+                                                   .by_helpers = allowed,
+                                                   .user = &widening};
+        double *up = (double *)device_memory(&b, 1, count * 8);
+        assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count,
+                                                        &transform, timeline_for(&b, 1, 0),
+                                                        &(struct ferryi_transfer_job){0}),
+                         FERRY_OK);
+        finish(&b, 1);
+        for (size_t i = 0; i < count; i++)
+            assert_true(up[i] == (double)i + 3);
+        assert_int_equal(atomic_load(&widening.by_others) > 0, allowed);
+        device_free(&b, 1, (char *)up);
+        bench_close(&b);
+    }
+    free(from);
+}
+
 /* -- threads ----------------------------------------------------------------------------------- */
 
 struct worker {
@@ -1503,6 +1553,7 @@ main(void)
         cmocka_unit_test(test_whatever_call_fails),
         cmocka_unit_test(test_out_of_pinned_memory),
         cmocka_unit_test(test_elements_are_transformed_on_the_way),
+        cmocka_unit_test(test_helpers_transform_elements),
         cmocka_unit_test(test_threads_share_a_ring),
         cmocka_unit_test(test_emulated_devices),
     };

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "src/base/sanitizer.h"
+#include "src/transfer/batch.h"
 #include "src/transfer/run.h"
 
 #define KIB ((size_t)1024)
@@ -147,6 +148,65 @@ threads_of_process(void)
 }
 
 /* -- helpers ----------------------------------------------------------------------------------- */
+
+/* Copies lists of many pieces of irregular sizes through rings of several sizes, with and without
+ * helper threads. Between the pieces there are gaps, which must stay as they were. */
+static void
+test_lists_of_pieces_arrive_with_any_number_of_helpers(void **state)
+{
+    (void)state;
+    enum { PIECES = 2000 };
+    static struct ferryi_piece up[PIECES], down[PIECES];
+    static const size_t chunks[] = {4 * KIB, 64 * KIB, 8 * MIB};
+    const size_t room = 16 * MIB;
+    char *source = allocate(room), *back = allocate(room), *expected = allocate(room);
+    scribble(source, room);
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned threads = 1; threads <= 4; threads += threads) {
+            struct rig r;
+            rig_open(&r, (struct ferryi_engine_config){
+                             .chunk_bytes = chunks[i], .chunk_count = 8, .threads = threads});
+            char *device = device_memory(&r, room);
+            size_t at = 0, bytes = 0;
+            memset(back, 0, room);
+            memset(expected, 0, room);
+            for (size_t k = 0; k < PIECES; k++) {
+                const size_t size = k % 100 == 7 ? 30000 : 1 + k * 37 % 9000;
+                up[k] = (struct ferryi_piece){
+                    .target = device + at, .source = source + at, .bytes = size, .target_place = 1};
+                down[k] = (struct ferryi_piece){
+                    .target = back + at, .source = device + at, .bytes = size, .source_place = 1};
+                memcpy(expected + at, source + at, size);
+                at += size + 3;
+                bytes += size;
+            }
+            assert_true(at < room);
+            struct ferryi_transfer_job job = {0};
+            assert_int_equal(
+                ferryi_engine_copy_pieces(r.engine, up, PIECES, FERRYI_LAYOUT_ANY, r.in, &job),
+                FERRY_OK);
+            assert_int_equal(job.done, bytes);
+            assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
+            job = (struct ferryi_transfer_job){0};
+            assert_int_equal(
+                ferryi_engine_copy_pieces(r.engine, down, PIECES, FERRYI_LAYOUT_ANY, r.out, &job),
+                FERRY_OK);
+            assert_int_equal(job.done, bytes);
+            assert_true(memcmp(back, expected, room) == 0);
+            struct ferryi_staging_stats s = staging_stats(&r);
+            assert_int_equal(s.copied_bytes, 2 * bytes);
+            if (threads == 1)
+                assert_int_equal(s.helper_chunks, 0);
+            else if (chunks[i] == 4 * KIB)
+                assert_true(s.helper_chunks > 0);
+            device_free(&r, device);
+            rig_close(&r);
+        }
+    }
+    free(source);
+    free(back);
+    free(expected);
+}
 
 static void
 test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers(void **state)
@@ -544,6 +604,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_of_pieces_arrive_with_any_number_of_helpers),
         cmocka_unit_test(test_many_chunks_arrive_with_any_chunk_and_any_number_of_helpers),
         cmocka_unit_test(test_helpers_come_with_the_first_large_transfer),
         cmocka_unit_test(test_helpers_follow_the_link),
