@@ -322,8 +322,8 @@ const struct call_case call_cases[] = {
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
     {"upload/1MiB/pageable", 10,
-     11}, /* On a machine with one processor the staging ring has half as many chunks. So the test
-             accepts one call more than the goal. */
+     13}, /* The test accepts the three calls of one wait, because the thread that copies for the
+             fake driver may be slower than the threads that fill the staging ring. */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},

@@ -6,6 +6,9 @@
 
 #include "src/base/node.h"
 
+/* Number of large chunks that keep a device busy. */
+#define LARGE_IN_FLIGHT 4
+
 void
 ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
                  size_t chunk_bytes, size_t chunk_count, int node)
@@ -120,6 +123,16 @@ grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
     return status;
 }
 
+/* Returns whether a caller that holds no chunk should rather wait for a free chunk than allocate
+ * one. A driver takes about a millisecond to allocate a large chunk, and a device copies one in a
+ * few ten microseconds. While the caller waits, the other free chunks keep the device busy. */
+FERRYI_REQUIRES(ferryi_ring_mutex)
+static bool
+waits_rather(const struct ferryi_ring *ring)
+{
+    return ring->chunk_bytes >= FERRYI_LARGE_CHUNK_BYTES && ring->free.count >= LARGE_IN_FLIGHT;
+}
+
 /* Takes a free chunk of the ring, or allocates one. Queued work may still be using the chunk. */
 static ferry_status
 find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
@@ -130,7 +143,7 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
     ferryi_mutex_lock(&ring->mutex);
     for (;;) {
         may_grow = may_grow && ring->made < ring->chunk_count;
-        *out = unlink_free(ring, !may_grow);
+        *out = unlink_free(ring, !may_grow || (block && waits_rather(ring)));
         if (!*out && may_grow) {
             status = grow(ring, out);
             may_grow = false;
@@ -185,8 +198,8 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
  * free list. After this wait, half of the free chunks are unused, and the other half keeps the
  * device busy.
  *
- * In all other cases, the function only queries whether the last use of that middle chunk is
- * complete. So short transfers often find several unused chunks after one wait.
+ * In all other cases, the function first queries whether the last use of that middle chunk is
+ * complete. If so, half of the free chunks are known to be unused, and no wait is needed.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)
@@ -194,12 +207,11 @@ wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)
     ferryi_sync_point middle = find_middle(ring, chunk);
     bool half =
         alone && ring->chunk_bytes < FERRYI_LARGE_CHUNK_BYTES && covers(middle, chunk->used);
-    ferry_status status = half ? ferryi_sync_point_wait(ring->order, NULL, middle) : FERRY_OK;
-    if (status == FERRY_OK)
-        status = ferryi_chunk_wait(ring, chunk);
-    if (status == FERRY_OK && !half)
+    if (half)
+        FERRYI_OR_RETURN(ferryi_sync_point_wait(ring->order, NULL, middle));
+    else
         ferryi_sync_point_poll(ring->order, middle);
-    return status;
+    return ferryi_chunk_wait(ring, chunk);
 }
 
 ferry_status

@@ -25,10 +25,15 @@
  * later. */
 #define BRIEF_BYTES ((size_t)256 << 10)
 
+/* Minimum size of a long upload. It fills each chunk of the ring several times, so that a loop with
+ * ordinary stores finds the chunk in the caches, also if the program has used the caches since the
+ * last upload. */
+#define LONG_BYTES ((size_t)128 << 20)
+
 /*
  * The copy loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and
  * `download` are for devices that copy themselves. `long_upload` replaces `upload` from
- * FERRYI_COPY_STREAM_FROM bytes on. `visible_upload` and `visible_download` are for devices whose
+ * LONG_BYTES bytes on. `visible_upload` and `visible_download` are for devices whose
  * memory the host's processors copy, such as emulated devices.
  */
 static const struct {
@@ -69,8 +74,7 @@ ferryi_staging_loop(const ferryi_engine *engine, int place, bool up, size_t byte
         return up ? choices[processor].visible_upload : choices[processor].visible_download;
     if (!up)
         return choices[processor].download;
-    return bytes < FERRYI_COPY_STREAM_FROM ? choices[processor].upload
-                                           : choices[processor].long_upload;
+    return bytes < LONG_BYTES ? choices[processor].upload : choices[processor].long_upload;
 }
 
 struct ferryi_staging

@@ -475,10 +475,10 @@ test_choices_are_fixed(void **state)
     /* A device that copies itself. Its long uploads depend on the processor. */
     r.engine->devices[1]->capabilities &= ~(uint64_t)FERRYI_DEVICE_HOST_VISIBLE;
     for (int up = 0; up < 2; up++)
-        for (size_t bytes = 256 * KIB; bytes < 32 * MIB; bytes *= 2)
+        for (size_t bytes = 256 * KIB; bytes < 128 * MIB; bytes *= 2)
             assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
                              known ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC);
-    assert_int_equal(ferryi_staging_loop(r.engine, 1, true, 32 * MIB),
+    assert_int_equal(ferryi_staging_loop(r.engine, 1, true, 128 * MIB),
                      !known                                              ? FERRYI_COPY_LIBC
                      : ferryi_copy_processor() == FERRYI_PROCESSOR_INTEL ? FERRYI_COPY_PREFETCH
                                                                          : FERRYI_COPY_STREAM);
