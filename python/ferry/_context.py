@@ -197,17 +197,32 @@ class Context(_ferry.Context):
         return f"<ferry.Context with {devices}>"
 
 
+def _native_of(stream: object) -> int:
+    """The number of another library's stream: by the protocol of cuda.core, or as PyTorch, CuPy and Numba name it."""
+    protocol: Any = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        _, found = protocol() if callable(protocol) else protocol
+        return int(found)
+    for name in ("cuda_stream", "ptr", "handle"):
+        found = getattr(stream, name, None)
+        if found is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise _ferry.WrongTypeError(f"Stream: {type(stream).__name__} is not a stream of CUDA: it has no __cuda_stream__")
+
+
 class Stream(_ferry.Stream):
     """Work on a device that runs in the order of its calls.
 
-    `native` wraps a stream of another library, such as the number that torch.cuda.Stream.cuda_stream holds, which must
-    live longer than this object.
+    `native` wraps a stream of another library, such as a cupy.cuda.Stream or torch.cuda.Stream, and keeps it alive. It may
+    also be the number of a stream, which must live longer than this object and every access with it.
     """
 
     __slots__ = ()
 
-    def __new__(cls, context: Context | None = None, device: int = 1, *, native: int | None = None) -> Self:
-        return super().__new__(cls, context if context is not None else default_context(), device, native)
+    def __new__(cls, context: Context | None = None, device: int = 1, *, native: object = None) -> Self:
+        handle: Any
+        handle, source = (native, None) if native is None or hasattr(native, "__index__") else (_native_of(native), native)
+        return super().__new__(cls, context if context is not None else default_context(), device, handle, source)
 
     @classmethod
     def _default(cls, context: Context, device: int) -> Self:

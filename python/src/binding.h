@@ -114,6 +114,9 @@ struct stream_object {
     PyObject_HEAD struct context_object *context;
     ferry_stream *stream;
     bool owned; /* false: a default stream, which the context lends */
+    /* the object of another library whose native stream this one wraps, or NULL; it must live until
+     * `stream` is destroyed */
+    PyObject *source;
 };
 extern PyTypeObject *ferrypy_stream_type;
 int ferrypy_stream_init(PyObject *module);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <stdlib.h>
+
 PyTypeObject *ferrypy_stream_type;
 
 ferry_stream *
@@ -15,22 +17,23 @@ ferrypy_default_stream(struct context_object *context, int place)
     return stream;
 }
 
-/* Stream(context, place, native): native None creates one, False is the default stream, else a
- * handle to wrap. */
+/* Stream(context, place, native, source): native None creates one, False is the default stream,
+ * else a handle to wrap, which the object `source` owns unless it is None. */
 static PyObject *
 stream_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"context", "place", "native", NULL};
+    static char *keywords[] = {"context", "place", "native", "source", NULL};
     struct context_object *context;
     struct stream_object *self;
-    PyObject *native = Py_None;
+    PyObject *native = Py_None, *source = Py_None;
     ferry_stream *stream = NULL;
     ferry_status status;
     bool owned = true;
     int place = 1;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O!|iO:Stream", keywords,
-                                     ferrypy_context_type, (PyObject **)&context, &place, &native))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O!|iOO:Stream", keywords,
+                                     ferrypy_context_type, (PyObject **)&context, &place, &native,
+                                     &source))
         return NULL;
     if (native == Py_None) {
         FERRYPY_BLOCKING(status, ferry_stream_create(context->context, place, &stream));
@@ -58,14 +61,48 @@ stream_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     self->context = context;
     self->stream = stream;
     self->owned = owned;
+    if (source != Py_None) {
+        Py_INCREF(source);
+        self->source = source;
+    }
     return (PyObject *)self;
 }
 
+/* What remains of a Stream object until its ferry_stream is destroyed. */
+struct ending {
+    struct ferrypy_deferred node;
+    ferry_stream *stream;
+    PyObject *source;
+};
+
+/* Destroys the ferry_stream, and then lets go of the object whose native stream it has wrapped. */
 static void
-release_stream(void *object)
+end_stream(void *object)
 {
-    ferry_stream *stream = object;
-    ferry_stream_destroy(&stream);
+    struct ending *ending = object;
+
+    Py_BEGIN_ALLOW_THREADS ferry_stream_destroy(&ending->stream);
+    Py_END_ALLOW_THREADS Py_XDECREF(ending->source);
+    free(ending);
+}
+
+static void
+end_later(struct stream_object *self)
+{
+    struct ending *ending = malloc(sizeof(*ending));
+
+    if (!ending)
+        return; /* The stream leaks, and with it the object that owns the native stream. */
+    *ending = (struct ending){
+        .node = {.release = end_stream, .object = ending, .needs_interpreter = true},
+        .stream = self->stream,
+        .source = self->source};
+    if (ferrypy_in_callback()) {
+        ferrypy_defer(&ending->node);
+    } else {
+        end_stream(ending);
+        ferrypy_run_deferred();
+    }
 }
 
 static int
@@ -73,6 +110,7 @@ stream_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)((struct stream_object *)object)->context);
+    Py_VISIT(((struct stream_object *)object)->source);
     return 0;
 }
 
@@ -83,7 +121,7 @@ stream_dealloc(PyObject *object)
 
     PyObject_GC_UnTrack(object);
     if (self->stream && self->owned)
-        ferrypy_release_later(release_stream, self->stream);
+        end_later(self);
     Py_XDECREF((PyObject *)self->context);
     ferrypy_free(object);
 }

@@ -5,7 +5,10 @@
  * program that is linked with this file, this happens before main() begins.
  */
 
+#include "fake_kernels.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 #include "entries.h"
 #include "tests/support/fakecuda.h"
@@ -18,6 +21,16 @@
         entry##_run(values);                                                                       \
     }
 ENTRIES(BODY)
+
+static bool registered;
+
+bool
+kernels_are_host_functions(ferry_context *context)
+{
+    ferry_place_info place;
+    return registered || ferry_context_get_place_info(context, 1, &place) != FERRY_OK ||
+           strcmp(place.kind, "cuda") != 0;
+}
 
 static void
 register_entry(const struct fakecuda *fake, const ferry_kernel_source *source, fakecuda_kernel *run)
@@ -35,6 +48,7 @@ register_entries(void)
     struct fakecuda fake;
     if (!getenv("FERRY_CUDA_LIBRARY") || !fakecuda_find_driver(&fake))
         return;
+    registered = true;
 #define REGISTER(entry)                                                                            \
     {                                                                                              \
         ferry_parameter parameters[16];                                                            \

@@ -159,7 +159,8 @@ test_as_by_hand(void **state)
     ferry_context *context = NULL;
     SUNContext sunctx = NULL;
     (void)state;
-    assert_true(fakecuda_find_driver(&fake));
+    if (!fakecuda_find_driver(&fake))
+        skip(); /* fakecuda counts the driver calls */
     assert_int_equal(SUNContext_Create(NULL, &sunctx), 0);
     MUST(ferry_context_create(NULL, &context));
     MUST(nvector_ferry_create(context, NULL, &user.vectors));

@@ -2,7 +2,8 @@
 #ifndef FERRY_TEST_CPP_HPP
 #define FERRY_TEST_CPP_HPP
 
-/* Support for the C++ tests: cases that print TAP, and expectations that throw if they fail. */
+/* Support for the C++ tests: cases that print TAP, expectations that throw if they fail, and cases
+ * that are skipped. */
 
 #include <cstdio>
 #include <stdexcept>
@@ -14,6 +15,11 @@ namespace test
 {
 
 struct failure : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/* A case throws this exception if it cannot run here. The text is the reason. */
+struct skip : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
@@ -53,6 +59,8 @@ run(const char *name, void (*body)(const ferry::context &context))
         ferry::context context;
         body(context);
         std::printf("ok %d - %s\n", count, name);
+    } catch (const skip &reason) {
+        std::printf("ok %d - %s # SKIP %s\n", count, name, reason.what());
     } catch (const std::exception &problem) {
         failed++;
         std::printf("not ok %d - %s\n# %s\n", count, name, problem.what());

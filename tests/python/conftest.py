@@ -26,6 +26,13 @@ def context(request):
     del made
 
 
+@pytest.fixture
+def visible(context):
+    """Skips where the host does not reach the memory of the devices: that of fakecuda is memory of the host."""
+    if any(place.kind == "cuda" for place in context.places[1:]) and "fakecuda" not in os.environ["FERRY_CUDA_LIBRARY"]:
+        pytest.skip("the host does not reach the memory of a GPU")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     item.stash[ENDING] = []

@@ -394,7 +394,7 @@ def at(access, count):
     return (ctypes.c_float * count).from_address(access.ptr)
 
 
-def test_close_gives_the_owner_its_values(context):
+def test_close_gives_the_owner_its_values(context, visible):
     """Also an owner on a device, and nothing crosses that need not."""
     if context.place(1).kind != "cuda":
         pytest.skip("only memory of CUDA devices is imported as such")

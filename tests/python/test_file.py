@@ -75,7 +75,7 @@ def on_device(access, numpy):
     return numpy.ctypeslib.as_array((ctypes.c_float * access.array.size).from_address(access.ptr))
 
 
-def test_stream_file(context, tmp_path, numpy):
+def test_stream_file(context, visible, tmp_path, numpy):
     path, out, kept = tmp_path / "in", tmp_path / "out", []
     values = numpy.arange(1 << 16, dtype="f4")
     values.tofile(path)

@@ -229,6 +229,43 @@ def test_streams_and_events(context):
         context.stream(0)
 
 
+class Foreign:
+    """A stream of another library, which holds its number under one of the names that libraries use."""
+
+    def __init__(self, stream, name):
+        self.stream = stream
+        value = {"__cuda_stream__": (0, stream.native), "protocol": (0, stream.native), "handle": ctypes.c_void_p(stream.native)}
+        if name == "protocol":
+            self.__cuda_stream__ = lambda: value[name]
+        else:
+            setattr(self, name, value.get(name, stream.native))
+
+
+@pytest.mark.parametrize("name", ["protocol", "__cuda_stream__", "cuda_stream", "ptr", "handle"])
+def test_streams_of_other_libraries_live_as_long_as_they_are_wrapped(context, name):
+    theirs = Foreign(ferry.Stream(context, 1), name)
+    ended = weakref.ref(theirs)
+    stream = ferry.Stream(context, 1, native=theirs)
+    assert stream.native == theirs.stream.native
+    a = ferry.zeros(10, context=context)
+    with a.update(stream=stream) as d:
+        del theirs, stream
+        assert d.stream.native
+    gc.collect()
+    assert ended() is not None  # the access still has the stream
+    del d
+    gc.collect()
+    assert ended() is None
+    a.fill(1)
+    assert a.tolist() == [1] * 10
+
+
+def test_what_is_no_stream(context):
+    for wrong in ("stream", object(), context):
+        with pytest.raises(TypeError, match="is not a stream of CUDA"):
+            ferry.Stream(context, 1, native=wrong)
+
+
 def test_grids():
     assert ferry.grid(0).blocks == (1, 1, 1) and ferry.grid(257).blocks == (2, 1, 1)
     assert ferry.grid(10, threads=5, shared_bytes=64) == ((2, 1, 1), (5, 1, 1), 64)
