@@ -78,8 +78,8 @@ fill_next(struct ferryi_flow *flow, bool *out_none)
     return status;
 }
 
-/* Waits for the chunk's task, which is a copy that helper threads may make. Then counts the copied
- * bytes. Does nothing if the chunk has no task. */
+/* Waits for the chunk's task, which helper threads may run. Counts the bytes of a copy. Does
+ * nothing if the chunk has no task. */
 static void
 finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
@@ -88,7 +88,8 @@ finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     ferryi_helpers_finish(&engine->helpers, task);
     if (task->bytes == 0)
         return;
-    ferryi_run_count_copied(flow->run, task->bytes);
+    if (!flow->run->transform)
+        ferryi_run_count_copied(flow->run, task->bytes);
     if (task->helper > FERRYI_HELPERS_SUBMITTER)
         atomic_fetch_add_explicit(&engine->helper_chunks, 1, memory_order_relaxed);
     task->given = false;

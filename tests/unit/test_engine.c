@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -1345,8 +1346,9 @@ test_elements_are_transformed_on_the_way(void **state)
 }
 
 struct widening {
-    uint64_t caller; /* the thread that starts the transfer */
-    atomic_int by_others;
+    uint64_t caller;    /* the thread that starts the transfer */
+    bool wait;          /* whether the caller waits until another thread has transformed elements */
+    atomic_bool others; /* whether another thread has transformed elements */
 };
 
 static ferry_status
@@ -1355,7 +1357,9 @@ widen_by_any_thread(void *target, const void *source, size_t count, const void *
     struct widening *widening = (void *)(uintptr_t)user;
     const int add = 3;
     if (ferryi_thread_id() != widening->caller)
-        atomic_fetch_add(&widening->by_others, 1);
+        atomic_store(&widening->others, true);
+    while (widening->wait && !atomic_load(&widening->others))
+        sched_yield();
     return widen(target, source, count, &add);
 }
 
@@ -1373,7 +1377,7 @@ test_helpers_transform_elements(void **state)
         staging_threads = 4;
         bench_open(&b, 4 * KIB, 16);
         staging_threads = 1;
-        struct widening widening = {.caller = ferryi_thread_id()};
+        struct widening widening = {.caller = ferryi_thread_id(), .wait = allowed};
         const struct ferryi_transform transform = {.run = widen_by_any_thread,
                                                    .source_bytes = 4,
                                                    .target_bytes = 8,
@@ -1387,7 +1391,7 @@ test_helpers_transform_elements(void **state)
         finish(&b, 1);
         for (size_t i = 0; i < count; i++)
             assert_true(up[i] == (double)i + 3);
-        assert_int_equal(atomic_load(&widening.by_others) > 0, allowed);
+        assert_int_equal(atomic_load(&widening.others), allowed);
         device_free(&b, 1, (char *)up);
         bench_close(&b);
     }
