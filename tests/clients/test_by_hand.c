@@ -4,7 +4,7 @@
  * Checks that CVODE over Ferry's vectors behaves like the same program written by hand over the
  * CUDA driver (bench/by_hand.c). Both programs must take the same steps, and their solutions must
  * have the same bits. Both must transfer the same number of bytes with the same number of launches
- * and copies. Ferry must not wait more often. This test runs only over the fake driver.
+ * and copies. Ferry must not wait more often. The test needs the fake driver, which counts calls.
  */
 
 #include <setjmp.h>
@@ -160,7 +160,7 @@ test_as_by_hand(void **state)
     SUNContext sunctx = NULL;
     (void)state;
     if (!fakecuda_find_driver(&fake))
-        skip(); /* fakecuda counts the driver calls */
+        skip();
     assert_int_equal(SUNContext_Create(NULL, &sunctx), 0);
     MUST(ferry_context_create(NULL, &context));
     MUST(nvector_ferry_create(context, NULL, &user.vectors));

@@ -3,8 +3,8 @@
 /*
  * Checks that SUNDIALS integrators take the same steps with Ferry's vectors and with serial vectors
  * that add in the same order. All counts and all bits of the solutions must be equal. The original
- * serial vector of SUNDIALS adds in a different order, so it may take different steps. So does a
- * GPU: its solutions must be equal within the tolerance of the integration. During an integration,
+ * serial vector of SUNDIALS adds in a different order, so it may take different steps. A GPU also
+ * adds in a different order, so its counts and solutions must only be close. During an integration,
  * only the results of reductions may be transferred.
  */
 
@@ -25,6 +25,10 @@
 #include "nvector_ferry.h"
 #include "problems.h"
 #include "tree_vector.h"
+
+/* relative tolerances that problems.c sets */
+#define HEAT_TOLERANCE        1e-6
+#define BRUSSELATOR_TOLERANCE 1e-5
 
 enum {
     HEAT_N = 32,
@@ -225,16 +229,49 @@ new_vector(struct fixture *f, sunindextype count, sunbooleantype fused)
     return v;
 }
 
+/* Checks that two runs took the same steps to the same solution. */
 static void
-assert_same_run(struct fixture *f, const struct run *left, const struct run *right, size_t count)
+assert_equal_runs(const struct run *left, const struct run *right, size_t count)
 {
-    if (!kernels_are_host_functions(f->context)) {
-        for (size_t i = 0; i < count; i++)
-            assert_true(fabs(left->solution[i] - right->solution[i]) < 1e-4);
-        return;
-    }
     assert_memory_equal(&left->counts, &right->counts, sizeof(left->counts));
     assert_memory_equal(left->solution, right->solution, count * sizeof(double));
+}
+
+/* Checks that two solutions differ less than ten times the relative tolerance of the integration.
+ * Their elements are of the order of 1. */
+static void
+assert_close_solutions(const struct run *left, const struct run *right, size_t count,
+                       double tolerance)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_true(fabs(left->solution[i] - right->solution[i]) < 10 * tolerance);
+}
+
+static void
+assert_close_counts(long left, long right, long percent)
+{
+    assert_true(100 * labs(left - right) <= 100 + percent * right);
+}
+
+/*
+ * Checks a run with Ferry's vectors against a run with serial vectors that have 16 partial sums.
+ * The runs are equal if the kernels are host functions. A GPU adds in a different order. Serial
+ * vectors with 1 to 15 partial sums show how much that matters: compared with 16, these two
+ * problems have up to 4 % other steps, 5 % other calls, 7 % other iterations, and solutions that
+ * differ by up to 2.3 times the relative tolerance.
+ */
+static void
+assert_same_run(struct fixture *f, const struct run *ferry, const struct run *tree, size_t count,
+                double tolerance)
+{
+    if (kernels_are_host_functions(f->context)) {
+        assert_equal_runs(ferry, tree, count);
+        return;
+    }
+    assert_close_solutions(ferry, tree, count, tolerance);
+    assert_close_counts(ferry->counts.steps, tree->counts.steps, 5);
+    assert_close_counts(ferry->counts.rhs_calls, tree->counts.rhs_calls, 10);
+    assert_close_counts(ferry->counts.linear_iterations, tree->counts.linear_iterations, 10);
 }
 
 static void
@@ -259,7 +296,7 @@ test_heat_takes_the_steps_of_equal_sums(void **state)
         show(fused ? "heat, fused operations" : "heat", &ferry);
         show("its serial vector with these sums", &tree);
         show("its serial vector as it is", &serial);
-        assert_same_run(f, &ferry, &tree, HEAT_COUNT);
+        assert_same_run(f, &ferry, &tree, HEAT_COUNT, HEAT_TOLERANCE);
     }
 }
 
@@ -278,7 +315,9 @@ test_steps_depend_on_the_order_of_sums(void **state)
     solve_heat(f, new_vector(f, HEAT_COUNT, SUNTRUE), heat_by_kernel, end, &ferry);
     solve_heat(f, tree_vector_create(HEAT_COUNT, SUNTRUE, 16, f->sunctx), heat_by_pointers, end,
                &tree);
-    assert_same_run(f, &ferry, &tree, HEAT_COUNT);
+    /* On a GPU only heat_error() bounds the difference, because the order of sums decides here. */
+    if (kernels_are_host_functions(f->context))
+        assert_equal_runs(&ferry, &tree, HEAT_COUNT);
     show("heat, settled", &ferry);
     least = most = ferry.counts.steps;
     for (int sums = 1; sums <= 4; sums++) {
@@ -308,7 +347,7 @@ test_brusselator_takes_the_steps_of_equal_sums(void **state)
         show(fused ? "Brusselator, fused operations" : "Brusselator", &ferry);
         show("its serial vector with these sums", &tree);
         show("its serial vector as it is", &serial);
-        assert_same_run(f, &ferry, &tree, BRUSSELATOR_COUNT);
+        assert_same_run(f, &ferry, &tree, BRUSSELATOR_COUNT, BRUSSELATOR_TOLERANCE);
     }
 }
 
@@ -350,7 +389,7 @@ test_pointers_of_the_host_cross(void **state)
     const uint64_t vector = HEAT_COUNT * sizeof(double);
     solve_heat(f, new_vector(f, HEAT_COUNT, SUNTRUE), heat_by_kernel, HEAT_END, &by_kernel);
     solve_heat(f, new_vector(f, HEAT_COUNT, SUNTRUE), heat_by_pointers, HEAT_END, &by_pointers);
-    assert_same_run(f, &by_kernel, &by_pointers, HEAT_COUNT);
+    assert_equal_runs(&by_kernel, &by_pointers, HEAT_COUNT);
     if (is_coherent(f)) {
         assert_int_equal(by_pointers.up + by_pointers.down, 0);
         return;

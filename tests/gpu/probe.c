@@ -7,7 +7,7 @@
  * usage: probe [--json FILE] [GROUP...]
  *
  * facts/expected.json contains the answers that public sources give. check_facts.py compares them
- * with the answers of a driver. Answers of a real driver belong in facts/ as driver-VERSION.json.
+ * with the answers of a driver. Answers of a real driver belong in facts/ as DEVICE-VERSION.json.
  * `./dev gpu probe` writes them to build/gpu/probe.json.
  */
 #include <signal.h>

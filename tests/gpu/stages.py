@@ -31,7 +31,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 import summary  # noqa: E402  (it counts the cases of TAP)
 
-Case = collections.namedtuple("Case", "name command limit needs env", defaults=(None, {}))
+Case = collections.namedtuple("Case", "name command limit needs env folder", defaults=(None, {}, ROOT))
 Counts = collections.namedtuple("Counts", "passed failed skipped", defaults=(0, 0, 0))
 INFO = ("nvidia-smi", "nvidia-smi -q", "nvidia-smi topo -m", "uname -a", "lscpu", "numactl -H", "free -g", "nvcc --version",
         "cat /sys/fs/cgroup/cpu.max", "cat /proc/driver/nvidia/version", "sh -c 'ulimit -a'")
@@ -85,9 +85,9 @@ class Stages:
         return [Case("ferry info", [self.test("cli/ferry"), "info", "-d", "cuda"], 20), *commands]
 
     def probe(self):
-        """The probe, whose answers are compared with those that public sources give."""
+        """The probe. Its answers are compared with those of public sources; the answers of fakecuda also with those of an H100."""
         answers, folder = os.path.join(self.work, "probe.json"), os.path.join(ROOT, "tests/gpu")
-        known = [os.path.join(folder, "facts/fakecuda.json")] if self.fake else []
+        known = [os.path.join(folder, "facts", name) for name in ("fakecuda.json", "h100-580.159.04.json")] if self.fake else []
         return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", answers], 50),
                 Case("facts", [sys.executable, os.path.join(folder, "check_facts.py"), answers, *known], 10)]
 
@@ -99,14 +99,48 @@ class Stages:
             cases.append(Case("vector_add", [self.test("examples/vector_add")], 20))
         return cases
 
+    def build_tests(self, suites):
+        """The tests of the build in these suites."""
+        with open(self.test("meson-info/intro-tests.json"), encoding="utf-8") as file:
+            return [test for test in json.load(file) if {name.split(":")[-1] for name in test["suite"]} & suites]
+
+    def build_case(self, test, limit, needs=None, env=None):
+        """A test of the build. Its command may name programs relative to the folder where Meson runs it."""
+        return Case(test["name"], on_this_machine(test["cmd"]), limit, needs, env or {}, test.get("workdir") or self.tests)
+
     def clients(self):
         """The documents' programs that use CUDA's libraries, with the commands of their tests in the build."""
         if self.fake: # these libraries call driver functions that fakecuda lacks
             return []
-        with open(self.test("meson-info/intro-tests.json"), encoding="utf-8") as file:
-            commands = {test["name"]: test["cmd"] for test in json.load(file) if "clients" in " ".join(test["suite"])}
         names = [f"programs of docs/{name}.md" for name in ("with-cuda-libraries", "with-nccl")]
-        return [Case(name, commands[name], 90) for name in names if name in commands]
+        return [self.build_case(test, 90) for test in self.build_tests({"clients"}) if test["name"] in names]
+
+    def bindings(self):
+        """Tests of the bindings, kernels, clients and examples that the build plays over fakecuda or an emulated device, over this driver."""
+        cases = []
+        for test in self.build_tests({"cpp", "fortran", "gen", "clients", "examples", "python"}):
+            env, python, example = dict(test["env"]), "python" in test["suite"][0], "examples" in test["suite"][0]
+            if env.get("FERRY_DEBUG") == "1" or env.get("FAKECUDA_MODE") == "lazy" or "bench" in test["name"]:
+                continue
+            if not (python or env.get("FERRY_DEVICE") == ("emulated" if example else "cuda")):
+                continue
+            # fakecuda has no host functions for kernels from source, and a test of the package alone names the driver.
+            if self.fake and not test["name"].startswith("buffers in"):
+                continue
+            for name in ("FAKECUDA_MODE", "FERRY_CUDA_LIBRARY", "FERRY_NVRTC_LIBRARY", "FERRY_DEVICE"):
+                env.pop(name, None)
+            env["LD_LIBRARY_PATH"] = env.get("LD_LIBRARY_PATH", "") + ":" + self.env.get("LD_LIBRARY_PATH", "")
+            if python:
+                env["FERRY_CUDA_LIBRARY"] = "libcuda.so.1"
+                env["PYTHONPATH"] = env.get("PYTHONPATH", "") + ":" + self.env.get("PYTHONPATH", "")
+            needed = next((word for word in test["cmd"] if os.path.basename(word) == "mpiexec"), None)
+            cases.append(self.build_case(test, 100, needed, env))
+        if not self.fake:
+            # Each library in another process, because a fault of one must not hide the others.
+            env = {"PYTHONPATH": self.test("python") + ":" + self.env.get("PYTHONPATH", "")}
+            run = [sys.executable, os.path.join(ROOT, "tests/python/run.py"), os.path.join(ROOT, "tests/gpu/test_consumers.py"), "-k"]
+            cases += [Case(f"{name} on a GPU", [*run, name], 100, env=env) for name in ("cupy", "torch", "jax", "numba", "expressions")]
+        return cases
 
     def calls(self):
         return [self.record("calls", os.path.join(self.benches, "tests/gpu/gpu_calls"), 30)]
@@ -158,7 +192,7 @@ class Stages:
     def stages(self):
         full = [(name, limit, lambda name=name, limit=limit: [self.bench(name, limit)], 1) for name, limit in BENCHES.items()]
         return [("info", 30, self.info, 1), ("probe", 60, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
-                ("calls", 30, self.calls, 1), ("record", 200, self.recording, 1),
+                ("bindings", 120, self.bindings, 8), ("calls", 30, self.calls, 1), ("record", 200, self.recording, 1),
                 ("buffer", 180, self.buffer, 4), ("staging", 60, self.staging, 1), ("quick", 60, self.quick, 1), *full,
                 ("batch-stress", 60, self.batch_stress, 1), ("sanitizer", 180, self.sanitizer, 1), ("ncu", 120, self.ncu, 1),
                 ("peers", 60, self.peers, 1)]
@@ -173,7 +207,7 @@ class Stages:
             return Counts(skipped=1), f"# skipped: {case.needs} is not here\n"
         limit = min(limit, self.scaled(case.limit))
         try:
-            process = subprocess.Popen(case.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**self.env, **case.env}, cwd=ROOT,
+            process = subprocess.Popen(case.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**self.env, **case.env}, cwd=case.folder,
                                        start_new_session=True, errors="replace", text=True)
         except OSError as error:
             return Counts(failed=1), f"# {error}\n"
@@ -248,6 +282,11 @@ class Stages:
             sums = [sum(pair) for pair in zip(sums, self.run_stage(name, limit, cases(), workers))]
         print(f"{sums[0]} passed, {sums[1]} failed")
         return 1 if sums[1] or not any(sums) else 0
+
+
+def on_this_machine(command):
+    """The command of a test in the build, with this Python in the place of the one that the build found."""
+    return [sys.executable, *command[1:]] if os.path.basename(command[0]).startswith("python") else command
 
 
 def mend(folder):

@@ -6,8 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/fakecuda.h"
+
 static int failures;
 static int my_rank = -1;
+static const char *skip_reason;
+static bool on_gpu;
 
 void
 ranks_fail(const char *file, int line, const char *text)
@@ -63,15 +67,36 @@ sum_of(int value)
     return sum;
 }
 
+void
+ranks_skip(const char *reason)
+{
+    skip_reason = reason;
+}
+
+bool
+ranks_on_gpu(void)
+{
+    return on_gpu;
+}
+
+static bool
+is_gpu(const ferry_place_info *info)
+{
+    struct fakecuda fake;
+    return strcmp(info->kind, "cuda") == 0 && !fakecuda_find_driver(&fake);
+}
+
 static void
 run_case(struct ranks *ranks, const struct rank_case *rank_case, int number, int *all_failures)
 {
     failures = 0;
+    skip_reason = NULL;
     rank_case->run(ranks);
     int sum = sum_of(failures);
     *all_failures += sum;
     if (my_rank == 0) {
-        printf("%s %d - %s\n", sum ? "not ok" : "ok", number, rank_case->name);
+        printf("%s %d - %s%s%s\n", sum ? "not ok" : "ok", number, rank_case->name,
+               skip_reason ? " # SKIP " : "", skip_reason ? skip_reason : "");
         fflush(stdout);
     }
 }
@@ -90,8 +115,12 @@ ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
     my_rank = ranks.rank;
     if (ferry_context_create(NULL, &ranks.context) != FERRY_OK ||
-        ferry_context_get_place_info(ranks.context, 1, &info) != FERRY_OK ||
-        ferry_mpi_create(ranks.context, MPI_COMM_WORLD, &options, &ranks.mpi) != FERRY_OK) {
+        ferry_context_get_place_info(ranks.context, 1, &info) != FERRY_OK) {
+        fprintf(stderr, "%s\n", ferry_last_error());
+        MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+    on_gpu = is_gpu(&info);
+    if (ferry_mpi_create(ranks.context, MPI_COMM_WORLD, &options, &ranks.mpi) != FERRY_OK) {
         fprintf(stderr, "%s %s\n", ferry_last_error(), ferry_mpi_last_error());
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }

@@ -47,6 +47,11 @@ void ranks_check_failure(ferry_status got, ferry_status expected, const char *wh
 /* Initializes MPI, runs test cases, and finalizes MPI. The arguments name the cases to run; without
  * arguments all cases run. Returns the exit status of the program. */
 int ranks_main(int argc, char **argv, const struct rank_case *cases, size_t count);
+/* Marks the present case as skipped. All ranks must call this function. */
+void ranks_skip(const char *reason);
+/* Returns whether the device is a GPU. The memory of other devices is host memory, so every MPI
+ * takes pointers to it. */
+bool ranks_on_gpu(void);
 
 /* Returns a buffer with the values `first`, `first` + 1 and so on. The buffer is current only on
  * the device if `on_device` is true, and only on the host if it is false. */

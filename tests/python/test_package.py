@@ -288,7 +288,7 @@ def test_the_default_context_of_a_child():
             sys.exit(0)
         assert os.waitpid(child, 0)[1] == 0
         assert a.tolist() == [49, 50, 51, 52]
-    """)
+    """, FERRY_DEVICE="")  # a child cannot use the CUDA driver of its parent
 
 
 def test_interrupts_of_a_host_function():

@@ -11,10 +11,11 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
 /* value of CUDA_ERROR_NOT_PERMITTED, for which Ferry has no name */
-#define CALL_NOT_PERMITTED ((fake_result)800)
+#define CALL_NOT_PERMITTED  ((fake_result)800)
 
-#define STACK_MAX          32
-#define ATTRIBUTE_MAX      256
+#define STACK_MAX           32
+#define ATTRIBUTE_MAX       256
+#define ATTRIBUTE_MAX_PITCH 11 /* CU_DEVICE_ATTRIBUTE_MAX_PITCH, for which Ferry has no name */
 
 static _Thread_local fake_context *stack[STACK_MAX];
 static _Thread_local int depth;
@@ -208,6 +209,7 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+    attributes[ATTRIBUTE_MAX_PITCH] = FAKE_PITCH_MOST;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no NUMA nodes */
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
@@ -294,7 +296,7 @@ cuDeviceGetAttribute(int *out_value, ferryi_cu_device_attribute attribute, ferry
     FAKE_BEGIN(cuDeviceGetAttribute, 0, NULL);
     if (!is_device(device))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
-    if (attribute >= ATTRIBUTE_MAX ||
+    if (attribute == 0 || attribute >= ATTRIBUTE_MAX ||
         (FAKECUDA_GENERATION < 12 && attribute == FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     *out_value = attributes[attribute];
@@ -382,7 +384,9 @@ ferryi_cu_result
 cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
 {
     FAKE_BEGIN(cuDevicePrimaryCtxRelease_v2, 0, NULL);
-    if (!is_device(device) || fake.contexts[device].retained == 0)
+    if (!is_device(device))
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+    if (fake.contexts[device].retained == 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
     fake_context *context = &fake.contexts[device];
     if (context->retained == 1)
@@ -411,6 +415,8 @@ ferryi_cu_result
 cuCtxPushCurrent_v2(ferryi_cu_context context)
 {
     FAKE_BEGIN(cuCtxPushCurrent_v2, 0, NULL);
+    if (!context)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (!is_context(context) || depth == STACK_MAX)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
     stack[depth++] = context;
@@ -440,8 +446,10 @@ cuCtxEnablePeerAccess(ferryi_cu_context peer, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuCtxEnablePeerAccess, FAKE_NEEDS_CONTEXT, &context);
-    if (!is_context(peer) || peer == context)
+    if (!is_context(peer))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+    if (peer == context)
+        return fake_end(FERRYI_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (flags != 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     if (context->peers & (1u << peer->device))

@@ -30,7 +30,7 @@
  *                 CUDA_ERROR_NOT_SUPPORTED alternately
  *     private     the host faults if it accesses device memory
  *     pages       registered memory is locked in whole pages, and no page is locked twice
- *     limits      the limits of grids, blocks and pitches are those of real devices
+ *     limits      pitches above CU_DEVICE_ATTRIBUTE_MAX_PITCH are refused, as the manual says
  *     host        one thread of the driver runs the host functions of all streams, and driver calls
  *                 in these functions return CUDA_ERROR_NOT_PERMITTED
  *     ptx         PTX for newer devices is refused

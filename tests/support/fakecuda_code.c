@@ -117,6 +117,8 @@ cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int
     FAKE_BEGIN(cuModuleLoadDataEx, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!image)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (!text[0])
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_IMAGE);
     bool binary = strncmp(text,
                           "\x7f"
                           "ELF",
@@ -290,6 +292,8 @@ cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, c
     FAKE_BEGIN(cuModuleGetFunction, FAKE_NEEDS_CONTEXT, &context);
     if (!*link_to(context, module))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    if (!name[0])
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     struct CUfunc_st *function = module->functions;
     while (function && strcmp(function->name, name) != 0)
         function = function->next;
@@ -475,9 +479,8 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(result);
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
         extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
-        shared_bytes > (unsigned)function->shared_bytes ||
-        ((fake.strict & FAKE_STRICT_LIMITS) &&
-         (grid_x > 0x7fffffffu || grid_y > 65535 || grid_z > 65535 || block_z > 64)))
+        shared_bytes > (unsigned)function->shared_bytes || grid_x > 0x7fffffffu || grid_y > 65535 ||
+        grid_z > 65535 || block_z > 64)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     const struct kernel *kernel = find_kernel(function->name);
     if (!kernel)

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#define PITCH_MOST 0x7fffffffu /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of real devices */
-
 /* A copy of rows. A one-dimensional copy is a copy of one row. */
 struct copy {
     char *target;
@@ -55,13 +53,15 @@ use_view(struct copy *copy, const void *memory)
 }
 
 /* Checks the device pointer of a copy. The memory must belong to this context or to a peer of it,
- * or must be managed or page-locked memory. An unknown address makes the copy fail on the device
- * later. */
+ * or must be managed or page-locked memory. The driver refuses an unknown address. An unknown
+ * address in a batch makes the copy fail on the device later; a real driver crashes there. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
     const struct fake_block *block = fake_block_of(memory, bytes);
     use_view(copy, memory);
+    if (!block && !copy->peers)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
     if (!block)
         copy->fault = true;
     else if (fake_is_of_device(block) && block->context != context)
@@ -78,6 +78,8 @@ check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_sou
 {
     const struct fake_block *block = fake_block_of(memory, bytes);
     use_view(copy, memory);
+    if (!memory)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
     if (block)
         return fake_is_of_device(block) ? FERRYI_CUDA_ERROR_INVALID_VALUE : FERRYI_CUDA_SUCCESS;
     if ((fake.strict & FAKE_STRICT_PARTS) && fake_is_registered_in_part(memory, bytes))
@@ -231,7 +233,7 @@ cuMemcpy2DAsync_v2(const struct ferryi_cu_copy_2d *rows, ferryi_cu_stream stream
         (host_source && host_target) || copy.source_pitch < copy.row_bytes ||
         copy.target_pitch < copy.row_bytes ||
         ((fake.strict & FAKE_STRICT_LIMITS) &&
-         (copy.source_pitch > PITCH_MOST || copy.target_pitch > PITCH_MOST)))
+         (copy.source_pitch > FAKE_PITCH_MOST || copy.target_pitch > FAKE_PITCH_MOST)))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     return fake_end(queue_copy(context, &copy, host_source, host_target, stream));
 }
@@ -513,7 +515,8 @@ cuLaunchHostFunc(ferryi_cu_stream stream, ferryi_cu_host_function run, void *use
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuLaunchHostFunc, FAKE_NEEDS_CONTEXT, &context);
-    fake_result result = fake_queue_of(context, stream, &queue);
+    fake_result result =
+        run ? fake_queue_of(context, stream, &queue) : FERRYI_CUDA_ERROR_INVALID_VALUE;
     struct host_call *call = result == FERRYI_CUDA_SUCCESS ? malloc(sizeof(*call)) : NULL;
     if (!call)
         return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);

@@ -19,6 +19,7 @@
 #define FAKE_EXPORT      __attribute__((visibility("default")))
 #define FAKE_DEVICES_MAX 8
 #define FAKE_PARAMETERS  32
+#define FAKE_PITCH_MOST  0x7fffffff /* largest pitch that the attributes of real devices state */
 
 /* FAKECUDA_GENERATION selects the driver that this build imitates: 13, 12 or 9. The value 12 means
  * CUDA 12.8, whose batch function has a different signature. The driver of generation 9 lacks all

@@ -311,21 +311,24 @@ fake_is_registered_in_part(const void *memory, size_t bytes)
     return false;
 }
 
-/* Returns whether a page of the range is already registered. The driver locks whole pages, and some
- * drivers refuse to lock a page twice. */
-static bool
-overlaps(const char *memory, size_t bytes)
+/* Checks that no page of the range is allocated or registered, and that all of them are mapped. The
+ * driver locks whole pages, and some drivers refuse to lock a page twice. */
+static fake_result
+check_pages(char *memory, size_t bytes)
 {
+    size_t before = (uintptr_t)memory % PAGE;
+    if (msync(memory - before, bytes + before, MS_ASYNC) != 0)
+        return FERRYI_CUDA_ERROR_INVALID_VALUE;
     if (fake.strict & FAKE_STRICT_PAGES) {
-        size_t before = (uintptr_t)memory % PAGE;
         memory -= before;
         bytes = whole_pages(bytes + before);
     }
     for (struct fake_block *block = blocks; block; block = block->next)
         if ((uintptr_t)memory < (uintptr_t)block->memory + block->bytes &&
             (uintptr_t)block->memory < (uintptr_t)memory + bytes)
-            return true;
-    return false;
+            return block->kind == FAKE_REGISTERED ? FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                                  : FERRYI_CUDA_ERROR_INVALID_VALUE;
+    return FERRYI_CUDA_SUCCESS;
 }
 
 /* Returns whether the process cannot write the memory. A read() from a pipe writes the first byte's
@@ -358,8 +361,9 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
         return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
     if (!read_only && (fake.strict & FAKE_STRICT_CONSTANT) && is_constant(memory))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (overlaps(memory, bytes))
-        return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    fake_result result = check_pages(memory, bytes);
+    if (result != FERRYI_CUDA_SUCCESS)
+        return fake_end(result);
     struct fake_block block = {
         .kind = FAKE_REGISTERED, .context = context, .memory = memory, .bytes = bytes};
     return fake_end(add_block(&block) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
@@ -370,6 +374,8 @@ cuMemHostUnregister(void *memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostUnregister, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (!memory)
+        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
     struct fake_block *block = fake_block_of(memory, 0);
     if (!block)
         return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
@@ -469,6 +475,8 @@ cuMemAdvise_v2(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,
     if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY ||
         advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    return fake_end(point_at(memory, bytes, device_of(location)));
+    fake_result result = point_at(memory, bytes, device_of(location));
+    return fake_end(result == FERRYI_CUDA_ERROR_INVALID_DEVICE ? FERRYI_CUDA_ERROR_INVALID_VALUE
+                                                               : result);
 }
 #endif

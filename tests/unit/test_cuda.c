@@ -429,17 +429,33 @@ test_lost_is_final(void **state)
     assert_true(fake->fakecuda_set_mode("thread"));
 }
 
-/* Lets a copy access an invalid device address. Checks that the next wait reports the fault, and
- * that the device is then lost. */
+static void
+fault(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)parameters, (void)grid, (void)block;
+    fake->fakecuda_fault(FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* Checks that a wrong address in a copy does no harm. A kernel that accesses a wrong address
+ * faults: the next wait must report the fault, and the device is then lost. */
 static void
 test_fault_shows_when_waited_for(void **state)
 {
+    static const char image[] = ".version 8.0\n.visible .entry fault()\n{\n}\n";
     ferryi_device *device = open_build(NEW, 0);
-    void *stream, *pinned;
+    void *stream, *pinned, *module, *function;
     (void)state;
+    fake->fakecuda_register_kernel("fault", fault, 0, NULL);
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 64, &pinned));
     OK(device->ops->stream_create(device, &stream));
-    OK(device->ops->copy_upload(device, (void *)0x10000, pinned, 64, stream));
+    OK(device->ops->code_load(device, image, sizeof(image), &module));
+    OK(device->ops->code_function(device, module, "fault", &function));
+    /* The driver refuses an address that it does not know, and the device stays as it was. */
+    assert_int_equal(device->ops->copy_upload(device, (void *)0x10000, pinned, 64, stream),
+                     FERRY_ERROR_DEVICE);
+    OK(device->ops->stream_synchronize(device, stream));
+    OK(device->ops->launch(
+        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, NULL}, stream));
     assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
     assert_string_equal(
         ferry_last_error(),
