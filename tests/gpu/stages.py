@@ -134,7 +134,10 @@ class Stages:
                 env["FERRY_CUDA_LIBRARY"] = "libcuda.so.1"
                 env["PYTHONPATH"] = env.get("PYTHONPATH", "") + ":" + self.env.get("PYTHONPATH", "")
             needed = next((word for word in test["cmd"] if os.path.basename(word) == "mpiexec"), None)
-            cases.append(self.build_case(test, 100, needed, env))
+            case = self.build_case(test, 100, needed, env)
+            # The package's tests take longer than all others, so their files run side by side.
+            files = glob.glob(os.path.join(ROOT, "tests/python/test_*.py")) if os.path.basename(case.command[-1]) == "run.py" else []
+            cases += [case._replace(name=f"{case.name}: {os.path.basename(path)}", command=[*case.command, path]) for path in files] or [case]
         if not self.fake:
             # Each library in another process, because a fault of one must not hide the others.
             env = {"PYTHONPATH": self.test("python") + ":" + self.env.get("PYTHONPATH", "")}
