@@ -28,7 +28,8 @@ essentials on any machine in a minute. A goal is what a benchmark demands; the p
 """
 PURPOSES = {
     "transfer": "Copies between the host and the device, by size. The peer is `memcpy` of the same bytes between the same memories "
-                "on the emulated device, and the driver's own copy of pinned memory on a GPU.",
+                "on the emulated device. On a GPU the driver's own copy of pinned memory is the peer of both, and its own copy of pageable memory "
+                "is another peer of pageable memory.",
     "access": "Opening and closing a scope where the data already is. The peer is two atomic operations in a shared library, the least "
               "that is safe between threads.",
     "pool": "Allocating a block and freeing it: the geometric mean of 25 patterns of sizes and orders.",
@@ -36,6 +37,7 @@ PURPOSES = {
     "roundtrip": "Pageable memory to the device and back; the peer copies it twice with `memcpy`.",
     "batch": "Many small copies in one call; the peer copies them one by one.",
     "file": "Reading a file into a buffer, and copying a file.",
+    "driver_calls": "What one call of the CUDA driver costs, alone and beside three other threads that make it too.",
     "mpi": "Ranges of buffers between two ranks on one machine ([with-mpi.md](with-mpi.md)). By hand, a program copies a chunk from "
            "the device and sends it, or receives a chunk and copies it to the device; overlapped, it does both at once with two chunks.",
     "client_halo": "One step of the heat equation of `examples/halo` on four ranks, as the first rank counts it. The peer is the same "
@@ -146,9 +148,12 @@ def draw_transfer(bench):
     for record in bench.records:
         matched = re.fullmatch(r"(\d+)(KiB|MiB)/(pageable|pinned)", record["case"])
         if matched and record["metric"] in found:
+            peer, memory = record["peer"], matched[3]
+            if (peer, memory) == ("driver", "pageable"): # a copy of pinned memory, which the pinned case has too
+                continue
             at, series = int(matched[1]) * sizes[matched[2]], found[record["metric"]]
-            series.setdefault(f"Ferry, {matched[3]}", []).append((at, record["value"]))
-            series.setdefault(f"{record['peer']}, {matched[3]}", []).append((at, record["peer_value"]))
+            series.setdefault(f"Ferry, {memory}", []).append((at, record["value"]))
+            series.setdefault(peer if memory in peer else f"{peer}, {memory}", []).append((at, record["peer_value"]))
     order = sorted(found["upload"], key=lambda name: not name.startswith("Ferry"))
     most = max(value for series in found.values() for points in series.values() for _, value in points)
     parts = list(legend(order, 60, 24))
@@ -220,11 +225,13 @@ def write_page(devices):
         lines += [f"## {device}", ""]
         if device == "emulated":
             lines += ["The device is emulated: its memory is host memory, and a thread copies. It shows what Ferry adds, not what a link bears.", ""]
+        if device == "h100":
+            lines += ["The machine is virtual. From one such machine to the next, times of its processors and host memory varied by a half.", ""]
         if device == "fakecuda":
             lines += ["The driver of CUDA is a library of the tests, over host memory. It counts calls and bytes; times mean nothing.", ""]
         for name in sorted(benches, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)):
-            bench = benches[name]
-            lines += [f"### {device}: {name}", "", PURPOSES.get(name, ""), "", f"Measured {environment_text(bench)}: `./dev bench {name}`.", ""]
+            bench, command = benches[name], "gpu calls" if name == "driver_calls" else f"bench {name}"
+            lines += [f"### {device}: {name}", "", PURPOSES.get(name, ""), "", f"Measured {environment_text(bench)}: `./dev {command}`.", ""]
             if name in DRAW:
                 path = f"pictures/performance-{device}-{name}.svg"
                 files[path] = DRAW[name](bench)

@@ -14,26 +14,26 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-# Each entry has a benchmark, a case, a metric, and the name of a peer or None. Two texts follow: how README prints the
-# value, and how README prints the peer's value.
+# Each entry has a device, a benchmark, a case, a metric, and the name of a peer or None. Two texts follow: how README prints
+# the value, and how README prints the peer's value.
 FIGURES = [
-    ("access", "host/whole/1thread", "open_close", None, "{:.1f} ns** on the host", None),
-    ("access", "device/whole/1thread", "open_close", None, "{:.1f} ns on a device", None),
-    ("transfer", "1024MiB/touch-4KiB", "moved", None, "copies {:.0f} bytes", None),
-    ("transfer", "1024MiB/pageable", "upload", "memcpy", "{:.1f} GB/s up", "(`memcpy` {:.1f})"),
-    ("transfer", "1024MiB/pageable", "download", "memcpy", ", {:.1f} down", "down ({:.1f})"),
-    ("pool", "geomean", "take_give", "mutex-freelist", "takes {:.1f} ns**", "free list take {:.1f} ns"),
-    ("convert", "L2/first 12", "geomean", None, "{:.2f} times OpenCV", None),
+    ("emulated", "access", "host/whole/1thread", "open_close", None, "{:.1f} ns** on the host", None),
+    ("emulated", "access", "device/whole/1thread", "open_close", None, "{:.1f} ns on a device", None),
+    ("emulated", "transfer", "1024MiB/touch-4KiB", "moved", None, "copies {:.0f} bytes", None),
+    ("h100", "transfer", "1024MiB/pageable", "upload", "driver, pageable", "H100 at {:.1f} GB/s", "reach {:.1f} and"),
+    ("h100", "transfer", "1024MiB/pageable", "download", "driver, pageable", "back at {:.1f};", "and {:.1f}: "),
+    ("emulated", "pool", "geomean", "take_give", "mutex-freelist", "takes {:.1f} ns**", "free list take {:.1f} ns"),
+    ("emulated", "convert", "L2/first 12", "geomean", None, "{:.2f} times OpenCV", None),
 ]
 
 
-def newest(results, bench):
-    return json.loads(sorted(results.glob(f"*-emulated-{bench}.json"))[-1].read_text(encoding="utf-8"))[1:]
+def newest(results, device, bench):
+    return json.loads(sorted(results.glob(f"*-{device}-{bench}.json"))[-1].read_text(encoding="utf-8"))[1:]
 
 
 def wrong_figures(text, results):
-    for bench, case, metric, peer, value_text, peer_text in FIGURES:
-        records = [record for record in newest(results, bench)
+    for device, bench, case, metric, peer, value_text, peer_text in FIGURES:
+        records = [record for record in newest(results, device, bench)
                    if (record["case"], record["metric"]) == (case, metric) and (peer is None or record["peer"] == peer)
                    and (bench != "convert" or "OpenCV" in record["unit"])]
         if len(records) != 1:

@@ -37,7 +37,7 @@ INFO = ("nvidia-smi", "nvidia-smi -q", "nvidia-smi topo -m", "uname -a", "lscpu"
         "cat /sys/fs/cgroup/cpu.max", "cat /proc/driver/nvidia/version", "sh -c 'ulimit -a'")
 # Ends of the names of those test programs of buffers that take longest. These programs are started last.
 LONG = ("_convert", "_create", "_evict", "_fault", "_history", "_pinning")
-BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "access": 60, "pool": 60, "convert": 90, "file": 60}
+BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "access": 60, "pool": 60, "convert": 90, "file": 180}
 
 
 class Stages:
