@@ -31,6 +31,22 @@
 
 #include "src/buffer/store.h"
 
+/* What the last transfers of an access have changed. The store does not contain these changes until
+ * the access is settled, so that this takes the store's lock only once. */
+struct ferryi_moved {
+    size_t begin, end;  /* bytes that the transfers made current at the place of the access */
+    bool reserved;      /* whether the access owns a reservation in the valid map for this change */
+    size_t transferred; /* bytes that crossed between the host replica and a device */
+    ferryi_timeline *writer; /* timeline on which the transfer writes the replica at the place of
+                                the access; NULL if no write is pending */
+    ferryi_timeline *reader; /* timeline on which the transfer reads the replica at the place
+                                `source`; NULL if no read is pending */
+    int source;
+    ferryi_places eager; /* places for whose replicas `eager` must be set; see ferryi_place_copy */
+    bool host_waited;    /* whether the host waited for all uses of the replica */
+    uint64_t lost; /* set of the readers that were not waited for, because a device was lost */
+};
+
 struct ferryi_access {
     /* filled in by the caller */
     ferryi_store *store;
@@ -69,6 +85,7 @@ struct ferryi_access {
     uint32_t slot;
     uint32_t relied; /* number of open writes of the same stream that this access will commit. For
                         each of them, the access owns one reservation in the valid map */
+    struct ferryi_moved moved;
 };
 
 /* Initializes an access that a call of the library makes to a range. The access has no timeline, so
@@ -136,14 +153,11 @@ ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close
 ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_end,
                                       ferryi_timeline *timeline);
 
+/* Returns the job of the transfers that the access needs. */
+struct ferryi_transfer_job ferryi_access_job(const struct ferryi_access *access);
 /* Describes the replica at `place`, from byte `begin` on, as memory for the transfer engine. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
-/* Records that a transfer writes the target replica and reads the source replica. The engine has
- * already queued the transfer on `timeline`. `target` and `source` may be the same buffer. */
-FERRYI_REQUIRES(ferryi_claim_lock)
-void ferryi_access_note_transfer(ferryi_store *target, int target_place, ferryi_store *source,
-                                 int source_place, ferryi_timeline *timeline);
 /* Marks all bytes of the buffer as lost at `place`, if `status` is DEVICE_LOST and `place` is a
  * device. If not, changes nothing. Returns `status`. */
 FERRYI_REQUIRES(ferryi_claim_lock)

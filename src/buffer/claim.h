@@ -60,11 +60,6 @@ const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
  * storage, frees the storage. Called without the buffer's lock. */
 void ferryi_claim_drop(struct ferryi_access *access);
 
-/* Copies the range's stale bytes to the place of the access, and marks the range as current at this
- * place. The place already has memory for the replica. Called without the buffer's lock, while the
- * access has a claim that excludes other users of the range. */
-ferry_status ferryi_access_bring_claimed(struct ferryi_access *access);
-
 /* Result of comparing an access with the open claims (range locks). The access may proceed, must
  * wait for a claim, or must fail with BUSY. */
 enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "src/buffer/bring.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
@@ -214,7 +215,7 @@ ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
         struct ferryi_access access = ferryi_access_of(store, part, FERRY_READ, to, reason);
         status = ferryi_store_reserve(store, to, NULL);
         if (status == FERRY_OK)
-            status = ferryi_access_bring_claimed(&access);
+            status = ferryi_bring_claimed(&access);
         range.begin = part.end;
     }
     return status;

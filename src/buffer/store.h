@@ -542,24 +542,75 @@ void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *co
 /*
  * Counts `bytes` transferred between the host replica and a device. A host replica that is
  * transferred often is page-locked, because transfers of pageable memory must pass through the
- * staging ring. Called without the buffer's lock.
+ * staging ring. ferryi_store_count() is called under the buffer's lock. It returns the memory that
+ * is to be page-locked, which may be none. The caller passes this to ferryi_store_pin() without the
+ * buffer's lock, while it has a claim. ferryi_store_count_transfer() does both.
  */
+struct ferryi_to_pin {
+    void *memory; /* NULL: nothing */
+    size_t bytes;
+};
+FERRYI_REQUIRES(ferryi_store_spin)
+struct ferryi_to_pin ferryi_store_count(ferryi_store *store, size_t bytes);
+void ferryi_store_pin(ferryi_store *store, struct ferryi_to_pin to_pin);
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
+
+/* Uses of a replica that later work may have to wait for: the sync point of the last write, and the
+ * timelines of the readers. */
+struct ferryi_uses {
+    ferryi_sync_point written;
+    uint64_t readers;
+};
+
+FERRYI_REQUIRES(ferryi_store_spin)
+static inline struct ferryi_uses
+ferryi_store_uses(ferryi_store *store, int place)
+{
+    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    return (struct ferryi_uses){copy->written, copy->readers};
+}
+
+/* Returns whether work on `timeline` runs after these uses. NULL means work of the host. */
+bool ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
+                             const struct ferryi_uses *uses);
+/* Returns whether one of the uses was on a stream of the program. After a wait for such a use, the
+ * next scope on the replica records an event when the scope is closed. A later wait for that scope
+ * then waits for this event, and not for work that is queued after the scope. */
+bool ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses);
+/* Orders later work on `timeline` after the uses. If `timeline` is NULL, this thread waits for the
+ * uses; it skips readers on lost devices, and adds them to `*out_lost`. Called without the buffer's
+ * lock. */
+ferry_status ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline,
+                              const struct ferryi_uses *uses, uint64_t *out_lost);
 
 /* Orders later work on `timeline` after the last write of the replica. If `writes` is true, orders
  * this work after the replica's readers, too. If `timeline` is NULL, this thread waits for the
  * write and the readers instead. Called without the buffer's lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
-/* Orders the timeline for a copy from the replica at `source` to the replica at `target`, as two
- * calls of ferryi_store_order() do. */
-ferry_status ferryi_store_order_move(ferryi_store *store, int source, int target,
-                                     ferryi_timeline *timeline);
+/* Removes the uses that are complete from the replica, after the host has waited for them, and the
+ * readers in the set `lost`. */
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost);
 /* ferryi_store_note_read() records that the work queued on `timeline` so far reads the replica.
  * ferryi_store_note_write() records that this work writes the replica. `timeline` has a number in
  * the context's table of timelines. Called without the buffer's lock. */
 void ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline);
 void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline);
+/* Same as ferryi_store_note_write(), under the buffer's lock. Returns the sync point of the write.
+ * If `timeline` does not wait for the last write of the replica, changes nothing, returns 0, and
+ * sets
+ * `*out_other` to the sync point of that write. The caller then calls ferryi_store_await_write()
+ * without the lock, and tries again. */
+FERRYI_REQUIRES(ferryi_store_spin)
+ferryi_sync_point ferryi_store_try_note_write(ferryi_store *store, int place,
+                                              ferryi_timeline *timeline,
+                                              ferryi_sync_point *out_other);
+void ferryi_store_await_write(ferryi_store *store, int place, ferryi_timeline *timeline,
+                              ferryi_sync_point other);
+/* Same as ferryi_store_note_read(), under the buffer's lock. */
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *timeline);
 
 /* Marks the range as lost at `place`. Reads of bytes that were current only at `place` then fail
  * with `status` and `text`, until the bytes are overwritten. `text` may be NULL. Called without the

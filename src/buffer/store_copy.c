@@ -175,35 +175,50 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
 
 /* -- auto-pinning ------------------------------------------------------------------------------ */
 
-void
-ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
+struct ferryi_to_pin
+ferryi_store_count(ferryi_store *store, size_t bytes)
 {
-    ferry_context *context = store->context;
-    ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[0];
-    size_t whole = store->map.bytes;
-    bool counts = copy->block && !copy->pinned && store->memory != FERRY_MEMORY_MANAGED &&
-                  whole > PIN_ABOVE && bytes >= whole / COUNTED_PART &&
-                  copy->transfers != FERRYI_NEVER_PINNED;
+    const size_t whole = store->map.bytes, page = ferryi_page_bytes();
+    struct ferryi_to_pin to_pin = {0};
+    if (!copy->block || copy->pinned || store->memory == FERRY_MEMORY_MANAGED ||
+        whole <= PIN_ABOVE || bytes < whole / COUNTED_PART ||
+        copy->transfers == FERRYI_NEVER_PINNED)
+        return to_pin;
     /* The replica is page-locked at the first counted transfer after `pin_after` counted transfers.
      */
-    bool due = counts && copy->transfers >= context->pin_after &&
-               (uintptr_t)copy->pointer % ferryi_page_bytes() == 0;
-    if (counts && copy->transfers < FERRYI_NEVER_PINNED - 1)
+    if (copy->transfers >= store->context->pin_after && (uintptr_t)copy->pointer % page == 0) {
+        to_pin.memory = copy->pointer;
+        to_pin.bytes = ferryi_min_size((whole + page - 1) & ~(page - 1), copy->block->bytes);
+    }
+    if (copy->transfers < FERRYI_NEVER_PINNED - 1)
         copy->transfers++;
-    void *memory = copy->pointer;
-    size_t rounded = ferryi_min_size((whole + ferryi_page_bytes() - 1) & ~(ferryi_page_bytes() - 1),
-                                     due ? copy->block->bytes : 0);
-    ferryi_store_unlock(store);
-    if (!due)
+    return to_pin;
+}
+
+/* The caller's claim keeps the replica at its address. If the pinning fails for lack of memory or
+ * because of a conflict, it is tried again after about `pin_after` more transfers. */
+void
+ferryi_store_pin(ferryi_store *store, struct ferryi_to_pin to_pin)
+{
+    ferryi_engine *engine = store->context->engine;
+    if (!to_pin.memory)
         return;
-    /* The caller's claim keeps the replica at its address. If the pinning fails for lack of memory
-     * or because of a conflict, it is tried again after about `pin_after` more transfers. */
-    ferry_status status = ferryi_pins_add_own(ferryi_engine_pins(context->engine), memory, rounded);
+    ferry_status status =
+        ferryi_pins_add_own(ferryi_engine_pins(engine), to_pin.memory, to_pin.bytes);
     if (status == FERRY_OK)
         return;
     bool later = status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_CONFLICT;
     ferryi_store_lock(store);
     store->copies[0].transfers = later ? 1 : FERRYI_NEVER_PINNED;
     ferryi_store_unlock(store);
+}
+
+void
+ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
+{
+    ferryi_store_lock(store);
+    struct ferryi_to_pin to_pin = ferryi_store_count(store, bytes);
+    ferryi_store_unlock(store);
+    ferryi_store_pin(store, to_pin);
 }

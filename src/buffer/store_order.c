@@ -1,60 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/store.h"
 
-/* Returns whether the last write or one of the readers of a replica was on a stream of the program.
- * After a wait for such a use, the next scope on the replica records an event when the scope is
- * closed. A later wait for that scope then waits for this event, and not for work that is queued
- * after the scope. */
-static bool
-is_users(const ferryi_order *order, ferryi_sync_point point, uint64_t readers)
+bool
+ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses)
 {
-    if (point)
-        readers |= UINT64_C(1) << ferryi_sync_point_number(point);
-    for (; readers; readers &= readers - 1)
-        if (!order->timelines[__builtin_ctzll(readers)]->internal)
+    uint64_t users = uses->readers;
+    if (uses->written)
+        users |= UINT64_C(1) << ferryi_sync_point_number(uses->written);
+    for (; users; users &= users - 1)
+        if (!order->timelines[__builtin_ctzll(users)]->internal)
             return true;
     return false;
 }
 
-/* Waits for the readers of a replica. A lost device no longer reads. So if the host waits, it skips
- * the readers on lost devices, and returns the set of these readers in `*out_lost`. */
-static ferry_status
-wait_for_readers(ferryi_order *order, ferryi_timeline *timeline, uint64_t readers,
-                 uint64_t *out_lost)
+bool
+ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
+                        const struct ferryi_uses *uses)
 {
-    for (; readers; readers &= readers - 1) {
-        uint64_t reader = readers & -readers;
-        ferry_status status = ferryi_timelines_wait(order, timeline, reader);
-        if (status == FERRY_ERROR_DEVICE_LOST && !timeline)
-            *out_lost |= reader;
-        else if (status != FERRY_OK)
-            return status;
-    }
-    return FERRY_OK;
-}
-
-static bool
-is_ordered(const ferryi_order *order, const ferryi_timeline *timeline, ferryi_sync_point written,
-           uint64_t readers)
-{
-    return ferryi_sync_point_is_ordered(order, timeline, written) &&
-           ferryi_timelines_are_ordered(order, timeline, readers);
+    return ferryi_sync_point_is_ordered(order, timeline, uses->written) &&
+           ferryi_timelines_are_ordered(order, timeline, uses->readers);
 }
 
 ferry_status
-ferryi_store_order_move(ferryi_store *store, int source, int target, ferryi_timeline *timeline)
+ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline, const struct ferryi_uses *uses,
+                 uint64_t *out_lost)
+{
+    ferry_status status = ferryi_sync_point_wait(order, timeline, uses->written);
+    for (uint64_t readers = uses->readers; readers && status == FERRY_OK; readers &= readers - 1) {
+        uint64_t reader = readers & -readers;
+        status = ferryi_timelines_wait(order, timeline, reader);
+        /* A lost device no longer reads. */
+        if (status == FERRY_ERROR_DEVICE_LOST && !timeline) {
+            *out_lost |= reader;
+            status = FERRY_OK;
+        }
+    }
+    return status;
+}
+
+void
+ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost)
 {
     const ferryi_order *order = &store->context->order;
-    ferryi_store_lock(store);
-    const struct ferryi_place_copy *from = ferryi_store_copy(store, source),
-                                   *to = ferryi_store_copy(store, target);
-    bool ordered = is_ordered(order, timeline, from->written, 0) &&
-                   is_ordered(order, timeline, to->written, to->readers);
-    ferryi_store_unlock(store);
-    if (ordered)
-        return FERRY_OK;
-    FERRYI_OR_RETURN(ferryi_store_order(store, source, timeline, false));
-    return ferryi_store_order(store, target, timeline, true);
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    if (ferryi_sync_point_is_done(order, copy->written))
+        copy->written = 0;
+    copy->readers &= ~lost;
+    if (ferryi_timelines_are_ordered(order, NULL, copy->readers))
+        copy->readers = 0;
 }
 
 ferry_status
@@ -62,31 +55,21 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
 {
     ferryi_order *order = &store->context->order;
     ferryi_store_lock(store);
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    ferryi_sync_point written = copy->written;
-    uint64_t readers = writes ? copy->readers : 0;
-    bool waits = !is_ordered(order, timeline, written, readers);
-    if (waits && is_users(order, written, readers))
-        copy->eager = true;
+    struct ferryi_uses uses = ferryi_store_uses(store, place);
+    if (!writes)
+        uses.readers = 0;
+    bool waits = !ferryi_uses_are_ordered(order, timeline, &uses);
+    if (waits && ferryi_uses_are_of_users(order, &uses))
+        ferryi_store_copy(store, place)->eager = true;
     ferryi_store_unlock(store);
     if (!waits)
         return FERRY_OK;
-
     uint64_t lost = 0;
-    ferry_status status = ferryi_sync_point_wait(order, timeline, written);
-    if (status == FERRY_OK)
-        status = wait_for_readers(order, timeline, readers, &lost);
+    ferry_status status = ferryi_uses_wait(order, timeline, &uses, &lost);
     if (status != FERRY_OK || timeline)
         return status;
-
-    /* The host has waited for these uses, so no timeline needs to wait for them. */
     ferryi_store_lock(store);
-    copy = ferryi_store_copy(store, place);
-    if (ferryi_sync_point_is_done(order, copy->written))
-        copy->written = 0;
-    copy->readers &= ~lost;
-    if (ferryi_timelines_are_ordered(order, NULL, copy->readers))
-        copy->readers = 0;
+    ferryi_store_forget_done(store, place, lost);
     ferryi_store_unlock(store);
     return FERRY_OK;
 }
@@ -102,41 +85,63 @@ point_use(ferryi_timeline *timeline)
 }
 
 void
+ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *timeline)
+{
+    point_use(timeline);
+    ferryi_store_copy(store, place)->readers |= UINT64_C(1) << timeline->number;
+}
+
+void
 ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline)
 {
     ferryi_store_lock(store);
-    point_use(timeline);
-    ferryi_store_copy(store, place)->readers |= UINT64_C(1) << timeline->number;
+    ferryi_store_add_reader(store, place, timeline);
+    ferryi_store_unlock(store);
+}
+
+ferryi_sync_point
+ferryi_store_try_note_write(ferryi_store *store, int place, ferryi_timeline *timeline,
+                            ferryi_sync_point *out_other)
+{
+    const ferryi_order *order = &store->context->order;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    *out_other = copy->written;
+    if (!ferryi_sync_point_is_ordered(order, timeline, copy->written))
+        return 0;
+    copy->written = point_use(timeline);
+    if (ferryi_timelines_are_ordered(order, timeline, copy->readers))
+        copy->readers = 0;
+    return copy->written;
+}
+
+/* A different stream has written a disjoint range of the replica since `timeline` was ordered. The
+ * replica has one sync point for both writes, so `timeline` waits for the other write. */
+void
+ferryi_store_await_write(ferryi_store *store, int place, ferryi_timeline *timeline,
+                         ferryi_sync_point other)
+{
+    ferryi_order *order = &store->context->order;
+    if (ferryi_sync_point_wait(order, timeline, other) == FERRY_OK ||
+        ferryi_sync_point_wait(order, NULL, other) == FERRY_OK)
+        return;
+    ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",
+               ferryi_store_name(store), ferry_last_error());
+    ferryi_store_lock(store);
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    if (copy->written == other)
+        copy->written = 0;
     ferryi_store_unlock(store);
 }
 
 void
 ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline)
 {
-    ferryi_order *order = &store->context->order;
-    for (;;) {
+    for (ferryi_sync_point point = 0; !point;) {
+        ferryi_sync_point other;
         ferryi_store_lock(store);
-        struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-        ferryi_sync_point other = copy->written;
-        if (ferryi_sync_point_is_ordered(order, timeline, other)) {
-            copy->written = point_use(timeline);
-            if (ferryi_timelines_are_ordered(order, timeline, copy->readers))
-                copy->readers = 0;
-            ferryi_store_unlock(store);
-            return;
-        }
+        point = ferryi_store_try_note_write(store, place, timeline, &other);
         ferryi_store_unlock(store);
-        /* A different stream has written a disjoint range of the replica since `timeline` was
-         * ordered. The replica has one sync point for both writes, so `timeline` waits for the
-         * other write. */
-        if (ferryi_sync_point_wait(order, timeline, other) != FERRY_OK &&
-            ferryi_sync_point_wait(order, NULL, other) != FERRY_OK) {
-            ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",
-                       ferryi_store_name(store), ferry_last_error());
-            ferryi_store_lock(store);
-            if (copy->written == other)
-                copy->written = 0;
-            ferryi_store_unlock(store);
-        }
+        if (!point)
+            ferryi_store_await_write(store, place, timeline, other);
     }
 }

@@ -91,9 +91,9 @@ DEFECTS = [
     Defect("close_on_merged", [
         ("src/buffer/scope.c", "for (bool noted = false;;) {", "for (bool noted = true;;) {")]),
     Defect("failed_open_commits", [
-        ("src/buffer/access.c", "    if (status != FERRY_OK || is_hit)\n        return status;\n",
+        ("src/buffer/access.c", "    if (status == FERRY_OK && !is_hit) {\n        status = ferryi_bring_run(&bringing);\n",
          "    ferryi_store_lock(store);\n    ferryi_claim_end_relied(access, true);\n    ferryi_store_unlock(store);\n"
-         "    if (status != FERRY_OK || is_hit)\n        return status;\n")],
+         "    if (status == FERRY_OK && !is_hit) {\n        status = ferryi_bring_run(&bringing);\n")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_together"]),
     Defect("coherent_source", [
         ("src/map/coherence.c", "int holder = lowest_from(places & same, 0);", "int holder = lowest_from(places & same & 0, 0);")],

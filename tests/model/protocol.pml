@@ -6,7 +6,7 @@
  *   lock, unlock, wake, park   src/buffer/store_lock.c  ferryi_store_lock(), ..._unlock_waking(), ..._unlock_and_park()
  *   try_claim, conflict        src/buffer/claim.c       try_claim(), conflict_with(); ferryi_claim_rely(), ferryi_claim_end_relied()
  *   open_hit                   src/buffer/scope.c       open_read_hit(), open_hit(); the lock is taken once only
- *   prepare, bring             src/buffer/access.c      prepare_one(), bring(), move_one(), fill_zero(), hold()
+ *   prepare, bring             src/buffer/access.c      prepare_one(); bring.c: ferryi_bring_run(), move_one(), fill_zero(), ferryi_bring_settle()
  *   close                      src/buffer/access.c      close_at(); scope.c: close_write_hit(), close_read_hit()
  *   evict                      src/buffer/evict.c       consider(), write_back_and_drop(), forget()
  *   map                        src/map/coherence.c          ferryi_coherence_change(); by byte, what ./dev prove proves of windows
