@@ -35,8 +35,9 @@ struct ferryi_callback {
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* context of the library call that runs the callback; NULL: unknown */
     const struct ferryi_callback *outer;
-    unsigned held; /* number of the thread's holds when the callback started (hold.h); the callback
-                      runs without holds, and the number is restored afterwards */
+    unsigned held; /* nesting depth of the thread's preparation for driver calls (hold.h) when the
+                      callback started. The depth is 0 during the callback, and is restored
+                      afterwards */
 };
 
 extern _Thread_local struct ferryi_callback_thread {

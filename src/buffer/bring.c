@@ -541,10 +541,14 @@ ferryi_bring_order(struct ferryi_bringing *bringing)
     struct ferryi_access *access = bringing->access;
     struct ferryi_moved *moved = &access->moved;
     struct ferryi_uses uses = bringing->target_uses;
+    /* The last transfer waits for these uses. The access waits for the transfer when it is settled.
+     */
+    if (access->timeline && moved->writer)
+        return FERRY_OK;
     if (!ferryi_claim_writes(access->access))
         uses.readers = 0;
     FERRYI_OR_RETURN(await_uses(access, access->place, access->timeline, &uses));
-    if (access->timeline || !moved->writer)
+    if (!moved->writer)
         return FERRY_OK;
     FERRYI_OR_RETURN(ferryi_sync_point_wait(&access->store->context->order, NULL,
                                             ferryi_timeline_sync_point(moved->writer)));

@@ -60,7 +60,8 @@ bool ferryi_bring_plan(struct ferryi_bringing *bringing, size_t at,
  * no copy. After this call, also if it fails, the caller must call ferryi_bring_settle(). */
 ferry_status ferryi_bring_run(struct ferryi_bringing *bringing);
 /* Orders the access after all earlier uses of the replica at its place. If the host makes the
- * access, it also waits for the last transfer, whose uses are then over. */
+ * access, it also waits for the last transfer, whose uses are then over. If a stream makes the
+ * access, the caller orders it after the last transfer, when the access is settled. */
 ferry_status ferryi_bring_order(struct ferryi_bringing *bringing);
 /* Records in the store what the access has moved, and then marks its claim as open if `opens` is
  * true. Takes the store's lock once, unless a different stream has written another range of the

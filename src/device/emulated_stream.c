@@ -377,17 +377,21 @@ ferryi_emulated_stream_is_capturing(ferryi_device *device, void *stream, bool *o
     return FERRY_OK;
 }
 
+/* A synchronization of a device with at most this many streams needs no memory. */
+#define FEW_STREAMS 32
+
 /* Returns an array with one position for each queue of the device. A position is a reference to a
- * queue, and the number of commands submitted to that queue so far. Returns NULL and sets
- * `*out_count` to 0 if memory is short. */
+ * queue, and the number of commands submitted to that queue so far. The array is `few` if this has
+ * enough elements. Otherwise it is allocated, and the function returns NULL and sets `*out_count`
+ * to 0 if memory is short. */
 static struct position *
-all_positions(ferryi_emulated *emulated, size_t *out_count)
+all_positions(ferryi_emulated *emulated, struct position few[FEW_STREAMS], size_t *out_count)
 {
     size_t count = 0;
     ferryi_mutex_lock(&emulated->mutex);
     for (ferryi_emulated_queue *queue = emulated->queues; queue; queue = queue->next)
         count++;
-    struct position *positions = calloc(count + 1, sizeof(*positions));
+    struct position *positions = count <= FEW_STREAMS ? few : calloc(count, sizeof(*positions));
     *out_count = positions ? count : 0;
     size_t i = 0;
     for (ferryi_emulated_queue *queue = emulated->queues; queue && positions; queue = queue->next)
@@ -400,7 +404,8 @@ ferry_status
 ferryi_emulated_synchronize(ferryi_device *device)
 {
     size_t count;
-    struct position *positions = all_positions(ferryi_emulated_of(device), &count);
+    struct position few[FEW_STREAMS];
+    struct position *positions = all_positions(ferryi_emulated_of(device), few, &count);
     if (!positions)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "synchronize on %s:%d: no memory for the list of streams", device->kind,
@@ -415,7 +420,8 @@ ferryi_emulated_synchronize(ferryi_device *device)
             status = take_failure(positions[i].queue);
         ferryi_emulated_queue_release(positions[i].queue);
     }
-    free(positions);
+    if (positions != few)
+        free(positions);
     return status;
 }
 

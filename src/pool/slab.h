@@ -229,8 +229,9 @@ ferryi_pool_zone_bytes(const ferry_pool *pool)
 FERRYI_INLINE size_t
 ferryi_pool_class_of(size_t bytes)
 {
-    /* `log2` satisfies 2^log2 < bytes <= 2^(log2 + 1). Each doubling of the size has eight size
-     * classes. Classes below 2 KiB have the same step width as those from 2 KiB to 4 KiB. */
+    /* Above 2 KiB, 2^log2 < bytes <= 2^(log2 + 1), and each doubling of the size has eight size
+     * classes. Up to 2 KiB, `log2` is 11, so the sizes of the classes have the same distance as
+     * those from 2 KiB to 4 KiB. */
     unsigned log2 =
         63u ^ (unsigned)__builtin_clzll((unsigned long long)((bytes - 1) | 8 * FERRYI_POOL_ALIGN));
     return (log2 - 11) * 8 + (unsigned)((bytes - 1) >> (log2 - 3));

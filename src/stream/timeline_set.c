@@ -75,13 +75,22 @@ join_all(ferryi_order *order, ferryi_sync_point point, uint64_t set, ferryi_sync
     return status;
 }
 
+/* Blocks until the uses are complete. If no event can be recorded, for example for lack of memory,
+ * waits for the whole device. */
 static void
 wait_on_host(ferryi_order *order, ferryi_sync_point point, uint64_t set)
 {
-    if (ferryi_sync_point_wait(order, NULL, point) != FERRY_OK ||
-        ferryi_timelines_wait(order, NULL, set) != FERRY_OK)
-        ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s",
-                   ferry_last_error());
+    if (ferryi_sync_point_wait(order, NULL, point) == FERRY_OK &&
+        ferryi_timelines_wait(order, NULL, set) == FERRY_OK)
+        return;
+    if (point)
+        set |= UINT64_C(1) << ferryi_sync_point_number(point);
+    for (; set; set &= set - 1) {
+        ferryi_device *device = order->timelines[__builtin_ctzll(set)]->device;
+        if (ferryi_device_synchronize(device) != FERRY_OK)
+            ferryi_log(order->log, FERRY_LOG_ERROR, "wait for the uses of a block: %s",
+                       ferry_last_error());
+    }
 }
 
 /* Returns a sync point on `timeline`, which represents all streams of a device that Ferry does not

@@ -8,8 +8,8 @@
 
 /**
  * Returns whether the first device of the context runs kernels as host functions. Sums then have
- * the order, and so the bits, of these functions. On a GPU, many threads add, in an order of their
- * own.
+ * the same bits as sums of these functions, because the order of the additions is the same. On a
+ * GPU, many threads add in a different order.
  */
 bool kernels_are_host_functions(ferry_context *context);
 

@@ -158,8 +158,9 @@ note_end(ferry_log_level level, const char *message, void *user)
     atomic_fetch_add(&notes->ends, strstr(message, "has ended it") != NULL);
 }
 
-/* Imports the export of a context into the same context. After the other handles are destroyed, the
- * import is the context's only owner. The test destroys the import in each possible way. */
+/* Imports a buffer into the context that exported it. After all other objects of the context are
+ * destroyed, the import is the only owner of the context. The test destroys the import in each
+ * possible way. */
 static void
 test_an_import_may_be_the_last_owner_of_its_context(void **state)
 {

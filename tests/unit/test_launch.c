@@ -787,8 +787,8 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* Queues a kernel that reads the output of a kernel that will fail, and then overwrites that
- * output. The results of the second kernel must still be lost. */
+/* Queues a kernel that will fail, and a second kernel that reads its output. The test then
+ * overwrites this output. The results of the second kernel must be lost nevertheless. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {
