@@ -53,13 +53,15 @@ static const struct {
     [FERRYI_PROCESSOR_INTEL] = {FERRYI_COPY_STREAM, FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM,
                                 FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM},
     /*
-     * Measured on an EPYC 7003 without a GPU, as the speed divided by that of memcpy():
-     * - Filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch 1.05
-     * - Emulated devices, `bench transfer` of 4 to 64 MiB: uploads prefetch 1.39, libc 0.93, stream
-     *   1.09; downloads stream 1.55, libc 0.77, prefetch 1.19
+     * Measured on EPYCs without a GPU, as the speed divided by that of memcpy():
+     * - EPYC 7003, filling 16 chunks of 2 MiB: stream 1.44, libc 1.06, prefetch 1.05
+     * - EPYC 7003, emulated devices, `bench transfer` of 4 to 64 MiB: uploads prefetch 1.39, stream
+     *   1.09, libc 0.93; downloads stream 1.55, prefetch 1.19, libc 0.77
+     * - EPYC 9004, the same: uploads prefetch 0.72, stream 0.92, libc 0.97; downloads stream 0.95,
+     *   prefetch 0.90, libc 1.00
      */
     [FERRYI_PROCESSOR_AMD_19H] = {FERRYI_COPY_STREAM, FERRYI_COPY_STREAM, FERRYI_COPY_STREAM,
-                                  FERRYI_COPY_PREFETCH, FERRYI_COPY_STREAM},
+                                  FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
 };
 
 enum ferryi_copy_loop
