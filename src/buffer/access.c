@@ -247,13 +247,8 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
     ferry_status status = FERRY_OK;
     size_t prepared = 0;
     ferryi_hold_begin();
-    for (; prepared < count && status == FERRY_OK; prepared++) {
-        /* An earlier access may have moved bytes that this access needs, too. */
-        if (prepared > 0 && list[prepared].store == list[prepared - 1].store)
-            status = settle_in_order(&list[prepared - 1], false);
-        if (status == FERRY_OK)
-            status = prepare_one(&list[prepared]);
-    }
+    for (; prepared < count && status == FERRY_OK; prepared++)
+        status = prepare_one(&list[prepared]);
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
         status = settle_in_order(&list[i], opens_early(&list[i]));
     ferryi_hold_end();

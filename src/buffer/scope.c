@@ -337,8 +337,8 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* Returns whether the fast path could close a scope of a traced context if the context were not
- * traced. A callback may close the scope only if this is the case. */
+/* Returns whether the fast path could close the scope in a context without a trace. The scope
+ * belongs to a traced context. A callback may close it only if this function returns true. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {

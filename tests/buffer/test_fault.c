@@ -889,8 +889,8 @@ run_import_host(struct world *world)
     return import_each(world, FERRYI_DL_CPU, world->memory, NULL, &options);
 }
 
-/* Imports device memory that is ready when the producer's event is reached. Runs only on CUDA
- * devices, because other devices have no number in the exchange formats. */
+/* Imports device memory that is ready when the work queued on the producer's stream completes. Runs
+ * only on CUDA devices, because the exchange formats define no device type for other devices. */
 static ferry_status
 run_import_device(struct world *world)
 {

@@ -311,6 +311,29 @@ test_close_after_the_stream_is_gone(void **state)
     ferry_stream_destroy(&b);
 }
 
+/* Checks that a scope records an event when it is closed, if the host has waited for the previous
+ * scope on the same replica. A later wait then does not include work that is queued after the
+ * scope. */
+static void
+test_a_scope_records_an_event_after_a_wait(void **state)
+{
+    fixture *f = *state;
+    if (f->coherent)
+        skip();
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT);
+    for (int waited = 0; waited < 2; waited++) {
+        ferry_scope scope;
+        open_on(x, a, FERRY_UPDATE, 0, COUNT, &scope);
+        uint64_t calls = device_calls(f);
+        OK(ferry_scope_close(&scope));
+        assert_int_equal(device_calls(f) > calls, waited);
+        touch(f, x, 0, FERRY_READ, 0, COUNT);
+    }
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&a);
+}
+
 /* -- hits are free ----------------------------------------------------------------------------- */
 
 static void
@@ -885,6 +908,7 @@ main(void)
         TEST(test_close_on_refuses_other_places),
         TEST(test_close_from_another_thread),
         TEST(test_close_after_the_stream_is_gone),
+        TEST(test_a_scope_records_an_event_after_a_wait),
         TEST(test_later_uses_make_no_driver_call),
         TEST(test_host_hits_make_no_driver_call),
         TEST(test_later_launches_are_one_call),

@@ -117,9 +117,9 @@ test_an_input_is_lost_during_the_launch(void **state)
     struct kernels k;
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
-    /* A launch handles its buffers in the order of their addresses. The launch of this test writes
-     * the buffer with the lower address and reads the other one. So it allocates the written
-     * buffer's list of kernels before it registers as a reader of the input. */
+    /* A launch handles its buffers in the order of their stores' addresses. This launch writes the
+     * buffer whose store comes first and reads the other one. So it allocates the written buffer's
+     * list of kernels before it registers as a reader of the input. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
