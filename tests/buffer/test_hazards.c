@@ -334,6 +334,64 @@ test_a_scope_records_an_event_after_a_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
+static ferry_buffer *
+make_pinned(fixture *f, size_t count)
+{
+    ferry_buffer_options options = {
+        .name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
+    ferry_buffer *buffer;
+    OK(ferry_buffer_create(f->context, INT, count, &options, &buffer));
+    return buffer;
+}
+
+/* A stream reads a range while its own write of the middle is open. So the range has two parts that
+ * may need a transfer. The first part is uploaded, and the second one is already current. The
+ * stream must still wait for the upload. */
+static void
+test_a_read_waits_for_the_upload_of_an_earlier_part(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    ferry_scope scope;
+    write_counting(f, x, 0, 0, COUNT, 5);
+    touch(f, x, 1, FERRY_READ, 600, COUNT - 600);
+    queue_fill(f, a, open_on(x, a, FERRY_OVERWRITE, 400, 200, &scope), 7, 200);
+    copy_on(f, a, y, 0, x, 0, COUNT);
+    OK(ferry_scope_close(&scope));
+    expect_counting(f, y, 0, 0, 400, 5);
+    expect_all(y, 400, 200, 7);
+    expect_counting(f, y, 0, 600, COUNT - 600, 5);
+    DESTROY_BUFFERS(&x, &y);
+    ferry_stream_destroy(&a);
+}
+
+/* The host reads a buffer with more stale ranges than the longest list of moves has room for. The
+ * host must get the current bytes of every range, and of the bytes between the ranges. */
+static void
+test_a_read_of_very_many_stale_ranges(void **state)
+{
+    fixture *f = *state;
+    enum { RANGES = 2 * 1024 + 1 }; /* the longest list holds 1024 moves */
+    ferry_stream *a = make_stream(f, 1);
+    ferry_buffer *x = make_pinned(f, 2 * RANGES);
+    ferry_scope scope;
+    int *expected = malloc(2 * RANGES * sizeof(*expected));
+    assert_non_null(expected);
+    write_counting(f, x, 0, 0, 2 * RANGES, 0);
+    for (size_t i = 0; i < RANGES; i++) {
+        fill_on(f, x, a, 2 * i, 1, -1);
+        expected[2 * i] = -1;
+        expected[2 * i + 1] = (int)(2 * i + 1);
+    }
+    const int *got = open_at(f, x, 0, FERRY_READ, 0, 2 * RANGES, &scope);
+    assert_memory_equal(got, expected, 2 * RANGES * sizeof(*expected));
+    OK(ferry_scope_close(&scope));
+    free(expected);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&a);
+}
+
 /* -- hits are free ----------------------------------------------------------------------------- */
 
 static void
@@ -485,16 +543,6 @@ test_memory_handed_on_while_in_use(void **state)
     }
     DESTROY_STREAMS(&a, &b);
     fixture_close(&f);
-}
-
-static ferry_buffer *
-make_pinned(fixture *f, size_t count)
-{
-    ferry_buffer_options options = {
-        .name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
-    ferry_buffer *buffer;
-    OK(ferry_buffer_create(f->context, INT, count, &options, &buffer));
-    return buffer;
 }
 
 /* A pinned block that is freed during an upload from it is not reused before the upload has
@@ -909,6 +957,8 @@ main(void)
         TEST(test_close_from_another_thread),
         TEST(test_close_after_the_stream_is_gone),
         TEST(test_a_scope_records_an_event_after_a_wait),
+        TEST(test_a_read_waits_for_the_upload_of_an_earlier_part),
+        TEST(test_a_read_of_very_many_stale_ranges),
         TEST(test_later_uses_make_no_driver_call),
         TEST(test_host_hits_make_no_driver_call),
         TEST(test_later_launches_are_one_call),

@@ -202,8 +202,8 @@ test_no_memory_to_tell_what_is_lost(void **state)
     }
 }
 
-/* Checks the state of bytes that a failed kernel has lost. They must count as written and must be
- * current at no place. */
+/* Checks the state of bytes that a failed kernel has lost. They must be current at no place.
+ * Ferry must not treat them as bytes that were never written, which would read as zeros. */
 static void
 expect_lost_state(struct kernels *k, size_t offset, size_t count)
 {

@@ -113,8 +113,8 @@ find(void *out, const char *name)
     memcpy(out, &symbol, sizeof(symbol));
 }
 
-/* Finds the functions of the C library that this library wraps, before a second thread exists. A
- * wrapper that is called earlier also calls this function. */
+/* Finds the functions of the C library that this library wraps, before a second thread exists. If
+ * a wrapper runs before this constructor, the wrapper calls this function itself. */
 __attribute__((constructor)) static void
 find_all(void)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests how a CUDA device gets the code of its conversions, and how its converter behaves without
- * code. The device runs on fakecuda, which imitates the driver. */
+/* Tests how a CUDA device finds, compiles or loads the kernels that convert elements, and what its
+ * converter does if there are no such kernels. The device runs on fakecuda, which imitates the
+ * driver. */
 #include "tests/unit/cuda_fixture.h"
 
 #include <ferry/bool.h>
