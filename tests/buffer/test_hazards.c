@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "src/buffer/bring.h"
+
 enum { COUNT = 1000, MANY = 100 };
 
 static void
@@ -334,16 +336,6 @@ test_a_scope_records_an_event_after_a_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
-static ferry_buffer *
-make_pinned(fixture *f, size_t count)
-{
-    ferry_buffer_options options = {
-        .name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
-    ferry_buffer *buffer;
-    OK(ferry_buffer_create(f->context, INT, count, &options, &buffer));
-    return buffer;
-}
-
 /* A stream reads a range while its own write of the middle is open. So the range has two parts that
  * may need a transfer. The first part is uploaded, and the second one is already current. The
  * stream must still wait for the upload. */
@@ -372,9 +364,9 @@ static void
 test_a_read_of_very_many_stale_ranges(void **state)
 {
     fixture *f = *state;
-    enum { RANGES = 2 * 1024 + 1 }; /* the longest list holds 1024 moves */
+    enum { RANGES = 2 * FERRYI_MOVES_LONG + 1 };
     ferry_stream *a = make_stream(f, 1);
-    ferry_buffer *x = make_pinned(f, 2 * RANGES);
+    ferry_buffer *x = make_ints(f, 2 * RANGES);
     ferry_scope scope;
     int *expected = malloc(2 * RANGES * sizeof(*expected));
     assert_non_null(expected);
@@ -543,6 +535,16 @@ test_memory_handed_on_while_in_use(void **state)
     }
     DESTROY_STREAMS(&a, &b);
     fixture_close(&f);
+}
+
+static ferry_buffer *
+make_pinned(fixture *f, size_t count)
+{
+    ferry_buffer_options options = {
+        .name = "pinned", .memory = f->coherent ? FERRY_MEMORY_DEFAULT : FERRY_MEMORY_PINNED};
+    ferry_buffer *buffer;
+    OK(ferry_buffer_create(f->context, INT, count, &options, &buffer));
+    return buffer;
 }
 
 /* A pinned block that is freed during an upload from it is not reused before the upload has
