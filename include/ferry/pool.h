@@ -393,8 +393,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_on_shortage(ferry_pool *pool,
 
 /**
  * Calls `visit` for each block of the pool, live or idle. The blocks are reported as they were at
- * one moment. Memory that was never divided into blocks is not reported, and neither are free
- * blocks that the pool has merged with their neighbours.
+ * one moment. Together they are all the memory that the pool has allocated. An idle block may
+ * consist of several blocks that were freed and then merged.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_OUT_OF_MEMORY;
  *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback).
  * Threads: any.

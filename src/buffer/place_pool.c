@@ -288,8 +288,8 @@ ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_
         if (kind == limited)
             out->limited = counters.reserved_bytes;
         for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
-            out->hits += counters.bins[i].hits;
-            out->misses += counters.bins[i].allocations - counters.bins[i].hits;
+            out->hits += counters.classes[i].hits;
+            out->misses += counters.classes[i].allocations - counters.classes[i].hits;
         }
         out->device_allocations += counters.device_allocations;
         out->trims += counters.trims;

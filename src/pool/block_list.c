@@ -25,8 +25,8 @@ describe(const ferry_block *block)
     };
 }
 
-/* Writes a description of each live or idle block of the pool into the snapshot's array. Once the
- * array is full, further blocks are counted but not described. */
+/* Writes a description of each block of the pool into the snapshot's array. Once the array is full,
+ * further blocks are counted but not described. */
 static void
 fill(ferry_pool *pool, struct snapshot *snapshot)
 {
@@ -35,8 +35,6 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_magazines_empty(pool);
     FERRYI_EACH_SLAB (pool, slab)
         for (const ferry_block *block = slab->first; block; block = block->after) {
-            if (block->state != FERRYI_BLOCK_LIVE && block->state != FERRYI_BLOCK_IDLE)
-                continue;
             if (snapshot->count < snapshot->room)
                 snapshot->blocks[snapshot->count] = describe(block);
             snapshot->count++;

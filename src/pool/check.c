@@ -5,18 +5,15 @@
  * and lists. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
-    uint64_t live_blocks, idle, free;
+    uint64_t live_blocks, idle;
 };
 
 /* -- from the slabs ---------------------------------------------------------------------------- */
 
-/* Adds one block to the totals, and checks the block's state. Two adjacent blocks must not both be
- * free. A free block must be in a bin, which is a list of free blocks, unless a compaction is
- * emptying the block's slab. */
+/* Adds one block to the totals, and checks the block's state. */
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
-    bool draining = atomic_load(&block->slab->draining);
     switch (block->state) {
     case FERRYI_BLOCK_LIVE:
         census->live_blocks++;
@@ -27,12 +24,6 @@ count_block(const ferry_block *block, struct census *census)
         census->idle++;
         census->cached_bytes += block->bytes;
         return true;
-    case FERRYI_BLOCK_FREE:
-        census->free += !draining;
-        census->cached_bytes += block->bytes;
-        return !block->slab->large && block->point == 0 &&
-               (!block->after || block->after->state != FERRYI_BLOCK_FREE) &&
-               ferryi_link_is_alone(&block->in_idle) == draining;
     default:
         return false;
     }
@@ -61,37 +52,33 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
            ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0);
 }
 
-/* -- from the lists ---------------------------------------------------------------------------- */
+/* -- from the bins ----------------------------------------------------------------------------- */
 
-/* Adds the number of blocks in a list to *count. Checks that each block is in the state `state`,
- * and that `least` <= block->bytes < `above`. */
-static bool
-count_list(const struct ferryi_link *list, enum ferryi_block_state state, size_t least,
-           size_t above, uint64_t *count)
+/* Adds the number of blocks in a bin to *count. Checks that each block is idle and belongs to the
+ * bin, that those with a pending use come first, and that the bitmap agrees with the bin. */
+FERRYI_POOL_LOCKED static bool
+count_bin(const ferry_pool *pool, size_t bin, uint64_t *count)
 {
-    for (const struct ferryi_link *link = list->next; link != list; link = link->next, ++*count) {
+    const struct ferryi_link *head = &pool->bins[bin];
+    bool filled = false;
+    for (const struct ferryi_link *link = head->next; link != head; link = link->next, ++*count) {
         const ferry_block *block = FERRYI_BLOCK_OF(link);
-        if (block->state != state || block->bytes < least || block->bytes >= above)
+        if (block->state != FERRYI_BLOCK_IDLE || ferryi_block_bin(block) != bin ||
+            (filled && block->point != 0))
             return false;
+        filled = block->point == 0;
     }
-    return true;
+    return bin >= FERRYI_POOL_SMALL_BINS || (pool->filled[bin / 64] >> bin % 64 & 1) == filled;
 }
 
 FERRYI_POOL_LOCKED static bool
-lists_agree(const ferry_pool *pool, const struct census *census)
+bins_agree(const ferry_pool *pool, const struct census *census)
 {
-    uint64_t idle = 0, pieces = 0;
-    bool good = count_list(&pool->classes[FERRYI_POOL_CLASSES].idle, FERRYI_BLOCK_IDLE,
-                           FERRYI_POOL_LARGEST + 1, SIZE_MAX, &idle);
-    for (uint32_t i = 0; good && i < FERRYI_POOL_CLASSES; i++) {
-        size_t bytes = ferryi_pool_bytes_of_class(i);
-        good = count_list(&pool->classes[i].idle, FERRYI_BLOCK_IDLE, bytes, bytes + 1, &idle);
-    }
-    for (uint32_t i = 0; good && i < FERRYI_POOL_PIECE_BINS; i++)
-        good = count_list(&pool->pieces[i], FERRYI_BLOCK_FREE, ferryi_pool_bytes_of_class(i),
-                          ferryi_pool_bytes_of_class(i + 1), &pieces) &&
-               (pool->filled[i / 64] >> i % 64 & 1) == !ferryi_link_is_alone(&pool->pieces[i]);
-    return good && idle == census->idle && pieces == census->free;
+    uint64_t idle = 0;
+    for (size_t i = 0; i < FERRYI_POOL_BINS; i++)
+        if (!count_bin(pool, i, &idle))
+            return false;
+    return idle == census->idle;
 }
 
 FERRYI_POOL_LOCKED static bool
@@ -99,9 +86,9 @@ counts_agree(const ferry_pool *pool, const struct census *census)
 {
     ferry_pool_class_stats sum = {0};
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
-        sum.live_blocks += pool->counters.bins[i].live_blocks;
-        sum.live_bytes += pool->counters.bins[i].live_bytes;
-        sum.requested_bytes += pool->counters.bins[i].requested_bytes;
+        sum.live_blocks += pool->counters.classes[i].live_blocks;
+        sum.live_bytes += pool->counters.classes[i].live_bytes;
+        sum.requested_bytes += pool->counters.classes[i].requested_bytes;
     }
     return census->reserved == pool->reserved_bytes && census->live_bytes == sum.live_bytes &&
            census->live_blocks == sum.live_blocks && census->requested == sum.requested_bytes &&
@@ -119,7 +106,7 @@ ferryi_pool_check(ferry_pool *pool)
     bool good = true;
     FERRYI_EACH_SLAB (pool, slab)
         good = good && count_slab(slab, &census);
-    good = good && lists_agree(pool, &census) && counts_agree(pool, &census);
+    good = good && bins_agree(pool, &census) && counts_agree(pool, &census);
     ferryi_mutex_unlock(&pool->mutex);
     return good;
 }

@@ -18,23 +18,11 @@
 FERRYI_POOL_LOCKED static void
 start_draining(ferry_pool *pool, struct ferryi_slab *slab)
 {
-    for (ferry_block *block = slab->first; block; block = block->after) {
-        if (block->state == FERRYI_BLOCK_FREE)
-            ferryi_piece_remove(pool, block);
-        /* A block with FERRYI_POOL_NO_LIST enters no magazine when it is released. Its release
-         * takes the slow path, which checks whether the block's slab is draining. */
-        block->list = FERRYI_POOL_NO_LIST;
-    }
-    atomic_store(&slab->draining, true);
-}
-
-FERRYI_POOL_LOCKED static void
-stop_draining(ferry_pool *pool, struct ferryi_slab *slab)
-{
-    atomic_store(&slab->draining, false);
+    /* A block with FERRYI_POOL_NO_LIST enters no magazine when it is released. Its release takes
+     * the slow path, which makes the block idle. */
     for (ferry_block *block = slab->first; block; block = block->after)
-        if (block->state == FERRYI_BLOCK_FREE)
-            ferryi_piece_list(pool, block);
+        block->list = FERRYI_POOL_NO_LIST;
+    ferryi_slab_set_draining(pool, slab, true);
 }
 
 /* Returns the level of a slab: the number of 64ths of the slab that live blocks occupy, rounded
@@ -90,7 +78,7 @@ end(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     FERRYI_EACH_SLAB (pool, slab)
         if (atomic_load(&slab->draining))
-            stop_draining(pool, slab);
+            ferryi_slab_set_draining(pool, slab, false);
     ferryi_mutex_unlock(&pool->mutex);
     atomic_store(&pool->compactor, 0);
 }

@@ -72,7 +72,7 @@ ferryi_caches_let_in(ferry_pool *pool)
 
 /* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
 
-/* Moves the blocks of a magazine to the pool's lists of idle blocks, oldest first. */
+/* Moves the blocks of a magazine to the pool's bins, oldest first. */
 FERRYI_POOL_LOCKED static void
 empty_magazine(ferry_pool *pool, struct ferryi_magazine *magazine)
 {
@@ -101,10 +101,9 @@ store_empty(ferry_pool *pool, struct ferryi_magazine *magazine)
 FERRYI_POOL_LOCKED static void
 empty_depot(ferry_pool *pool, uint32_t list)
 {
-    struct ferryi_pool_class *class = &pool->classes[list];
-    while (class->depot) {
-        struct ferryi_magazine *magazine = class->depot;
-        class->depot = magazine->next;
+    while (pool->depots[list]) {
+        struct ferryi_magazine *magazine = pool->depots[list];
+        pool->depots[list] = magazine->next;
         empty_magazine(pool, magazine);
         store_empty(pool, magazine);
     }
@@ -124,12 +123,12 @@ count_class(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
     if ((takes | gives) == 0)
         return;
     size_t bytes = ferryi_pool_bytes_of_class(list);
-    ferry_pool_class_stats *bin = &pool->counters.bins[ferryi_pool_bin_of(bytes)];
-    bin->allocations += takes;
-    bin->hits += takes;
-    bin->live_blocks += takes - gives;
-    bin->live_bytes += (takes - gives) * bytes;
-    bin->requested_bytes += cache->requested[list];
+    ferry_pool_class_stats *class = &pool->counters.classes[ferryi_pool_statistics_class(bytes)];
+    class->allocations += takes;
+    class->hits += takes;
+    class->live_blocks += takes - gives;
+    class->live_bytes += (takes - gives) * bytes;
+    class->requested_bytes += cache->requested[list];
     pool->counters.frees += gives;
     cache->takes[list] = cache->gives[list] = cache->requested[list] = 0;
 }
@@ -146,7 +145,7 @@ ferryi_caches_count(ferry_pool *pool)
 }
 
 /* Adds the counters of a thread's cache to the pool's counters, and moves the cache's blocks to the
- * pool's idle lists. The cache must belong to the calling thread, or its thread must be locked out.
+ * pool's bins. The cache must belong to the calling thread, or its thread must be locked out.
  */
 FERRYI_POOL_LOCKED static void
 cache_empty(ferry_pool *pool, struct ferryi_cache *cache)
@@ -370,13 +369,13 @@ take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
 FERRYI_POOL_LOCKED static void
 fetch(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    struct ferryi_pool_class *centre = &pool->classes[list];
+    struct ferryi_magazine *full = pool->depots[list];
     if (!ferryi_magazine_is_empty(cache->loaded[list]) ||
-        !ferryi_magazine_is_empty(cache->spare[list]) || !centre->depot)
+        !ferryi_magazine_is_empty(cache->spare[list]) || !full)
         return;
     store_empty(pool, cache->loaded[list]);
-    cache->loaded[list] = centre->depot;
-    centre->depot = cache->loaded[list]->next;
+    cache->loaded[list] = full;
+    pool->depots[list] = full->next;
 }
 
 ferry_block *
@@ -393,7 +392,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
         block = take_entry(pool, cache, true, request);
     if (!block) {
         /* The request cannot use the cached blocks at once, because their last uses are on other
-         * streams. So the blocks move to the idle lists. The caller can pick an idle block and make
+         * streams. So the blocks move to the bins. The caller can pick an idle block and make
          * the request's stream wait for the block's last use. */
         empty_depot(pool, request->list);
         empty_class(pool, cache, request->list);
@@ -428,7 +427,6 @@ lock_with_empty(ferry_pool *pool)
 FERRYI_POOL_LOCKED static void
 make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
 {
-    struct ferryi_pool_class *centre = &pool->classes[list];
     struct ferryi_magazine *spare = cache->spare[list], *empty = pool->empty_magazines;
     if (!ferryi_magazine_is_full(cache->loaded[list]))
         return;
@@ -439,8 +437,8 @@ make_room(ferry_pool *pool, struct ferryi_cache *cache, uint32_t list)
         empty->end = empty->entries + (list < FERRYI_POOL_SMALL_CLASSES ? FERRYI_MAGAZINE_ENTRIES
                                                                         : FERRYI_MAGAZINE_LARGE);
         if (spare != &ferryi_no_magazine) {
-            spare->next = centre->depot;
-            centre->depot = spare;
+            spare->next = pool->depots[list];
+            pool->depots[list] = spare;
         }
         cache->spare[list] = empty;
     }

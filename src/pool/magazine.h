@@ -117,16 +117,16 @@ FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 /* Allocates a block from this thread's cache on the slow path. Loads a magazine from the depot, or
  * searches this thread's magazines for a block that the request's stream may use at once. Returns
- * NULL if there is no such block. The caller then searches the idle lists. */
+ * NULL if there is no such block. The caller then searches the bins. */
 ferry_block *ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *request);
 /* Releases a block into this thread's cache on the slow path. Moves a full magazine to the depot if
  * needed. Returns false if the block could not enter a magazine. The caller then releases the block
- * into the idle lists. */
+ * into the bins. */
 bool ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point);
 /* Reads the clock for this thread's cache of the pool, if the next released block needs a new
  * release time. Returns whether it read the clock. Does nothing if the thread has no cache. */
 bool ferryi_cache_look_at_clock(const ferry_pool *pool);
-/* Moves all blocks of the pool's depots and of all threads' caches to the idle lists. */
+/* Moves all blocks of the pool's depots and of all threads' caches to the bins. */
 FERRYI_POOL_LOCKED void ferryi_magazines_empty(ferry_pool *pool);
 void ferryi_magazines_free(ferry_pool *pool);
 

@@ -17,10 +17,8 @@ lists_init(ferry_pool *pool)
     ferryi_link_init(&pool->slabs);
     ferryi_link_init(&pool->empties);
     ferryi_link_init(&pool->caches);
-    for (size_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        ferryi_link_init(&pool->classes[i].idle);
-    for (size_t i = 0; i < FERRYI_POOL_PIECE_BINS; i++)
-        ferryi_link_init(&pool->pieces[i]);
+    for (size_t i = 0; i < FERRYI_POOL_BINS; i++)
+        ferryi_link_init(&pool->bins[i]);
 }
 
 static _Atomic unsigned next_slot;
@@ -101,7 +99,7 @@ ferryi_pool_context(const ferry_pool *pool)
 
 /* -- give -------------------------------------------------------------------------------------- */
 
-/* Releases a block into the pool's idle lists instead of a magazine. Returns false if the block is
+/* Releases a block into the pool's bins instead of a magazine. Returns false if the block is
  * not live. */
 static bool
 give_to_centre(ferry_block *block, ferryi_sync_point point)

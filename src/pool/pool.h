@@ -125,7 +125,7 @@ struct ferry_block {
     _Atomic(const char *) label; /* set by the block's owner, which also owns the string */
     struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at the ends of the slab */
-    struct ferryi_link in_idle;  /* link in a list of idle or free blocks */
+    struct ferryi_link in_bin;   /* link in a bin of idle blocks */
 #ifdef FERRYI_RED_ZONES
     uint64_t magic; /* FERRYI_BLOCK_MAGIC */
     struct ferryi_zone_state zone;
@@ -162,7 +162,7 @@ struct ferryi_pool_counters {
         reserved_bytes; /* current values; set only by ferryi_pool_get_counters() */
     /* Counters for each size class of the public statistics. Their member `cached_bytes` is not
      * maintained. The number of bytes that was requested for a block determines its class. */
-    ferry_pool_class_stats bins[FERRY_POOL_CLASS_COUNT];
+    ferry_pool_class_stats classes[FERRY_POOL_CLASS_COUNT];
     uint64_t frees;                            /* number of released blocks */
     uint64_t device_allocations, device_frees; /* number of successful backend calls */
     uint64_t trims;     /* number of times that the pool returned idle memory to the backend */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Maximum number of pending blocks of a size class that are read before the driver is queried. */
+/* Maximum number of pending blocks of a bin that are read before the driver is queried. */
 #define LOOK         8
 #define ASK_ROUNDS   64
 #define PAUSE_MIN_NS 2000
@@ -93,12 +93,12 @@ struct pending_uses {
     bool any;
 };
 
-/* Adds the pending uses of idle blocks of one size class to `uses`. Stops after `most` pending
- * blocks. Reads the pending blocks oldest first. */
+/* Adds the pending uses of the blocks of one bin to `uses`. Stops after `most` pending blocks.
+ * Reads the pending blocks oldest first. */
 FERRYI_POOL_LOCKED static void
-gather_class(const ferry_pool *pool, uint32_t list, size_t most, struct pending_uses *uses)
+gather_bin(const ferry_pool *pool, size_t bin, size_t most, struct pending_uses *uses)
 {
-    const struct ferryi_link *idle = &pool->classes[list].idle;
+    const struct ferryi_link *idle = &pool->bins[bin];
     for (const struct ferryi_link *link = idle->prev; link != idle && most > 0; link = link->prev) {
         ferryi_sync_point point = FERRYI_BLOCK_OF(link)->point;
         if (ferryi_sync_point_is_done(pool->config.order, point))
@@ -119,8 +119,8 @@ gather_pending(ferry_pool *pool, struct pending_uses *uses)
     *uses = (struct pending_uses){0};
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    for (uint32_t i = 0; i <= FERRYI_POOL_CLASSES; i++)
-        gather_class(pool, i, SIZE_MAX, uses);
+    for (size_t i = 0; i < FERRYI_POOL_BINS; i++)
+        gather_bin(pool, i, SIZE_MAX, uses);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -141,11 +141,11 @@ ask_once(const ferry_pool *pool, const struct pending_uses *uses)
 }
 
 bool
-ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list)
+ferryi_pool_ask_oldest(ferry_pool *pool, size_t bin)
 {
     struct pending_uses uses = {0};
     ferryi_mutex_lock(&pool->mutex);
-    gather_class(pool, list, LOOK, &uses);
+    gather_bin(pool, bin, LOOK, &uses);
     ferryi_mutex_unlock(&pool->mutex);
     return ask_once(pool, &uses);
 }

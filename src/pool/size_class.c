@@ -37,13 +37,13 @@ ferryi_pool_bytes_of_class(uint32_t size_class)
 }
 
 unsigned
-ferryi_pool_bin_of(size_t bytes)
+ferryi_pool_statistics_class(size_t bytes)
 {
     if (bytes <= 1024)
         return 0;
-    /* 1025..2048 is bin 1 */
-    unsigned bin = 54u - (unsigned)__builtin_clzll((unsigned long long)bytes - 1);
-    return bin < FERRY_POOL_CLASS_COUNT ? bin : FERRY_POOL_CLASS_COUNT - 1;
+    /* 1025..2048 is class 1 */
+    unsigned class = 54u - (unsigned)__builtin_clzll((unsigned long long)bytes - 1);
+    return class < FERRY_POOL_CLASS_COUNT ? class : FERRY_POOL_CLASS_COUNT - 1;
 }
 
 size_t
@@ -57,8 +57,9 @@ ferryi_pool_slab_bytes(size_t block_bytes)
     return bytes;
 }
 
-size_t
-ferryi_pool_natural_align(size_t block_bytes, size_t backend_align)
+/* Returns the alignment that every block of the given size has at least. */
+static size_t
+natural_align(size_t block_bytes, size_t backend_align)
 {
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return backend_align;
@@ -76,12 +77,15 @@ ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
     request->need = ferryi_pool_class_bytes(request->least, &request->list);
     if (request->need == 0)
         return false;
-    if (request->align <= ferryi_pool_natural_align(request->need, backend->align)) {
+    if (request->align <= natural_align(request->need, backend->align)) {
         request->align = 1;
-        return true;
+    } else {
+        if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
+            return false;
+        request->need = ferryi_pool_class_bytes(request->least, &request->list);
     }
-    if (!ferryi_add_size(request->least, request->align - FERRYI_POOL_ALIGN, &request->least))
-        return false;
-    request->need = ferryi_pool_class_bytes(request->least, &request->list);
+    request->block_align = natural_align(request->need, backend->align);
+    /* Blocks above the largest class have their exact size, so few have the size of the request. */
+    request->any_fit = request->list == FERRYI_POOL_CLASSES;
     return request->need != 0;
 }

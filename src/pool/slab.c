@@ -81,96 +81,72 @@ block_new(ferry_pool *pool)
 
 /* -- bins -------------------------------------------------------------------------------------- */
 
-/* Returns the index of the largest size class whose blocks fit into `bytes` bytes. */
-static size_t
-bin_of(size_t bytes)
+size_t
+ferryi_pool_bin_of_class(uint32_t size_class)
 {
-    size_t above = ferryi_pool_class_of(bytes);
-    return ferryi_pool_bytes_of_class((uint32_t)above) == bytes ? above : above - 1;
+    return size_class < FERRYI_POOL_SMALL_CLASSES
+               ? size_class
+               : size_class - FERRYI_POOL_SMALL_CLASSES + FERRYI_POOL_SMALL_BINS;
 }
 
-void
-ferryi_piece_list(ferry_pool *pool, ferry_block *piece)
+size_t
+ferryi_block_bin(const ferry_block *block)
 {
-    size_t bin = bin_of(piece->bytes);
-    assert(bin < FERRYI_POOL_PIECE_BINS);
-    piece->state = FERRYI_BLOCK_FREE;
-    ferryi_link_init(&piece->in_idle);
-    if (atomic_load(&piece->slab->draining))
-        return;
-    ferryi_link_append(&pool->pieces[bin], &piece->in_idle);
-    pool->filled[bin / 64] |= UINT64_C(1) << bin % 64;
+    if (atomic_load(&block->slab->draining))
+        return FERRYI_POOL_DRAINING_BIN;
+    if (block->bytes > FERRYI_POOL_LARGEST)
+        return FERRYI_POOL_DRAINING_BIN - 1;
+    uint32_t above = (uint32_t)ferryi_pool_class_of(block->bytes);
+    if (block->slab->large)
+        return ferryi_pool_bin_of_class(above);
+    return ferryi_pool_bytes_of_class(above) == block->bytes ? above : above - 1;
 }
 
-void
-ferryi_piece_remove(ferry_pool *pool, ferry_block *piece)
-{
-    assert(piece->state == FERRYI_BLOCK_FREE);
-    size_t bin = bin_of(piece->bytes);
-    ferryi_link_remove(&piece->in_idle);
-    if (ferryi_link_is_alone(&pool->pieces[bin]))
-        pool->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
-}
-
-/* Returns the lowest non-empty bin of free blocks whose index is at least `bin`. Returns
- * FERRYI_POOL_PIECE_BINS if there is none. */
-FERRYI_POOL_LOCKED static size_t
-filled_from(const ferry_pool *pool, size_t bin)
-{
-    static_assert(sizeof(pool->filled) == 16, "two words");
-    if (bin >= FERRYI_POOL_PIECE_BINS)
-        return FERRYI_POOL_PIECE_BINS;
-    uint64_t word = pool->filled[bin / 64] & UINT64_MAX << bin % 64;
-    size_t base = bin / 64 * 64;
-    if (word == 0 && base == 0) {
-        word = pool->filled[1];
-        base = 64;
-    }
-    return word ? base + (size_t)__builtin_ctzll(word) : FERRYI_POOL_PIECE_BINS;
-}
-
-/* Returns a free block that has room for `need` bytes at an aligned address, or NULL. First tries a
- * few blocks of the lowest suitable bin, which is a list of free blocks of similar size. If none of
- * them has room at an aligned address, returns a larger block. This block has room for any gap that
- * the alignment can cause. */
-FERRYI_POOL_LOCKED static ferry_block *
-find_piece(const ferry_pool *pool, size_t need, size_t align)
-{
-    size_t bin = filled_from(pool, ferryi_pool_class_of(need));
-    if (bin == FERRYI_POOL_PIECE_BINS)
-        return NULL;
-    const struct ferryi_link *link = pool->pieces[bin].prev;
-    for (unsigned i = 0; i < LOOK && link != &pool->pieces[bin]; i++, link = link->prev) {
-        ferry_block *piece = FERRYI_BLOCK_OF(link);
-        if (piece->bytes >= need + ferryi_block_gap(piece, align))
-            return piece;
-    }
-    bin = filled_from(pool, ferryi_pool_class_of(need + align - FERRYI_POOL_ALIGN));
-    return bin == FERRYI_POOL_PIECE_BINS ? NULL : FERRYI_BLOCK_OF(pool->pieces[bin].prev);
-}
-
-/* Makes a block idle and adds it to the idle list of its size class. The block must not be in a
- * list. */
+/* Updates the bitmap after a change of a bin. */
 FERRYI_POOL_LOCKED static void
-block_list(ferry_pool *pool, ferry_block *block)
+note_filled(ferry_pool *pool, size_t bin)
 {
-    bool exact = block->bytes > FERRYI_POOL_LARGEST;
-    size_t list = exact ? FERRYI_POOL_CLASSES : ferryi_pool_class_of(block->bytes);
+    const struct ferryi_link *last = pool->bins[bin].prev;
+    uint64_t bit = UINT64_C(1) << bin % 64;
+    if (bin >= FERRYI_POOL_SMALL_BINS)
+        return;
+    if (last != &pool->bins[bin] && FERRYI_BLOCK_OF(last)->point == 0)
+        pool->filled[bin / 64] |= bit;
+    else
+        pool->filled[bin / 64] &= ~bit;
+}
+
+/* Makes a block idle and adds it to its bin. The block must not be in a bin. */
+FERRYI_POOL_LOCKED static void
+bin_add(ferry_pool *pool, ferry_block *block)
+{
+    size_t bin = ferryi_block_bin(block);
+    struct ferryi_link *head = &pool->bins[bin];
     block->state = FERRYI_BLOCK_IDLE;
-    struct ferryi_link *idle = &pool->classes[list].idle;
-    ferryi_link_append(block->point == 0 ? idle : idle->next, &block->in_idle);
+    ferryi_link_append(block->point == 0 ? head : head->next, &block->in_bin);
+    note_filled(pool, bin);
+}
+
+/* Removes an idle block from its bin. Its state does not change. */
+FERRYI_POOL_LOCKED static void
+bin_remove(ferry_pool *pool, ferry_block *block)
+{
+    assert(block->state == FERRYI_BLOCK_IDLE);
+    ferryi_link_remove(&block->in_bin);
+    note_filled(pool, ferryi_block_bin(block));
 }
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
 /*
- * Splits a block that is not in a list. The block keeps its first `bytes` bytes.
- * @return a new block with the remaining bytes, which is not in a list either
+ * Splits a block that is not in a bin. The block keeps its first `bytes` bytes.
+ * @return a new block with the remaining bytes, which is not in a bin either
  */
 FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
+    ferryi_red_zone_join(&block->zone, block->pointer);
     /* A new slab is split into blocks before its memory is allocated, so these blocks have no
      * pointer yet. */
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
@@ -185,10 +161,12 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges `block` with `after`, the next block of its slab. `after` must not be in a list. */
+/* Merges `block` with `after`, the next block of its slab. Neither may be in a bin. */
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
+    ferryi_red_zone_join(&block->zone, block->pointer);
+    ferryi_red_zone_join(&after->zone, after->pointer);
     block->bytes += after->bytes;
     block->after = after->after;
     if (block->after)
@@ -196,28 +174,122 @@ join(ferry_pool *pool, ferry_block *block, ferry_block *after)
     block_retire(pool, after);
 }
 
-/* Makes a block free and merges it with neighbours that are free. The block must not be in a list.
- */
-FERRYI_POOL_LOCKED static void
-piece_free(ferry_pool *pool, ferry_block *block)
+/* Returns whether the block, which may be NULL, is idle and no queued work uses it. */
+static bool
+is_unused(const ferry_pool *pool, const ferry_block *block)
+{
+    return block && block->state == FERRYI_BLOCK_IDLE &&
+           ferryi_sync_point_is_done(pool->config.order, block->point);
+}
+
+/* Merges a block that no queued work uses with its unused neighbours, and adds the result to its
+ * bin. The block must not be in a bin. */
+FERRYI_POOL_LOCKED static ferry_block *
+merge_and_add(ferry_pool *pool, ferry_block *block)
 {
     ferry_block *before = block->before, *after = block->after;
-    block->point = 0;
-    ferryi_red_zone_join(&block->zone, block->pointer);
-    if (after && after->state == FERRYI_BLOCK_FREE) {
-        ferryi_piece_remove(pool, after);
+    if (is_unused(pool, after)) {
+        bin_remove(pool, after);
         join(pool, block, after);
     }
-    if (before && before->state == FERRYI_BLOCK_FREE) {
-        ferryi_piece_remove(pool, before);
+    if (is_unused(pool, before)) {
+        bin_remove(pool, before);
         join(pool, before, block);
         block = before;
     }
-    ferryi_piece_list(pool, block);
+    block->point = 0;
+    bin_add(pool, block);
+    return block;
 }
 
-/* Changes the state of an idle or free block to MOVING, and counts the block as live in its slab.
- * The caller must have removed the block from its list. */
+void
+ferryi_pool_merge(ferry_pool *pool)
+{
+    FERRYI_EACH_SLAB (pool, slab)
+        for (ferry_block *block = slab->first; block; block = block->after)
+            if (is_unused(pool, block) && !slab->large) {
+                bin_remove(pool, block);
+                block = merge_and_add(pool, block);
+            }
+}
+
+/* -- finding idle memory ----------------------------------------------------------------------- */
+
+/* Returns whether a block in the bin of the request has a suitable size. A small block may be too
+ * large, and must have room for the request at an aligned address. A large block has the size of
+ * the request or, with `any_fit`, is up to 1/8 too large. */
+static bool
+fits(const ferry_block *block, const struct ferryi_pool_request *request)
+{
+    if (request->list < FERRYI_POOL_SMALL_CLASSES)
+        return block->bytes >= request->need + ferryi_block_gap(block, request->block_align);
+    return block->bytes == request->need || (request->any_fit && block->bytes >= request->least &&
+                                             block->bytes - request->least <= request->least / 8);
+}
+
+/* Searches a bin, from its end or from its beginning. Returns a block that the request can use at
+ * once. With `waits`, the block may also be one whose last use the request's stream must wait for.
+ * Among blocks above the largest size class, returns the smallest usable one. Without `any_fit`,
+ * the search gives up after LOOK unusable blocks. */
+FERRYI_POOL_LOCKED static ferry_block *
+search(const ferry_pool *pool, size_t bin, bool from_end, bool waits,
+       const struct ferryi_pool_request *request)
+{
+    const ferryi_order *order = pool->config.order;
+    const struct ferryi_link *head = &pool->bins[bin], *link = from_end ? head->prev : head->next;
+    ferry_block *best = NULL;
+    for (unsigned i = 0; link != head && (i < LOOK || request->any_fit);
+         link = from_end ? link->prev : link->next) {
+        ferry_block *block = FERRYI_BLOCK_OF(link);
+        bool usable = fits(block, request) &&
+                      ((waits && !ferryi_sync_point_is_unknown(order, block->point)) ||
+                       ferryi_sync_point_is_ordered(order, request->timeline, block->point));
+        if (usable && (!best || block->bytes < best->bytes))
+            best = block;
+        if (best && request->list < FERRYI_POOL_CLASSES)
+            break;
+        i += !usable;
+    }
+    return best;
+}
+
+/* Returns a small block without a pending use that is larger than the blocks of the request's bin.
+ * It has room for any gap that the alignment can cause. Returns NULL if there is none. */
+FERRYI_POOL_LOCKED static ferry_block *
+find_larger(const ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    static_assert(sizeof(pool->filled) == 2 * sizeof(uint64_t), "two words");
+    size_t bin = ferryi_pool_class_of(request->need + request->block_align - FERRYI_POOL_ALIGN);
+    uint64_t low = bin < 64 ? pool->filled[0] & UINT64_MAX << bin : 0,
+             high = pool->filled[1] & (bin < 64 ? UINT64_MAX : UINT64_MAX << bin % 64);
+    if (low | high)
+        bin = low ? (size_t)__builtin_ctzll(low) : 64 + (size_t)__builtin_ctzll(high);
+    return low | high ? FERRYI_BLOCK_OF(pool->bins[bin].prev) : NULL;
+}
+
+/* Returns an idle block for the request. Blocks of the request's bin without pending work are tried
+ * first, starting with the newest. Then the oldest pending blocks are tried, because their work is
+ * most likely done, and then the newest pending ones, because they are most likely on the request's
+ * stream. The last resort is a block for which the request's stream must wait. */
+FERRYI_POOL_LOCKED static ferry_block *
+find(const ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    size_t bin = ferryi_pool_bin_of_class(request->list);
+    bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
+    ferry_block *block = search(pool, bin, true, false, request);
+    if (!block)
+        block = search(pool, bin, false, false, request);
+    if (!block && !small && request->any_fit && request->list < FERRYI_POOL_CLASSES)
+        block = search(pool, bin + 1, true, false, request);
+    if (!block && small)
+        block = find_larger(pool, request);
+    if (!block && request->timeline)
+        block = search(pool, bin, true, true, request);
+    return block;
+}
+
+/* Changes the state of a block that is in no bin to MOVING, and counts the block as live in its
+ * slab. */
 FERRYI_POOL_LOCKED static void
 block_begin_use(ferry_pool *pool, ferry_block *block)
 {
@@ -231,116 +303,22 @@ block_begin_use(ferry_pool *pool, ferry_block *block)
     slab->idle_since = 0;
 }
 
-/* Cuts a block with the given size and alignment from a free block. Returns NULL if no free block
- * is large enough. The caller must change the state of the returned block to LIVE. */
-FERRYI_POOL_LOCKED static ferry_block *
-piece_carve(ferry_pool *pool, size_t need, size_t align)
-{
-    ferry_block *block = find_piece(pool, need, align);
-    if (!block)
-        return NULL;
-    ferryi_piece_remove(pool, block);
-    size_t gap = ferryi_block_gap(block, align);
-    if (gap > 0) {
-        ferry_block *piece = block;
-        block = cut(pool, piece, gap);
-        ferryi_piece_list(pool, piece);
-    }
-    if (block->bytes > need)
-        ferryi_piece_list(pool, cut(pool, block, need));
-    block_begin_use(pool, block);
-    return block;
-}
-
-void
-ferryi_pool_merge(ferry_pool *pool)
-{
-    for (size_t i = 0; i < FERRYI_POOL_SMALL_CLASSES; i++) {
-        struct ferryi_link *next, *idle = &pool->classes[i].idle;
-        for (struct ferryi_link *link = idle->next; link != idle; link = next) {
-            ferry_block *block = FERRYI_BLOCK_OF(link);
-            next = link->next;
-            if (!ferryi_sync_point_is_done(pool->config.order, block->point))
-                continue;
-            ferryi_link_remove(link);
-            piece_free(pool, block);
-        }
-    }
-}
-
-/* -- idle blocks ------------------------------------------------------------------------------- */
-
-/* Returns whether the block has a suitable size for the request. A request above the largest size
- * class accepts a block that is up to 1/8 too large. With `any_fit`, so does a request that belongs
- * to one of the larger size classes. */
-static bool
-fits(const ferry_block *block, const struct ferryi_pool_request *request)
-{
-    bool any = request->list == FERRYI_POOL_CLASSES ||
-               (request->any_fit && request->list >= FERRYI_POOL_SMALL_CLASSES);
-    return block->bytes == request->need || (any && block->bytes >= request->least &&
-                                             block->bytes - request->least <= request->least / 8);
-}
-
-/* Searches the idle list of one size class, from its end or from its beginning. Returns a block
- * that the request can use at once. With `waits`, the block may also be one whose last use the
- * request's stream must wait for. Among blocks without a size class, returns the smallest usable
- * one. Without `any_fit`, the search gives up after LOOK unusable blocks of the right size. */
-FERRYI_POOL_LOCKED static ferry_block *
-search(const ferry_pool *pool, uint32_t list, bool from_end, bool waits,
-       const struct ferryi_pool_request *request)
-{
-    const ferryi_order *order = pool->config.order;
-    const struct ferryi_link *idle = &pool->classes[list].idle,
-                             *link = from_end ? idle->prev : idle->next;
-    ferry_block *best = NULL;
-    for (unsigned i = 0; link != idle && (i < LOOK || request->any_fit);
-         link = from_end ? link->prev : link->next) {
-        ferry_block *block = FERRYI_BLOCK_OF(link);
-        if (!fits(block, request) || atomic_load(&block->slab->draining))
-            continue;
-        bool usable = (waits && !ferryi_sync_point_is_unknown(order, block->point)) ||
-                      ferryi_sync_point_is_ordered(order, request->timeline, block->point);
-        if (usable && (!best || block->bytes < best->bytes))
-            best = block;
-        if (best && list < FERRYI_POOL_CLASSES)
-            break;
-        i += !usable;
-    }
-    return best;
-}
-
-/* Returns an idle block that the request can use at once, or NULL. Blocks without pending work are
- * tried first, starting with the newest. Then the oldest pending blocks are tried, because their
- * work is most likely done. The newest pending blocks are tried last, because they are most likely
- * on the request's stream. */
-FERRYI_POOL_LOCKED static ferry_block *
-find_ordered(const ferry_pool *pool, const struct ferryi_pool_request *request)
-{
-    ferry_block *block = search(pool, request->list, true, false, request);
-    if (!block)
-        block = search(pool, request->list, false, false, request);
-    if (!block && request->any_fit && request->list < FERRYI_POOL_CLASSES)
-        block = search(pool, request->list + 1, true, false, request);
-    return block;
-}
-
 ferry_block *
 ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    ferry_block *block = find_ordered(pool, request);
-    if (!block && request->list < FERRYI_POOL_SMALL_CLASSES) {
-        block = piece_carve(pool, request->need,
-                            ferryi_pool_natural_align(request->need, pool->config.backend.align));
-        if (block)
-            return block;
+    ferry_block *block = find(pool, request);
+    if (!block)
+        return NULL;
+    bin_remove(pool, block);
+    size_t gap = block->slab->large ? 0 : ferryi_block_gap(block, request->block_align);
+    if (gap > 0) {
+        ferry_block *before = block;
+        block = cut(pool, before, gap);
+        bin_add(pool, before);
     }
-    if (!block && request->timeline)
-        block = search(pool, request->list, true, true, request);
-    if (block) {
-        ferryi_link_remove(&block->in_idle);
-        block_begin_use(pool, block);
-    }
+    if (block->bytes > request->need && !block->slab->large)
+        bin_add(pool, cut(pool, block, request->need));
+    block_begin_use(pool, block);
     return block;
 }
 
@@ -351,14 +329,15 @@ ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
 static ferry_pool_class_stats *
 counts_of(ferry_pool *pool, size_t requested)
 {
-    return &pool->counters.bins[ferryi_pool_bin_of(requested + ferryi_pool_zone_bytes(pool))];
+    return &pool->counters
+                .classes[ferryi_pool_statistics_class(requested + ferryi_pool_zone_bytes(pool))];
 }
 
 void
 ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request,
                     bool hit)
 {
-    ferry_pool_class_stats *bin = counts_of(pool, request->bytes);
+    ferry_pool_class_stats *class = counts_of(pool, request->bytes);
 
     assert(block->state == FERRYI_BLOCK_MOVING);
     block->state = FERRYI_BLOCK_LIVE;
@@ -374,24 +353,24 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     if (ferryi_sync_point_is_done(pool->config.order, block->point))
         block->point = 0;
 
-    bin->allocations++;
-    bin->hits += hit;
-    bin->live_blocks++;
-    bin->live_bytes += block->bytes;
-    bin->requested_bytes += block->requested;
+    class->allocations++;
+    class->hits += hit;
+    class->live_blocks++;
+    class->live_bytes += block->bytes;
+    class->requested_bytes += block->requested;
 }
 
 void
 ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
 {
-    ferry_pool_class_stats *bin = counts_of(pool, block->requested);
+    ferry_pool_class_stats *class = counts_of(pool, block->requested);
 
     assert(block->state == FERRYI_BLOCK_LIVE);
     block->state = FERRYI_BLOCK_MOVING;
     atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
-    bin->live_blocks--;
-    bin->live_bytes -= block->bytes;
-    bin->requested_bytes -= block->requested;
+    class->live_blocks--;
+    class->live_bytes -= block->bytes;
+    class->requested_bytes -= block->requested;
     pool->counters.frees++;
     block->align_log2 = 0;
 }
@@ -421,7 +400,10 @@ ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, 
     if (--slab->live == 0)
         append_empty(pool, slab);
     pool->cached_bytes += block->bytes;
-    block_list(pool, block);
+    if (block->point == 0)
+        merge_and_add(pool, block);
+    else
+        bin_add(pool, block);
 }
 
 /* -- slabs ------------------------------------------------------------------------------------- */
@@ -482,7 +464,7 @@ ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
     block_begin_use(pool, block);
     if (rest) {
         rest->pointer = (char *)memory + block->bytes;
-        piece_free(pool, rest);
+        bin_add(pool, rest);
     }
     ferryi_red_zone_came(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), &slab->heap);
     pool->reserved_bytes += slab->bytes;
@@ -502,10 +484,7 @@ ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;
-    if (slab->large)
-        block_list(pool, slab->first);
-    else
-        piece_free(pool, slab->first);
+    bin_add(pool, slab->first);
 }
 
 void
@@ -514,10 +493,7 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     assert(slab->live == 0 && slab->first);
     for (ferry_block *next, *block = slab->first; block; block = next) {
         next = block->after;
-        if (block->state == FERRYI_BLOCK_FREE)
-            ferryi_piece_remove(pool, block);
-        else
-            ferryi_link_remove(&block->in_idle);
+        bin_remove(pool, block);
         if (block != slab->first)
             block_retire(pool, block);
     }
@@ -528,6 +504,18 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_link_remove(&slab->in_pool);
     ferryi_link_remove(&slab->in_empty);
     pool->cached_bytes -= slab->bytes;
+}
+
+void
+ferryi_slab_set_draining(ferry_pool *pool, struct ferryi_slab *slab, bool draining)
+{
+    for (ferry_block *block = slab->first; block; block = block->after)
+        if (block->state == FERRYI_BLOCK_IDLE)
+            bin_remove(pool, block);
+    atomic_store(&slab->draining, draining);
+    for (ferry_block *block = slab->first; block; block = block->after)
+        if (block->state == FERRYI_BLOCK_IDLE)
+            bin_add(pool, block);
 }
 
 bool

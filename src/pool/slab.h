@@ -9,17 +9,14 @@
  * the whole slab. A small slab is split into blocks of any size class. A large block has a slab to
  * itself, which is never split.
  *
- * A small block that is released is not merged at first. It enters the idle list of its class,
- * where the next allocation of the class finds it. Queued work may still use the memory of an idle
- * block. When that work is done, a merge makes the block free: the block and its free neighbours
- * become one free block, which enters a bin. An allocation searches the idle list of its class, and
- * then the bins. Each time the pool has grown by an eighth, an allocation first collects all idle
- * memory (take.c).
- *
- * A bin is a list of free blocks. There is one bin for each size class: a free block is in the bin
- * of the largest class that fits into it. So every free block in the bin of a class, or in a higher
- * bin, is large enough for a block of the class. A bitmap of two words marks the bins that are not
- * empty, so the search takes constant time.
+ * An idle block is in a bin, which is a list of idle blocks of similar size. A small block is in
+ * the bin of the largest class that fits into it. So every block in the bin of a class, or in a
+ * higher bin of small blocks, is large enough for the class, and an allocation cuts off the bytes
+ * that it does not need. Queued work may still use the memory of an idle block. Such a block is not
+ * cut. A bitmap marks the bins that have a block without queued work, so finding a larger block
+ * takes constant time. A released block whose work is done is merged with such neighbours. The
+ * other blocks are merged when an allocation collects all idle memory (take.c), each time the pool
+ * has grown by an eighth.
  *
  * A block whose state is MOVING has been chosen for an allocation, but its last use is not yet
  * ordered before the allocation's stream. It is in no list, and its slab counts it as live. A spare
@@ -42,17 +39,21 @@
  * small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-/* Number of bins for free blocks: one for each size class up to the size of the largest slab. */
-#define FERRYI_POOL_PIECE_BINS 112
+/* Number of bins for small blocks: one for each size class up to the size of the largest slab. The
+ * bins of large blocks follow, one for each class that is not small, and one for all larger sizes.
+ * The last bin has the blocks of slabs that a compaction is emptying. */
+#define FERRYI_POOL_SMALL_BINS 112
+#define FERRYI_POOL_DRAINING_BIN                                                                   \
+    (FERRYI_POOL_SMALL_BINS + 1 + FERRYI_POOL_CLASSES - FERRYI_POOL_SMALL_CLASSES)
+#define FERRYI_POOL_BINS (FERRYI_POOL_DRAINING_BIN + 1)
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
-    FERRYI_BLOCK_IDLE = 1, /* idle: usable only for its class */
+    FERRYI_BLOCK_IDLE = 1, /* in a bin */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4, /* in a magazine; used only in builds with red zones; in other builds,
-                                a block in a magazine is LIVE */
-    FERRYI_BLOCK_FREE = 5    /* free: usable for any class */
+    FERRYI_BLOCK_CACHED = 4 /* in a magazine; used only in builds with red zones; in other builds, a
+                               block in a magazine is LIVE */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_pool_mutex);
@@ -80,14 +81,6 @@ struct ferryi_slab {
 #endif
 };
 
-struct ferryi_pool_class {
-    FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        struct ferryi_link idle; /* idle blocks: first those with pending uses, newest first; then
-                                    those without, newest last */
-        struct ferryi_magazine *depot; /* full magazines that no thread owns */
-    };
-};
-
 struct ferry_pool {
     unsigned slot; /* the pool's index into ferryi_thread_caches.slots; constant */
     struct ferryi_pool_config config;
@@ -104,11 +97,13 @@ struct ferry_pool {
         size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
-        /* The last element is for blocks above the largest size class, which keep their exact size.
-         */
-        struct ferryi_pool_class classes[FERRYI_POOL_CLASSES + 1];
-        struct ferryi_link pieces[FERRYI_POOL_PIECE_BINS];   /* bins of free pieces */
-        uint64_t filled[(FERRYI_POOL_PIECE_BINS + 63) / 64]; /* bit b: bin b has pieces */
+        /* For each size class, full magazines that no thread owns. */
+        struct ferryi_magazine *depots[FERRYI_POOL_CLASSES];
+        /* Idle blocks: in each bin, first those with pending uses, newest first; then those
+         * without, newest last. */
+        struct ferryi_link bins[FERRYI_POOL_BINS];
+        /* Bit b: bin b, which is one of small blocks, has a block without a pending use. */
+        uint64_t filled[(FERRYI_POOL_SMALL_BINS + 63) / 64];
         struct ferryi_link slabs, empties;
         ferry_block *spares;         /* unused block descriptors, linked by `after` */
         struct ferryi_arena *arenas; /* memory of the descriptors */
@@ -134,12 +129,13 @@ struct ferryi_pool_request {
     size_t bytes;  /* number of bytes that the caller requested */
     size_t least;  /* minimum size of the block */
     size_t need;   /* `least`, rounded up to the size of its size class */
-    uint32_t list; /* index of the request's size class in `classes` */
+    uint32_t list; /* index of the request's size class; FERRYI_POOL_CLASSES: above all classes */
     size_t align; /* alignment that the owner of the memory requested; 1 if every block of this size
                      has it. Above 1, the block is larger, so that it contains an aligned address */
+    size_t block_align;        /* alignment of the block itself */
     ferryi_timeline *timeline; /* NULL: the host */
-    bool any_fit; /* whether a search examines all blocks of a list and, for a large request,
-                     accepts a block that is up to 1/8 too large */
+    bool any_fit; /* whether a search examines all blocks of a bin and, for a large request, accepts
+                     a block that is up to 1/8 too large */
     bool fresh;   /* whether the memory of the block has just come from the backend */
 };
 
@@ -149,7 +145,7 @@ struct ferryi_pool_request {
 #define FERRYI_EACH_SLAB(pool, slab)                                                               \
     for (struct ferryi_slab *slab = FERRYI_SLAB_OF((pool)->slabs.next, in_pool);                   \
          &slab->in_pool != &(pool)->slabs; slab = FERRYI_SLAB_OF(slab->in_pool.next, in_pool))
-#define FERRYI_BLOCK_OF(link) ((ferry_block *)((char *)(link)-offsetof(ferry_block, in_idle)))
+#define FERRYI_BLOCK_OF(link) ((ferry_block *)((char *)(link)-offsetof(ferry_block, in_bin)))
 
 static inline void
 ferryi_link_init(struct ferryi_link *link)
@@ -198,13 +194,6 @@ ferryi_block_begin(const ferry_block *block)
     return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
-/* Returns whether the block is idle or free. */
-static inline bool
-ferryi_block_is_idle(const ferry_block *block)
-{
-    return block->state == FERRYI_BLOCK_IDLE || block->state == FERRYI_BLOCK_FREE;
-}
-
 #ifdef FERRYI_RED_ZONES
 /* Returns whether the host can access the pool's memory. */
 bool ferryi_pool_is_on_host(const ferry_pool *pool);
@@ -245,7 +234,7 @@ size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
  * FERRYI_POOL_CLASSES. */
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* Returns the index of the class of the public statistics to which a size belongs. */
-unsigned ferryi_pool_bin_of(size_t bytes);
+unsigned ferryi_pool_statistics_class(size_t bytes);
 /* Returns the size of a new slab for blocks of the given size. At most 1/16 of the slab does not
  * fit into such blocks. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
@@ -253,20 +242,17 @@ size_t ferryi_pool_slab_bytes(size_t block_bytes);
  * the red zone behind the requested bytes. Returns false if the block size would not fit size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
                               const struct ferryi_pool_backend *backend);
-/* Returns the alignment that every block of the given size has at least. */
-size_t ferryi_pool_natural_align(size_t block_bytes, size_t backend_align);
 
-/* -- descriptors, free pieces and slabs (slab.c): mostly under the mutex -- */
+/* -- descriptors, bins and slabs (slab.c): mostly under the mutex -- */
 
 /* Locks the pool's mutex and guarantees that there are enough unused block descriptors for one
  * allocation. If there is no host memory for them, returns false without the mutex. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
-/* Makes a block free, and adds it to its bin of free blocks unless a compaction is emptying its
- * slab. The block must not be in a list. */
-FERRYI_POOL_LOCKED void ferryi_piece_list(ferry_pool *pool, ferry_block *piece);
-/* Removes a free block from its bin. */
-FERRYI_POOL_LOCKED void ferryi_piece_remove(ferry_pool *pool, ferry_block *piece);
+/* Returns the bin for blocks of a size class. */
+size_t ferryi_pool_bin_of_class(uint32_t size_class);
+/* Returns the bin to which the block belongs while it is idle. */
+size_t ferryi_block_bin(const ferry_block *block);
 /* Merges adjacent small blocks that are idle and that no queued work uses. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
@@ -291,6 +277,10 @@ FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *s
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Adds a slab that ferryi_slab_detach() removed to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
+/* Marks a slab as one that a compaction is emptying, or clears the mark. Moves the slab's idle
+ * blocks to the bins where they belong then. */
+FERRYI_POOL_LOCKED void ferryi_slab_set_draining(ferry_pool *pool, struct ferryi_slab *slab,
+                                                 bool draining);
 /* Returns whether the slab has no live block, and no queued work uses its memory. */
 FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct ferryi_slab *slab);
 
@@ -324,9 +314,9 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
  * to the backend */
 size_t ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                              uint64_t until_ns, uint64_t *out_slabs);
-/* Queries the driver about the last uses of the oldest pending blocks of a size class. Returns
- * whether at least one of these uses is done. */
-bool ferryi_pool_ask_oldest(ferry_pool *pool, uint32_t list);
+/* Queries the driver about the last uses of the oldest pending blocks of a bin. Returns whether at
+ * least one of these uses is done. */
+bool ferryi_pool_ask_oldest(ferry_pool *pool, size_t bin);
 /* Queries the driver about the last uses of all pending blocks. */
 void ferryi_pool_ask_pending(ferry_pool *pool);
 /* Blocks for at most `*wait_ns` until the queued work on at least one pending block is done.

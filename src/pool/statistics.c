@@ -8,7 +8,7 @@ ferryi_pool_largest_free(const ferry_pool *pool)
     FERRYI_EACH_SLAB (pool, slab) {
         size_t run = 0;
         for (const ferry_block *block = slab->first; block; block = block->after) {
-            run = ferryi_block_is_idle(block) ? run + block->bytes : 0;
+            run = block->state == FERRYI_BLOCK_IDLE ? run + block->bytes : 0;
             longest = ferryi_max_size(longest, run);
         }
     }
@@ -28,7 +28,7 @@ ferryi_pool_live_bytes(const ferry_pool *pool)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
-        bytes += pool->counters.bins[i].live_bytes;
+        bytes += pool->counters.classes[i].live_bytes;
     return (int64_t)bytes;
 }
 
@@ -58,7 +58,7 @@ ferryi_pool_reset_stats(ferry_pool *pool)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_caches_count(pool);
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++)
-        pool->counters.bins[i].allocations = pool->counters.bins[i].hits = 0;
+        pool->counters.classes[i].allocations = pool->counters.classes[i].hits = 0;
     pool->counters.frees = 0;
     pool->evictions_at_reset = pool->counters.evictions;
     pool->peak_reserved_bytes = pool->reserved_bytes;
@@ -81,21 +81,21 @@ read_all(ferry_pool *pool, struct figures *out)
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
     for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
-        const ferry_pool_class_stats *bin = &pool->counters.bins[i];
-        out->classes[i] = *bin;
-        all->allocations += bin->allocations;
-        all->hits += bin->hits;
-        all->live_blocks += bin->live_blocks;
-        all->live_bytes += bin->live_bytes;
-        all->requested_bytes += bin->requested_bytes;
+        const ferry_pool_class_stats *class = &pool->counters.classes[i];
+        out->classes[i] = *class;
+        all->allocations += class->allocations;
+        all->hits += class->hits;
+        all->live_blocks += class->live_blocks;
+        all->live_bytes += class->live_bytes;
+        all->requested_bytes += class->requested_bytes;
     }
     all->frees = pool->counters.frees;
     FERRYI_EACH_SLAB (pool, slab)
         for (const ferry_block *block = slab->first; block; block = block->after) {
             /* The owner of a live block changes its sync point without the mutex. */
-            if (!ferryi_block_is_idle(block))
+            if (block->state != FERRYI_BLOCK_IDLE)
                 continue;
-            out->classes[ferryi_pool_bin_of(block->bytes)].cached_bytes += block->bytes;
+            out->classes[ferryi_pool_statistics_class(block->bytes)].cached_bytes += block->bytes;
             all->cached_bytes += block->bytes;
             if (!ferryi_sync_point_is_done(pool->config.order, block->point))
                 all->pending_bytes += block->bytes;

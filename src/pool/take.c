@@ -54,7 +54,7 @@ reuse_or_ask(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_
 {
     ferry_status status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && !request->timeline &&
-        ferryi_pool_ask_oldest(pool, request->list))
+        ferryi_pool_ask_oldest(pool, ferryi_pool_bin_of_class(request->list)))
         status = ferryi_pool_reuse(pool, request, out);
     return status;
 }

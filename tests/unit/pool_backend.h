@@ -212,7 +212,7 @@ idle_blocks(struct fixture *fixture)
     ferryi_mutex_lock(&pool->mutex);
     for (struct ferryi_link *link = pool->slabs.next; link != &pool->slabs; link = link->next)
         for (ferry_block *block = FERRYI_SLAB_OF(link, in_pool)->first; block; block = block->after)
-            if (ferryi_block_is_idle(block)) {
+            if (block->state == FERRYI_BLOCK_IDLE) {
                 idle.all++;
                 idle.pending += !ferryi_sync_point_is_done(pool->config.order, block->point);
             }

@@ -48,23 +48,32 @@ test_neighbours_that_came_back_make_a_larger_block(void **state)
     }
 }
 
+/* Frees one block and, elsewhere in the slab, two adjacent blocks. An allocation must use the
+ * smallest idle block that is large enough, although a larger one was freed later. */
 static void
-test_blocks_of_a_class_stay_whole_until_memory_is_short(void **state)
+test_a_small_take_gets_the_best_fit(void **state)
 {
     (void)state;
     struct fixture fixture;
     ferry_block *blocks[8];
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
     for (size_t i = 0; i < 8; i++)
         blocks[i] = take(&fixture, 128 * KIB);
+    void *single = blocks[1]->pointer, *pair = blocks[3]->pointer;
+    give(blocks[1]);
+    give(blocks[3]);
+    give(blocks[4]);
+    assert_int_equal(idle_blocks(&fixture).all,
+                     3); /* and the part of the slab that was never used */
+    ferry_block *smaller = take(&fixture, 112 * KIB), *larger = take(&fixture, 256 * KIB);
+    assert_ptr_equal(smaller->pointer, single);
+    assert_ptr_equal(larger->pointer, pair);
+    assert_int_equal(idle_blocks(&fixture).all, 2); /* the other one was cut from `single` */
+    give(smaller);
+    give(larger);
     for (size_t i = 0; i < 8; i++)
-        give(blocks[i]);
-    assert_int_equal(idle_blocks(&fixture).all, 9);
-    ferry_block *other =
-        take(&fixture,
-             64 * KIB); /* allocated from the unused part of the slab, so no idle block is split */
-    assert_int_equal(idle_blocks(&fixture).all, 9);
-    give(other);
+        if (i != 1 && i != 3 && i != 4)
+            give(blocks[i]);
     fixture_close(&fixture);
 }
 
@@ -154,7 +163,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes_share_a_slab),
         cmocka_unit_test(test_neighbours_that_came_back_make_a_larger_block),
-        cmocka_unit_test(test_blocks_of_a_class_stay_whole_until_memory_is_short),
+        cmocka_unit_test(test_a_small_take_gets_the_best_fit),
         cmocka_unit_test(test_a_held_block_keeps_its_neighbours_apart),
         cmocka_unit_test(test_pages_in_a_slab),
         cmocka_unit_test(test_a_large_take_gets_the_best_fit),

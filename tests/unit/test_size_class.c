@@ -112,21 +112,21 @@ test_slabs_waste_little(void **state)
         assert_true(bytes >= 2 * MIB && bytes <= 16 * MIB);
         assert_int_equal(bytes % (2 * MIB), 0);
         assert_true(bytes % block <= bytes / 16);
-        assert_true(ferryi_pool_class_of(bytes) < FERRYI_POOL_PIECE_BINS);
+        assert_true(ferryi_pool_class_of(bytes) < FERRYI_POOL_SMALL_BINS);
     }
 }
 
 static void
-test_bins_are_doublings_from_1_kib(void **state)
+test_statistics_classes_are_doublings_from_1_kib(void **state)
 {
     (void)state;
-    assert_int_equal(ferryi_pool_bin_of(0), 0);
-    assert_int_equal(ferryi_pool_bin_of(1), 0);
-    for (unsigned bin = 0; bin < 20; bin++) {
-        assert_int_equal(ferryi_pool_bin_of(KIB << bin), bin);
-        assert_int_equal(ferryi_pool_bin_of((KIB << bin) + 1), bin + 1);
+    assert_int_equal(ferryi_pool_statistics_class(0), 0);
+    assert_int_equal(ferryi_pool_statistics_class(1), 0);
+    for (unsigned class = 0; class < 20; class ++) {
+        assert_int_equal(ferryi_pool_statistics_class(KIB << class), class);
+        assert_int_equal(ferryi_pool_statistics_class((KIB << class) + 1), class + 1);
     }
-    assert_int_equal(ferryi_pool_bin_of(SIZE_MAX), 20);
+    assert_int_equal(ferryi_pool_statistics_class(SIZE_MAX), 20);
 }
 
 static size_t
@@ -163,7 +163,7 @@ main(void)
         cmocka_unit_test(test_there_are_eight_classes_per_doubling),
         cmocka_unit_test(test_above_the_largest_class_sizes_are_exact),
         cmocka_unit_test(test_slabs_waste_little),
-        cmocka_unit_test(test_bins_are_doublings_from_1_kib),
+        cmocka_unit_test(test_statistics_classes_are_doublings_from_1_kib),
         cmocka_unit_test(test_alignment_costs_only_what_the_memory_lacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
