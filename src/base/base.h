@@ -33,10 +33,10 @@
 #endif
 #define FERRYI_COLD __attribute__((noinline, cold))
 
-/* Marks a thread-local variable that should be read with one load. With glibc, such a variable uses
- * the initial-exec TLS model. glibc reserves a few bytes for initial-exec variables in libraries
- * that dlopen() loads. The dlopen() of musl refuses such libraries, so with musl the macro does not
- * select a TLS model. */
+/* Marks a thread-local variable that must be fast to access. With glibc, the variable uses the
+ * initial-exec TLS model, so that no function is called to find its address. This also works in a
+ * library that dlopen() loads, because glibc reserves a few bytes for such variables. musl's
+ * dlopen() refuses libraries that have them, so with musl the macro does not select a TLS model. */
 #ifdef __GLIBC__
 #define FERRYI_FAST_TLS __attribute__((tls_model("initial-exec"), visibility("hidden")))
 #else

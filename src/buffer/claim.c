@@ -116,9 +116,9 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     if (meeting == READERS) {
         /*
          * Another call may already be copying the same bytes to the same replica. This access then
-         * waits for that call, so that the bytes are copied only once. A step of a longer call must
-         * not wait. The other call may itself be waiting for a range that the longer call has
-         * locked.
+         * waits for that call, so that the bytes are copied only once. An access that belongs to a
+         * larger call must not wait. The larger call has locked other ranges, and the other call
+         * may be waiting for one of them, so both would wait forever.
          */
         bool same_move = !access->under && claim->state != FERRYI_CLAIM_HELD &&
                          claim->place != FERRYI_PLACE_NONE && access->place != FERRYI_PLACE_NONE &&

@@ -826,8 +826,8 @@ test_progress_and_cancel(void **state)
             mode = (enum mode)random_below(&w->seed, MODES);
             regions[i] = random_region(w, (enum operation)random_below(&w->seed, OPERATIONS),
                                        1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
-            /* The test makes no copy of a range onto itself, because such a copy does not count as
-             * progress. */
+            /* A copy of a range onto itself moves no bytes, so its progress would not reach
+             * `bytes`. Regions within one buffer are avoided, because they may be such copies. */
             if (regions[i].source.buffer == w->target && regions[i].target.buffer == w->target)
                 regions[i].source.buffer = w->ints;
             bytes += regions[i].count * regions[i].rows * regions[i].planes * 4;

@@ -346,8 +346,8 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* A context numbers only a limited number of streams. Closing a scope on a stream without a number
- * calls the driver. If this driver call fails, the error must be logged. */
+/* A context can assign numbers to only a limited set of streams. When a scope on any other stream
+ * is closed, Ferry calls the driver. If that driver call fails, the error must be logged. */
 static void
 test_a_refused_close_is_logged(void **state)
 {

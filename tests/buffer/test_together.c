@@ -143,8 +143,8 @@ test_a_call_that_fails_relies_on_nothing(void **state)
                           : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
             tripped = fault_tripped();
             fault_disarm();
-            /* If the failed device call was optional, ferry_scope_open_all() or the launch still
-             * succeeds. */
+            /* The library can do without some device calls. If the call that failed was one of
+             * them, the call under test succeeds. */
             if (status == FERRY_OK && !(round & 2))
                 ferry_scope_close_all(both, 2);
             if (status == FERRY_OK) {

@@ -419,9 +419,9 @@ wait_in_log(ferry_log_level level, const char *message, void *user)
         pthread_join(thread, NULL);
 }
 
-/* Lets the trace be written at exit, to a pipe that its reader has closed. The log callback waits
- * for a thread that opens a different trace. So the library must hold no lock of its traces during
- * the callback. */
+/* At exit, the library writes the trace to a pipe whose reader has closed it. The write fails, and
+ * the library reports the failure to the log callback. The callback waits for a thread that opens a
+ * different trace. It would wait forever if the library held a lock of its traces meanwhile. */
 static int
 run_pipe_exit(const char *path)
 {

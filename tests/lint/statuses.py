@@ -45,6 +45,7 @@ def places_without(root, name, value):
         return [] if re.search(pattern, read(path)) else [f"{path} lacks {what}"]
 
     problems = lacks("include/ferry/ferry.hpp", rf"using \w+ = status_error<{name}>", "its class")
+    problems += lacks("include/ferry/ferry.hpp", rf"case {name}:", "its case in throw_error()")
     problems += lacks("fortran/ferry.f90", rf"\b{name.lower()} = {value}\b", "its constant")
     python = dict(PYTHON_CLASS.findall(read("python/src/error.c"))).get(name)
     if not python:

@@ -36,6 +36,7 @@ test_neighbours_that_came_back_make_a_larger_block(void **state)
         void *low = blocks[0]->pointer;
         for (size_t i = 0; i < 4; i++)
             give(blocks[orders[o][i]]);
+        assert_int_equal(idle_blocks(&fixture).all, 1);
         ferry_block *whole = take(&fixture, MIB);
         assert_int_equal(fixture.backend.allocations, 1);
         assert_ptr_equal(ferry_block_pointer(whole), low);

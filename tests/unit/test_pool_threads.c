@@ -229,8 +229,7 @@ test_memory_that_is_going_back_is_waited_for(void **state)
     free(crowd);
 }
 
-/* -- timelines: each thread writes what it takes on its own stream, and must read the same back ---
- */
+/* -- timelines: each thread fills its blocks on its own stream, and must read the same values -- */
 
 #define TIMELINE_BYTES (96 * KIB)
 

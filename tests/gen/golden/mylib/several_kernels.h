@@ -86,8 +86,9 @@ mylib_several_square_(double x)
 }
 
 /*
- * A square root that does not set errno, so that the compiler can vectorize loops with it. gcc
- * applies this declaration to the whole source file.
+ * A square root that does not set errno, so that the compiler can vectorize loops that call it. For
+ * gcc, the function declares the square root of the C library again, as a function without side
+ * effects. gcc then treats all its calls in the source file so.
  */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
@@ -127,8 +128,9 @@ mylib_several_moved_(struct mylib_vec3 point, float by)
 }
 
 /*
- * A square root that does not set errno, so that the compiler can vectorize loops with it. gcc
- * applies this declaration to the whole source file.
+ * A square root that does not set errno, so that the compiler can vectorize loops that call it. For
+ * gcc, the function declares the square root of the C library again, as a function without side
+ * effects. gcc then treats all its calls in the source file so.
  */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
@@ -2155,7 +2157,7 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 }
 
 /**
- * Sets `*out` to the sum of dot, and blocks until it is computed.
+ * Computes dot for each element, sets `*out` to the sum of the results, and blocks until that is done.
  * The result for no elements is 0.
  * @return the same statuses as mylib_dot_into() and ferry_copy().
  */
@@ -2208,7 +2210,7 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 }
 
 /**
- * Sets `*out` to the sum of total, and blocks until it is computed.
+ * Computes total for each element, sets `*out` to the sum of the results, and blocks until that is done.
  * The result for no elements is 0.
  * @return the same statuses as mylib_total_into() and ferry_copy().
  */
@@ -2261,7 +2263,7 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 }
 
 /**
- * Sets `*out` to the max of longest, and blocks until it is computed.
+ * Computes longest for each element, sets `*out` to the max of the results, and blocks until that is done.
  * The result for no elements is -INFINITY.
  * @return the same statuses as mylib_longest_into() and ferry_copy().
  */
@@ -2314,7 +2316,7 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 }
 
 /**
- * Sets `*out` to the min of least, and blocks until it is computed.
+ * Computes least for each element, sets `*out` to the min of the results, and blocks until that is done.
  * The result for no elements is 32767.
  * @return the same statuses as mylib_least_into() and ferry_copy().
  */
@@ -2368,7 +2370,7 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 }
 
 /**
- * Sets `*out` to the sum of count_above, and blocks until it is computed.
+ * Computes count_above for each element, sets `*out` to the sum of the results, and blocks until that is done.
  * The result for no elements is 0.
  * @return the same statuses as mylib_count_above_into() and ferry_copy().
  */
@@ -2467,7 +2469,7 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 }
 
 /**
- * Sets `*out` to the sum of norm, and blocks until it is computed.
+ * Computes norm for each element, sets `*out` to the sum of the results, and blocks until that is done.
  * The result for no elements is 0.
  * @return the same statuses as mylib_norm_into() and ferry_copy().
  */
