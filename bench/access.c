@@ -321,7 +321,7 @@ measure_instructions(struct bench_report *report)
     }
 }
 
-/* -- all of it --------------------------------------------------------------------------------- */
+/* -- the program ------------------------------------------------------------------------------- */
 
 static bool
 measure(struct subject *subject, const struct bench_options *options)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Measures one batch of many small copies. The batch is compared with the same copies as single
- * calls in the same run. The ranges are not adjacent, so the library cannot join two copies.
+ * Measures one batch of many small copies. The ranges are not adjacent, so the library cannot join
+ * two copies.
  *
- * On a CUDA device the batch is also compared with a loop of the driver's asynchronous copies.
- * There the program also measures copies of page-locked memory. On other devices, the second half
- * of the program uses an emulated device that adds a latency to each copy, as a real link does.
+ * On a CUDA device the batch is compared with a loop over the driver's asynchronous copy function.
+ * The program measures pageable memory and page-locked memory there. On other devices the batch is
+ * compared with the same copies as single calls.
+ *
+ * At the end the program measures an emulated device that adds a latency to each copy, as a real
+ * link does. There the batch is also compared with single calls.
  */
 
 #include "bench.h"
@@ -39,8 +42,8 @@ static size_t
 place_of(const struct setting *setting, size_t i)
 {
     return i * 1021 % setting->ranges *
-           setting->stride; /* 1021 is prime, so the loop uses each range once. Consecutive copies
-                               never use adjacent ranges. */
+           setting->stride; /* 1021 is prime and does not divide `ranges`, so each range is used
+                               once. Consecutive copies never use adjacent ranges. */
 }
 
 /* Returns the functions of the CUDA driver, or NULL if the device is not a CUDA device. */

@@ -14,13 +14,13 @@ struct hole {
 };
 
 struct holes {
-    struct hole *items; /* by offset; no two touch */
+    struct hole *items; /* sorted by offset; no two are adjacent */
     size_t count, room;
 };
 
 struct block {
     uint64_t offset, bytes;
-    struct block *next; /* while it describes nothing */
+    struct block *next; /* next unused struct; only in the list `idle` */
 };
 
 struct best_fit {
@@ -116,7 +116,7 @@ take_from(struct holes *holes, uint64_t bytes, uint64_t *out_offset)
     return true;
 }
 
-/* -- all of them ------------------------------------------------------------------------------- */
+/* -- all lists --------------------------------------------------------------------------------- */
 
 static bool
 take_from_others(struct best_fit *fit, uint32_t stream, uint64_t bytes, uint64_t *out_offset)

@@ -50,7 +50,7 @@ failed(const char *what)
     return false;
 }
 
-/* -- what the rounds are made of --------------------------------------------------------------- */
+/* -- steps of the rounds ----------------------------------------------------------------------- */
 
 static bool
 create(struct call_world *world, size_t index, size_t bytes, ferry_memory_kind memory)
@@ -113,7 +113,7 @@ launch(struct call_world *world, const ferry_byte_buffer *buffers, uint32_t shar
            failed("launch a kernel");
 }
 
-/* -- the cases: what is made before, and one round --------------------------------------------- */
+/* -- the cases: preparation and one round ------------------------------------------------------ */
 
 static bool
 begin_hit(struct call_world *world)
@@ -322,8 +322,9 @@ const struct call_case call_cases[] = {
     {"launch/3_hits/100KiB_shared", 1, 1},
     {"upload/4KiB/pinned", 6, 6},
     {"upload/1MiB/pageable", 10,
-     13}, /* The test accepts the three calls of one wait, because the thread that copies for the
-             fake driver may be slower than the threads that fill the staging ring. */
+     13}, /* The test accepts three calls more than the goal, which belong to one wait. The wait
+             occurs if the thread that copies for the fake driver is slower than the threads that
+             fill the staging ring. */
     {"upload/64MiB/pageable", 110, 110},
     {"download/1MiB/pageable", -1, 11},
     {"cycle/1MiB/pageable", 18, 18},

@@ -56,8 +56,7 @@ by_pointers(sunrealtype t, N_Vector u, N_Vector change, void *user)
     return 0;
 }
 
-/* -- a peer that was compiled as Ferry was: some distributions compile SUNDIALS without
- * optimization --- */
+/* -- operations of the serial vectors, compiled like Ferry ------------------------------------- */
 
 static void
 linear_sum(sunrealtype a, N_Vector x, sunrealtype b, N_Vector y, N_Vector z)

@@ -134,7 +134,7 @@ time_memcpy(const struct setting *setting, const struct arrays *arrays, size_t b
     return bench_now_ns() - begun;
 }
 
-/* -- what a loop can do ------------------------------------------------------------------------ */
+/* -- a simple copy loop for comparison --------------------------------------------------------- */
 
 /* Defines a copy loop with the widest loads and stores of the processor, which the conversions use
  * as well. memcpy() may use different instructions. */

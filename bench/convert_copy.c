@@ -86,7 +86,7 @@ world_close(struct world *world)
     free(world->floats);
 }
 
-/* -- the four ways; each ends when the bytes are where they go --------------------------------- */
+/* -- what is timed: each function returns after the elements have reached their target --------- */
 
 static bool
 arrived(struct world *world, ferry_status status)

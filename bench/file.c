@@ -4,8 +4,8 @@
  * Measures file transfers through the device against dd with the same file, block size and state of
  * the page cache. A case reads a file, or copies it to a second file. The time of dd is the time
  * that dd prints, which excludes the start of its process. Ferry and dd either both find the files
- * in the page cache, or both use O_DIRECT. If the file system does not support O_DIRECT, its cases
- * are skipped.
+ * in the page cache, or both use O_DIRECT. If the file system does not support O_DIRECT, the cases
+ * with O_DIRECT are skipped.
  *
  * The time of dd is a lower bound, because dd reads all blocks into the same memory, which stays in
  * a cache. For an emulated device, a processor also copies each byte to the device's memory. If the
@@ -13,9 +13,9 @@
  *
  * Therefore the benchmark has a second comparison: one thread does all this work without a device.
  * The thread reads a block and copies it to other memory. If there is an output file, it also
- * copies the block back and writes it. The report has the ratios to dd and to this thread. With two
- * processors, one can read while the other copies, if cache lines move between them fast enough.
- * The expected ratio is 0.8 to 1.5.
+ * copies the block back and writes it. The expected ratio to this thread is 0.8 to 1.5. Ferry is
+ * faster than the thread if one processor can read while another copies. This requires that cache
+ * lines move between the processors fast enough.
  *
  * The files are created in TMPDIR, or in /var/tmp if TMPDIR is not set, because /var/tmp is usually
  * on a disk. The program removes the files at the end.
@@ -153,7 +153,7 @@ time_with_ferry(ferry_context *context, const struct files *files, const struct 
     return true;
 }
 
-/* -- one thread that does what both a disk's reader and the emulated device do ----------------- */
+/* -- the same work in one thread, without a device --------------------------------------------- */
 
 struct hand {
     int input, output; /* -1: there is no such file */

@@ -137,9 +137,9 @@ exchange_strips(struct halo_by_hand *halo)
     MPI_Waitall(2 * HALO_WAYS, requests, MPI_STATUSES_IGNORE);
 }
 
-/* Computes one step. The function waits for the downloads of this step before it calls MPI. In the
- * stream, these downloads follow the uploads of the previous step. So those uploads have read the
- * host memory, and MPI can overwrite it. */
+/* Computes one step. The function waits for the downloads of this step before it calls MPI. The
+ * stream runs these downloads after the uploads of the previous step. After the wait, those uploads
+ * have therefore read the host memory, and MPI can overwrite it. */
 bool
 halo_by_hand_step(struct halo_by_hand *halo, size_t step)
 {

@@ -8,9 +8,9 @@
  * compiler: it declares that arrays do not overlap, keeps 16 partial results, and computes the
  * edges of a stencil in separate loops.
  *
- * These functions are not in the file that includes the generated header. The header contains a
- * pragma that changes square roots in the whole file. Without the pragma square roots can set
- * errno, so gcc does not vectorize loops that contain them.
+ * These functions are not in the file that includes the generated header. The header declares the
+ * square root of the C library again, as a function that does not set errno. This changes all loops
+ * of the file. Without that declaration, gcc does not vectorize loops that contain square roots.
  */
 
 #include <stddef.h>

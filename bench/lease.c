@@ -197,7 +197,7 @@ measure_instructions(struct bench_report *report)
     }
 }
 
-/* -- all of it --------------------------------------------------------------------------------- */
+/* -- the program ------------------------------------------------------------------------------- */
 
 static bool
 report_all(struct subject *subject, const struct bench_options *options)

@@ -213,7 +213,7 @@ measure_instructions(struct bench_report *report)
     }
 }
 
-/* -- all of it --------------------------------------------------------------------------------- */
+/* -- the program ------------------------------------------------------------------------------- */
 
 static bool
 measure(ferry_context *context, const struct subject *subject, const struct bench_options *options)

@@ -55,8 +55,8 @@ pattern_write(struct pattern_script *script, const struct pattern *pattern, uint
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         script->slot[i] = (size_t)(seed >> 33) % pattern->live;
     }
-    /* Changes slots so that each group of TURN slots has no duplicates. The loop frees all blocks
-     * of such a group at once. */
+    /* The loop frees the blocks of TURN consecutive slots at once, so these slots must differ. A
+     * slot that repeats an earlier slot of its group is replaced by the next number. */
     for (size_t i = 0; pattern->live >= TURN && i < SCRIPT; i++)
         for (size_t k = i - i % TURN; k < i; k++)
             if (script->slot[k] == script->slot[i]) {

@@ -67,7 +67,7 @@ typedef bool pattern_loop(const struct subject *subject, const struct pattern *p
                           const struct pattern_script *script, size_t pairs, double *out_ns);
 pattern_loop pool_loop, peer_loop, heap_loop;
 
-/* -- one take, one give ------------------------------------------------------------------------ */
+/* -- one allocation, one free ------------------------------------------------------------------ */
 
 static inline bool
 pool_take(const struct subject *subject, size_t bytes, ferry_block **out)

@@ -17,7 +17,7 @@ enum {
     HEAP_HANDED = 20000
 };
 
-/* -- working sets of their own ----------------------------------------------------------------- */
+/* -- two threads that use different blocks ----------------------------------------------------- */
 
 struct worker {
     const struct subject *subject;
@@ -116,13 +116,13 @@ threads_measure_patterns(const struct subject *subject, const struct heaps *heap
     return true;
 }
 
-/* -- hand-over: one thread takes, another gives back ------------------------------------------- */
+/* -- hand-over: one thread allocates the blocks, another thread frees them --------------------- */
 
 struct ring {
     _Alignas(64) _Atomic size_t filled;
     _Alignas(64) _Atomic size_t emptied;
     _Alignas(64) void *blocks[RING];
-    const struct subject *subject; /* the ring's threads use only one allocator of this struct */
+    const struct subject *subject; /* has every allocator; the threads use only the measured one */
     bool ok;
     size_t count;
 };

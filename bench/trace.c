@@ -134,7 +134,7 @@ measure_kind(const struct kind *kind, struct side *off, struct side *on,
     return true;
 }
 
-/* -- all of it --------------------------------------------------------------------------------- */
+/* -- the program ------------------------------------------------------------------------------- */
 
 static bool
 open_side(struct side *side, const char *path)

@@ -14,14 +14,15 @@
  * in the calling thread. The threads must be the same, because the processors of a virtual machine
  * differ: other machines can slow one processor by a fifth for seconds.
  *
- * Expected with two cores: staging reads and writes every byte twice, on two cores at once, each as
- * fast as memcpy() on one core. So the speed approaches that of memcpy() (ratio 1.0) if chunks
- * reach the other core through memory. It can exceed 1.0 if the chunks stay in a cache. From 1 MiB
- * up, 0.95 is reachable with the best ring, and 1.05 with non-temporal stores.
+ * The expected ratio of a staged copy with two cores is about 1.0. Staging copies every byte twice,
+ * but on two cores at once, and each core is as fast as memcpy(). The ratio can exceed 1.0 if the
+ * chunks of the staging ring stay in a cache between the two copies. From 1 MiB up, 0.95 is
+ * reachable with the best size of the ring, and 1.05 with stores that bypass the caches.
  *
  * A copy of 1 MiB takes 60 to 120 us, and needs two or three wake-ups of 10 to 50 us. Filling the
  * first chunk and draining the last chunk overlap with no other work. So the ratio of such a copy
- * is about 0.8, unless waits spin before they sleep and the loop is faster than memcpy().
+ * is about 0.8. It is higher only if threads spin before they sleep, and if the copy loop is faster
+ * than memcpy().
  *
  * On a GPU the peer is the driver's copy of pinned memory, and for pageable memory also the
  * driver's copy of the same pageable memory, which must never be faster. For pinned memory, a host
@@ -65,7 +66,7 @@ thread_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* -- where bytes are --------------------------------------------------------------------------- */
+/* -- the memory of the copies ------------------------------------------------------------------ */
 
 static void
 arena_free(ferry_context *context, struct arena *arena)
@@ -334,7 +335,7 @@ measure_sizes(struct bench_report *report, ferry_context *context, struct arena 
     return ok;
 }
 
-/* -- what 4 KiB cost the processor ------------------------------------------------------------- */
+/* -- processor time of a copy of 4 KiB --------------------------------------------------------- */
 
 static bool
 measure_small(struct bench_report *report, ferry_context *context, const struct arena *arena,
@@ -387,7 +388,7 @@ measure_small(struct bench_report *report, ferry_context *context, const struct 
     return true;
 }
 
-/* -- what need not move ------------------------------------------------------------------------ */
+/* -- dirty segments ---------------------------------------------------------------------------- */
 
 static bool
 measure_touch(struct bench_report *report, ferry_context *context, size_t bytes)
@@ -450,8 +451,8 @@ time_segments(ferry_context *context, size_t count, double out[STEPS])
         size_t piece = i * 7919 % count;
         ok = ferry_byte_overwrite_host_range(buffer, 2 * PIECE * piece, PIECE, &scope, &host) ==
              FERRY_OK;
-        /* The program opens the scope but writes no bytes, because only the cost of the valid map
-         * is measured. */
+        /* The scope marks its bytes as dirty even if nothing is written. Only the cost of this
+         * bookkeeping is measured. */
         ok = ok && ferry_scope_close(&scope) == FERRY_OK;
     }
     double written = thread_ns();

@@ -22,12 +22,13 @@
  * it. When the last owner is dropped, the context ends: its work is completed and its memory is
  * freed.
  *
- * A thread of the context cannot end the context, because ending it joins that thread. A callback
- * cannot end the context, because the Ferry call that runs the callback may hold locks. In these
- * cases a separate thread ends the context, and the process waits for such threads before it exits.
- * A separate thread is safe if the callback runs on a thread of the context, because ending the
- * context waits for that thread. It is not safe if the callback runs on a thread of the program, so
- * such a destroy is refused.
+ * Ending a context joins its threads, so a thread of the context cannot end the context. A callback
+ * cannot end it either, because the Ferry call that runs the callback may hold locks. In both cases
+ * a separate thread ends the context. The process waits for such threads before it exits.
+ *
+ * One case is refused: a callback runs on a thread of the program, inside a call on the context,
+ * and drops the last owner. The separate thread would not wait for that call. On a thread of the
+ * context the same callback is safe, because ending the context waits for the thread.
  */
 
 /* Default number of transfers after which a host replica is page-locked, because more transfers are
@@ -208,8 +209,8 @@ open_trace(ferry_context *context, const char *wanted)
     return status;
 }
 
-/* Writes the names of the places to the trace, and lets it measure the waits for devices. Must run
- * before any call that waits for a device. */
+/* Writes the names of the places to the trace, and gives the trace to the devices, which record in
+ * it how long threads wait for them. Must run before any call that waits for a device. */
 static void
 trace_devices(ferry_context *context)
 {

@@ -592,7 +592,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_release(ferry_buffer *buffer
 FERRY_API bool ferry_buffer_is_page_locked(ferry_buffer *buffer);
 /**
  * Starts to copy `count` elements, from element `offset` on, to `place`, so that they become
- * current there, and returns. A helper thread makes the copy.
+ * current there, and returns. A worker thread makes the copy.
  *
  * Scopes and launches that need the bytes wait for the copy. Work that the program queues directly
  * on a native stream does not wait; open a scope at the place for that. A prefetch is only a hint,

@@ -129,7 +129,7 @@ typedef struct ferry_copy_options {
  * sets its length.
  *
  * Asynchronous calls: if options->event is set, the call returns before the bytes have moved, and a
- * helper thread copies them. Later scopes, launches and copies that need the bytes wait for the
+ * worker thread copies them. Later scopes, launches and copies that need the bytes wait for the
  * copy.
  * - Work that the program queues directly on a native stream does not wait. The program must wait
  *   for the event first.
@@ -142,7 +142,7 @@ typedef struct ferry_copy_options {
  *
  * keep_going and conversion functions of the program are watching callbacks: "Callbacks" in
  * <ferry/status.h> lists which functions they may call. An asynchronous call calls keep_going on
- * the helper thread.
+ * the worker thread.
  *
  * @param regions may be NULL when `count` is 0
  * @param options NULL for defaults: the call blocks. An asynchronous call without regions needs

@@ -23,8 +23,8 @@
  * FERRYI_INLINE marks functions that are always inlined. They are on fast paths, which run when no
  * data must be moved. FERRYI_COLD marks functions that are never inlined.
  *
- * In builds that measure coverage, FERRYI_INLINE does not force inlining. So all calls of a
- * function are counted in one place.
+ * In builds that measure coverage, FERRYI_INLINE does not force inlining. All calls of a function
+ * then run the same code, so its coverage is counted in one place.
  */
 #ifdef FERRYI_COUNTED
 #define FERRYI_INLINE static inline
@@ -46,11 +46,11 @@
 /* -- failing (status.c) ------------------------------------------------------------------------ */
 
 /*
- * Sets this thread's error message and returns `status`. A message states what was attempted, on
- * which object, with which sizes, and why it failed.
+ * ferryi_fail() sets this thread's error message and returns `status`. A message states what was
+ * attempted, on which object, with which sizes, and why it failed.
  *
- * ferryi_same() returns its argument. It informs the compiler that a failure never returns
- * FERRY_OK.
+ * ferryi_same() returns its argument. ferryi_fail() returns `status` through this inlined function,
+ * so that the compiler sees a constant that is not FERRY_OK.
  */
 static inline ferry_status
 ferryi_same(ferry_status status)

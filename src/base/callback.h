@@ -16,7 +16,8 @@
 /* Kinds of callbacks, ordered by strictness. The stricter a kind, the fewer library calls are
  * allowed inside the callback. If callbacks are nested, the strictest of their kinds applies. */
 enum ferryi_callback_kind {
-    FERRYI_CALLBACK_FREE = 1, /* the outer call holds no claims */
+    FERRYI_CALLBACK_FREE = 1, /* the library call that runs the callback has locked no byte ranges
+                                 of buffers */
     FERRYI_CALLBACK_RELEASE,  /* on_release: the library call that runs it may have locked byte
                                  ranges of buffers, so calls inside the callback must not wait for
                                  other calls */
@@ -35,9 +36,9 @@ struct ferryi_callback {
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* context of the library call that runs the callback; NULL: unknown */
     const struct ferryi_callback *outer;
-    unsigned held; /* nesting depth of the thread's preparation for driver calls (hold.h) when the
-                      callback started. The depth is 0 during the callback, and is restored
-                      afterwards */
+    unsigned held; /* number of holds (hold.h) of the thread when the callback started. The thread
+                      has no holds during the callback, so that the callback does not run prepared
+                      for driver calls. The number is restored afterwards */
 };
 
 extern _Thread_local struct ferryi_callback_thread {

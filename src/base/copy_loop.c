@@ -70,9 +70,10 @@ groups_of(enum ferryi_copy_loop loop)
 }
 
 /*
- * Copies with memcpy(). Divides the copy into small pieces if the target's offset within its page
- * exceeds the source's offset by less than a cache line. With such offsets, `rep movsb` copies only
- * 2 GB/s on AMD family 19h, but memcpy() of small pieces copies 7 GB/s.
+ * Copies with memcpy(). Some offsets are slow: the target's offset within its page exceeds the
+ * source's offset by less than a cache line. With such offsets, the instruction `rep movsb` copies
+ * only 2 GB/s on AMD family 19h. The function then copies small pieces, for which memcpy() uses
+ * other instructions and reaches 7 GB/s.
  *
  * Such offsets are common, because malloc() places a large array 16 bytes after a page boundary. So
  * every download from a page-aligned chunk of memory to such an array is affected.

@@ -4,7 +4,7 @@
 
 /*
  * Loops that copy memory which is not in the processor's caches. They are faster than memcpy(),
- * because their callers know more about the source and the target.
+ * because the caller chooses the loop that suits its source and target.
  *
  * Two of the loops prefetch the cache lines that they copy next. FERRYI_COPY_PREFETCH uses ordinary
  * stores. It is for targets that stay in the caches, such as a small ring of chunks.
@@ -49,7 +49,7 @@ enum ferryi_processor ferryi_copy_processor(void);
  * mutex or a release store makes the copied bytes visible to other threads. */
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
-/* -- the parts of such loops, where the processor has them ------------------------------------- */
+/* -- building blocks of copy loops, for processors with SSE2 ----------------------------------- */
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -41,8 +41,8 @@ after_in_child(void)
 }
 
 /* Registers a part of the library for fork handling. Only constructors call this function, so no
- * two calls run at the same time. A failure of pthread_atfork() is ignored, because
- * pthread_atfork() can fail only if memory is short. */
+ * two calls run at the same time. pthread_atfork() fails only if memory is short. The failure is
+ * ignored, because a constructor cannot report it. */
 void
 ferryi_fork_add(struct ferryi_fork_part *part)
 {

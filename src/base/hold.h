@@ -3,8 +3,9 @@
 #define FERRYI_HOLD_H
 
 /*
- * Holds. A hold keeps a thread prepared for driver calls. With a hold, a call of the program that
- * makes several driver calls prepares its thread only once.
+ * Holds. A hold keeps a thread prepared for driver calls. On a CUDA device, the preparation makes
+ * the device's CUDA context current in the thread. With a hold, a call of the program that makes
+ * several driver calls prepares its thread only once.
  *
  * Without a hold, a device prepares the thread before each driver call and cleans up after each
  * driver call. With a hold, the clean-up is deferred until the thread's outermost hold ends.

@@ -57,8 +57,8 @@ struct FERRYI_ANALYSED(capability("lock")) ferryi_lock_class {
     char none;
 };
 
-/* Represents every lock of every class in the attributes of the analysis. They cast it to the
- * struct type of a lock class. Its memory is never accessed. */
+/* Represents every lock of every class in the attributes of the analysis. The attributes cast this
+ * array to the struct type of a lock class. Its memory is never accessed. */
 extern char ferryi_any[];
 
 /* Declares a class of mutexes, and `struct name`, the type of these mutexes. */

@@ -6,8 +6,8 @@
  * A folder whose files only this user can write, such as a cache of code that will run. The folder
  * is accessed through a descriptor, and its files by names relative to the descriptor. So no other
  * user can replace the folder after it was checked. A folder or file is refused if it belongs to
- * another user, if others may write it, or if it is a link. In a program that runs with another
- * user's rights, nothing is opened.
+ * another user, if others may write it, or if it is a link. In a set-uid or set-gid program,
+ * opening a folder fails.
  *
  * A file is written under a temporary name and then renamed, so other processes see only complete
  * files. Any number of threads and processes may use a folder at once.

@@ -171,17 +171,16 @@ ferryi_fence_all_prepare(void)
     return syscall(SYS_membarrier, MEMBARRIER_REGISTER_EXPEDITED, 0, 0) == 0;
 }
 
-/* Duration in nanoseconds of a sleep in ferryi_fence_all(). The sleep replaces memory fences in the
- * other threads if the system call for these fences fails. A processor delays a store, or moves a
- * load ahead, for a much shorter time. A thread that is descheduled during the sleep executes a
- * fence in the kernel. */
+/* Duration in nanoseconds of the sleep with which ferryi_fence_all() replaces memory fences in the
+ * other threads. A processor delays a store, or executes a load early, for a much shorter time. A
+ * thread that is descheduled during the sleep executes a fence in the kernel. */
 enum { FENCE_NS = 1000000 };
 
 void
 ferryi_fence_all(void)
 {
-    /* membarrier() fails if a sandbox has forbidden this system call since
-     * ferryi_fence_all_prepare() succeeded. */
+    /* The system call can fail although ferryi_fence_all_prepare() succeeded, because a sandbox may
+     * have forbidden it since then. */
     if (syscall(SYS_membarrier, MEMBARRIER_EXPEDITED, 0, 0) != 0)
         ferryi_sleep_ns(FENCE_NS);
 }

@@ -117,8 +117,8 @@ ferryi_system_cond_wait_until(ferryi_cond *cond, pthread_mutex_t *mutex, uint64_
 }
 
 /* Maximum duration of spinning in nanoseconds. Waking a thread in a virtual machine takes about as
- * long. So spinning before a sleep costs at most about twice as much as the better of spinning only
- * and sleeping at once. */
+ * long. A thread that spins in vain and then sleeps therefore loses at most about as much time as
+ * the wake-up takes. */
 #define SPIN_NS 50000
 /* Time in nanoseconds after which a spinning thread also yields the processor, because the thread
  * for which it waits may need the processor. */

@@ -201,8 +201,9 @@ is_plain(unsigned char c)
 }
 
 /* Returns whether is_plain() is true for all eight bytes of `word`. The function computes four
- * terms, one for each kind of character that is not plain. For each such character, at least one
- * term has a high bit set: in the byte of that character or in a higher byte. */
+ * terms: for bytes above 0x7e, for bytes below 0x20, for quotes and for backslashes. Each byte that
+ * is not plain sets the high bit of at least one byte in its term. This is the byte itself or a
+ * higher byte. */
 static inline bool
 are_plain(uint64_t word)
 {

@@ -83,7 +83,7 @@ struct ferryi_trace_entry {
     struct ferryi_trace_text name;
     uint64_t begun_ns;       /* a time of ferryi_now_ns() */
     uint64_t object, number; /* for the phases b and e: both numbers together identify the scope */
-    struct ferryi_trace_stream stream; /* stream to whose track an instant event is added as well */
+    struct ferryi_trace_stream stream; /* an instant event is also added to this stream's track */
     const struct ferryi_trace_argument *arguments;
     size_t argument_count;
 };

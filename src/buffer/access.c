@@ -134,6 +134,16 @@ give_host_copy_up(struct ferryi_access *access)
     return ferryi_store_order(store, 0, NULL, true);
 }
 
+/* Allocates memory for the replica at the place of the access. The caller installs it in the store.
+ */
+static ferry_status
+take_memory(const struct ferryi_access *access, struct ferryi_place_copy *out)
+{
+    ferryi_claim_is_held();
+    return ferryi_store_take(access->store, access->place, ferryi_claimed_bytes(access->store),
+                             access->access == FERRY_OVERWRITE ? access->timeline : NULL, out);
+}
+
 /* Reads under the lock all that the preparation of an access depends on: whether the access is a
  * hit, which bytes to move, and which uses to wait for. Allocates memory if the place has none. */
 static ferry_status
@@ -146,26 +156,30 @@ look(struct ferryi_bringing *bringing, bool *out_hit)
     struct ferryi_map_supply supply = {0};
     ferry_status status = FERRY_OK;
     bool ready = false, own = !access->timeline;
+    if (access->lacks_memory) {
+        status = own ? FERRY_OK : ferryi_timeline_check_own(access->timeline);
+        own = true;
+        if (status == FERRY_OK)
+            status = take_memory(access, &fresh);
+    }
     for (bool first = true; !ready && status == FERRY_OK; first = false) {
         ferryi_store_lock(store);
         if (first)
             ferryi_claim_rely(access);
         *out_hit = ferryi_claim_is_hit(store, access);
-        size_t bytes = store->map.bytes;
         bool has_memory = ferryi_store_install(store, access->place, &fresh);
         ferryi_bring_see_uses(bringing, FERRYI_ZERO);
         ready = *out_hit ||
                 (has_memory && (overwrites || ferryi_bring_plan(bringing, access->begin, &supply)));
         ferryi_store_unlock(store);
-        /* A different thread may have installed a block first. */
+        /* If a different thread installed a block first, `fresh` was not used and returns to the
+         * pool. */
         ferryi_store_give_back(store->context, &fresh);
         if (!*out_hit && !own)
             status = ferryi_timeline_check_own(access->timeline);
         own = true;
         if (status == FERRY_OK && !ready)
-            status = has_memory ? ferryi_map_supply_make(&supply)
-                                : ferryi_store_take(store, access->place, bytes,
-                                                    overwrites ? access->timeline : NULL, &fresh);
+            status = has_memory ? ferryi_map_supply_make(&supply) : take_memory(access, &fresh);
     }
     ferryi_map_supply_free(&supply);
     return status;
@@ -203,7 +217,8 @@ prepare_one(struct ferryi_access *access)
 }
 
 /* Zeroes the ranges that will be overwritten. Zeroing destroys the old values, so it is the last
- * step of opening a list of accesses. If an earlier step fails, every buffer is unchanged. */
+ * step that can fail when a list of accesses is opened. If an earlier step fails, every buffer is
+ * unchanged. */
 static ferry_status
 scrub_all(struct ferryi_access *list, size_t count)
 {
@@ -223,17 +238,18 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Returns whether the claim of an access is marked as open before the access is ordered after its
- * last transfer, although the order can fail. A claim that was opened too early is removed again.
- * But a write of the same stream that the access relies on cannot be un-committed, and a range that
- * was zeroed has lost its old value. */
+/* Returns whether the claim of an access is opened before the step that orders the access after its
+ * last transfer. If this step fails, the claim is removed again. Two kinds of access open their
+ * claim after this step, because their opening cannot be undone: one commits an earlier write of
+ * the same stream, and one zeroes its range. */
 static bool
 opens_early(const struct ferryi_access *access)
 {
     return access->relied == 0 && !is_scrubbed(access);
 }
 
-/* Settles the access, and orders its work after the last transfer. */
+/* Records in the store what the access has moved, and orders its work after its last transfer. If
+ * `opens` is true, also marks the claim of the access as open. */
 static ferry_status
 settle_in_order(struct ferryi_access *access, bool opens)
 {
@@ -367,8 +383,9 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
                               done_end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
-        /* The claim (range lock) of this access still exists. So the buffer's storage stays alive
-         * while it is unlocked. Scopes can no longer find the claim. */
+        /* The claim (range lock) of this access still exists, so the buffer's storage stays alive
+         * while it is unlocked. A second close of the same scope fails, because it no longer finds
+         * the claim. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);
         ferryi_observe_close(access, &claim, done_end, how);

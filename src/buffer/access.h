@@ -31,8 +31,9 @@
 
 #include "src/buffer/store.h"
 
-/* What the last transfers of an access have changed. The store does not contain these changes until
- * the access is settled, so that this takes the store's lock only once. */
+/* Changes that the last transfers of an access made, and that are not recorded in the store yet.
+ * ferryi_bring_settle() records all of them at once, so that it takes the store's lock only once.
+ */
 struct ferryi_moved {
     size_t begin, end;  /* bytes that the transfers made current at the place of the access */
     bool reserved;      /* whether the access owns a reservation in the valid map for this change */
@@ -42,9 +43,10 @@ struct ferryi_moved {
     ferryi_timeline *reader; /* timeline on which the transfer reads the replica at the place
                                 `source`; NULL if no read is pending */
     int source;
-    ferryi_places eager; /* places for whose replicas `eager` must be set; see ferryi_place_copy */
+    ferryi_places eager; /* places whose replicas must get `eager` set; see ferryi_place_copy */
     bool host_waited;    /* whether the host waited for all uses of the replica */
-    uint64_t lost; /* set of the readers that were not waited for, because a device was lost */
+    uint64_t lost; /* set of the timelines that read the replica and were not waited for, because a
+                      device was lost */
 };
 
 struct ferryi_access {
@@ -83,8 +85,9 @@ struct ferryi_access {
     void *pointer; /* address of byte `begin` of the replica */
     uint64_t id;
     uint32_t slot;
-    uint32_t relied; /* number of open writes of the same stream that this access will commit. For
-                        each of them, the access owns one reservation in the valid map */
+    bool lacks_memory; /* whether the replica had no memory when the range was locked */
+    uint32_t relied;   /* number of open writes of the same stream that this access will commit. For
+                          each of them, the access owns one reservation in the valid map */
     struct ferryi_moved moved;
 };
 
@@ -139,8 +142,9 @@ ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
 void ferryi_access_set_thread(const struct ferryi_access *access, uint64_t thread);
 
 /* Records that work on `timeline` uses the replica at the place of the claim (range lock). The
- * claim must be open, and the caller must own it. Makes a driver call if the timeline's stream has
- * no number in the context's table of timelines. */
+ * claim must be open, and the caller must own it. If `timeline` has no number in the context's
+ * table of timelines, the use is recorded on a different timeline. That timeline must then wait for
+ * the use, which takes a driver call. */
 ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
                                     ferryi_timeline *timeline);
 
@@ -153,7 +157,7 @@ ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close
 ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_end,
                                       ferryi_timeline *timeline);
 
-/* Returns the job of the transfers that the access needs. */
+/* Returns the job (options, cancel flag and progress) of the transfers that the access needs. */
 struct ferryi_transfer_job ferryi_access_job(const struct ferryi_access *access);
 /* Describes the replica at `place`, from byte `begin` on, as memory for the transfer engine. */
 FERRYI_REQUIRES(ferryi_claim_lock)

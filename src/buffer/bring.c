@@ -70,10 +70,13 @@ moves_of(struct ferryi_bringing *bringing)
 
 /* -- settling ---------------------------------------------------------------------------------- */
 
-/* Records the uses of the last transfer in the store, and sets `*out_written` to the sync point of
- * its write, or to 0 if it has none. If the replica at the place of the access was also written on
- * a timeline that the transfer does not wait for, changes nothing, sets `*out_other` to the sync
- * point of that write, and returns false. */
+/*
+ * Records in the store which replicas the last transfer wrote and read. Sets `*out_written` to the
+ * sync point of its write, or to 0 if it has none.
+ *
+ * If the replica was also written on a timeline that the transfer does not wait for, returns false
+ * and changes nothing. `*out_other` is then the sync point of that write.
+ */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 note_moved(struct ferryi_access *access, ferryi_sync_point *out_written,
@@ -445,7 +448,8 @@ ferryi_bring_plan(struct ferryi_bringing *bringing, size_t at, struct ferryi_map
     return true;
 }
 
-/* Plans the moves of the next part. The moves are planned only as far as they fit into a list. */
+/* Plans the moves of the next part of the range, which begins at `at` or later. Stops when the list
+ * of moves is full. */
 static ferry_status
 plan_next(struct ferryi_bringing *bringing, size_t at)
 {
@@ -490,7 +494,9 @@ ferryi_bring_run(struct ferryi_bringing *bringing)
         if (bringing->lost)
             return ferryi_access_fail_lost(access);
         ferry_status status = run_moves(bringing);
-        /* If the program cancelled the call, bytes that were moved before are current. */
+        /* `end` is the end of the bytes that are current now. After a cancelled call, these are the
+         * bytes that were moved before. After any other failure, no byte of the part counts as
+         * current. */
         size_t end = status == FERRY_OK                ? bringing->next
                      : status == FERRY_ERROR_CANCELLED ? access->begin + job->done
                                                        : bringing->part.begin;
@@ -541,8 +547,8 @@ ferryi_bring_order(struct ferryi_bringing *bringing)
     struct ferryi_access *access = bringing->access;
     struct ferryi_moved *moved = &access->moved;
     struct ferryi_uses uses = bringing->target_uses;
-    /* The last transfer waits for these uses. The access waits for the transfer when it is settled.
-     */
+    /* The stream of the access need not wait for these uses. It will wait for the last transfer,
+     * which waits for them. */
     if (access->timeline && moved->writer)
         return FERRY_OK;
     if (!ferryi_claim_writes(access->access))

@@ -22,7 +22,7 @@
 #define FERRYI_MOVES      16
 #define FERRYI_MOVES_LONG 1024
 
-/* List of moves that were planned together, and what else was read under the same lock. */
+/* Moves that were planned together, and other data that was read under the same lock. */
 struct ferryi_bringing {
     struct ferryi_access *access;
     struct ferryi_transfer_job job;
@@ -31,8 +31,8 @@ struct ferryi_bringing {
     struct ferryi_range part;
     size_t next, count, room;
     struct ferryi_move few[FERRYI_MOVES];
-    struct ferryi_move *many; /* the list, if it is allocated; NULL if it is `few` */
-    bool lost;                /* whether some of these bytes are lost */
+    struct ferryi_move *many; /* allocated list of moves; NULL if the list is `few` */
+    bool lost;                /* whether some of the bytes up to `next` are lost */
     /* uses of the replica at the place of the access, and of the replica at the place `source`. If
      * `source` is FERRYI_ZERO, there is no second replica */
     struct ferryi_uses target_uses, source_uses;
@@ -57,21 +57,21 @@ bool ferryi_bring_plan(struct ferryi_bringing *bringing, size_t at,
                        struct ferryi_map_supply *supply);
 /* Makes the planned moves, and plans and makes further moves until the range of the access is
  * current at its place. Skips bytes that an open write of the same stream covers, because they need
- * no copy. After this call, also if it fails, the caller must call ferryi_bring_settle(). */
+ * no copy. The caller must then call ferryi_bring_settle(), even if this call fails. */
 ferry_status ferryi_bring_run(struct ferryi_bringing *bringing);
 /* Orders the access after all earlier uses of the replica at its place. If the host makes the
- * access, it also waits for the last transfer, whose uses are then over. If a stream makes the
- * access, the caller orders it after the last transfer, when the access is settled. */
+ * access, the function also waits until the last transfer has ended. If a stream makes the access,
+ * the caller must order the stream after the sync point that ferryi_bring_settle() returns. */
 ferry_status ferryi_bring_order(struct ferryi_bringing *bringing);
 /* Records in the store what the access has moved, and then marks its claim as open if `opens` is
- * true. Takes the store's lock once, unless a different stream has written another range of the
- * replica at the same time. Returns the sync point of the last transfer, which writes the replica
- * at the place of the access, or 0 if there is none. */
+ * true. Takes the store's lock once. Takes it again only if a different stream has written another
+ * range of the replica at the same time. Returns the sync point of the last transfer that wrote the
+ * replica at the place of the access, or 0 if there is none. */
 ferryi_sync_point ferryi_bring_settle(struct ferryi_access *access, bool opens);
 
-/* Plans, runs and settles an access. */
+/* Makes the range of a claimed access current at its place, and records the moves in the store. */
 ferry_status ferryi_bring_claimed(struct ferryi_access *access);
-/* Zeroes the range of an access, and settles the access. */
+/* Zeroes the range of an access, and records this write in the store. */
 ferry_status ferryi_bring_zeros(struct ferryi_access *access);
 
 #endif

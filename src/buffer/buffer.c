@@ -493,10 +493,10 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* Returns whether the running callback may drop the last reference to a buffer's storage. It may
- * not if a call in this thread still uses the storage, such as the call that runs the callback.
- * Freeing the storage of wrapped memory waits for its last use. So if the callback must not wait,
- * the calls of other threads forbid this as well. */
+/* Returns whether the running callback may drop the last reference to a buffer's storage. It must
+ * not drop the reference while a call in this thread uses the storage, such as the call that runs
+ * the callback. If the buffer wraps memory, freeing its storage also waits for the calls of other
+ * threads. A callback that must not wait is therefore refused if such calls run. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
@@ -506,8 +506,8 @@ ferryi_store_may_end(ferryi_store *store)
     return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
 }
 
-/* Returns whether the last handle of the buffer may be destroyed now. A callback that this thread
- * runs, or a call that still uses the buffer's storage, can forbid it. */
+/* Returns whether the last handle of the buffer may be destroyed now. Returns false if a running
+ * callback of this thread may only use the handle, or if a call still uses the buffer's storage. */
 static bool
 may_end_now(const ferry_buffer *buffer)
 {

@@ -75,8 +75,8 @@ meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
                       access->pieces ? access->pieces : &one_access);
 }
 
-/* Returns whether dropping a replica would remove the last copy of old bytes in the range of an
- * open write. These old bytes are needed if the write is abandoned. */
+/* Returns whether dropping a replica would remove the last copy of the old value of bytes in the
+ * range of an open write. The old value is needed if the write is abandoned. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write,
@@ -105,8 +105,8 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
         return FERRYI_CONFLICT_NONE;
     bool held = claim->state == FERRYI_CLAIM_HELD;
 
-    /* Dropping one replica does not affect users of a different replica. But while a write is open,
-     * the old value must be kept, because the write may be abandoned. */
+    /* A replica can be dropped while scopes use other replicas. But while a write is open, at least
+     * one replica must keep the old value, because the write may be abandoned. */
     if (access->access == FERRYI_ACCESS_DROP && held) {
         bool theirs = ferryi_store_same_memory(store, claim->place, access->place);
         bool needed =
@@ -268,7 +268,7 @@ ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write
     return NULL;
 }
 
-/* -- taking and dropping ----------------------------------------------------------------------- */
+/* -- making and removing claims ---------------------------------------------------------------- */
 
 void
 ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size_t text_bytes)
@@ -351,6 +351,8 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
         *out_again = true;
         return grow_claims(store, capacity);
     }
+    access->lacks_memory =
+        access->place != FERRYI_PLACE_NONE && !ferryi_store_copy(store, access->place)->pointer;
     ferryi_store_unlock(store);
     return status;
 }
@@ -497,9 +499,9 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
     return left;
 }
 
-/* Returns whether the access must wait until all pending kernels that use the buffer have ended.
- * The wait is needed if the call copies the kernels' output to a different place, or computes other
- * bytes from this output. */
+/* Returns whether the access must wait until all pending kernels that use the buffer have ended. A
+ * pending kernel can still fail, and its output is then lost. So the wait is needed if the call
+ * copies the kernels' output to a different place, or computes other bytes from this output. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {

@@ -149,9 +149,9 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
 }
 
 /*
- * Frees a claim's entry in the table of claims. Entries after the last open claim count as free
- * whatever they contain, and are never read. Free entries before the last open claim are found by a
- * search. When no claim is left, all entries count as free.
+ * Frees a claim's entry in the table of claims. Entries after the last open claim are never read,
+ * so they count as free whatever they contain. Free entries before the last open claim are marked,
+ * and a search finds them. When no claim is left, all entries count as free.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE void

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-/* Computes the union of the ranges in `uses`: of the written ranges if `writes` is true, of the
- * read ranges if it is false. All `uses` belong to one buffer and are sorted by begin. Returns the
- * number of ranges in the union. */
+/* Stores the union of the written ranges of `uses` in `out` if `writes` is true, or the union of
+ * the read ranges if it is false. All `uses` belong to one buffer and are sorted by begin. Returns
+ * the number of ranges in the union. */
 static size_t
 unite(const struct ferryi_use *uses, size_t count, bool writes, struct ferryi_interval *out)
 {

@@ -3,9 +3,13 @@
 #define FERRYI_CLAIM_LIST_H
 
 /*
- * Claims (range locks) of a call that uses many ranges, such as a list of regions to copy. The call
- * makes one claim for each buffer, on exactly the bytes that it reads or writes. Each step of a
- * list of regions then claims its own range under these claims (ferryi_access.under).
+ * The claims (range locks) of one call that uses many ranges, such as a copy of a list of regions.
+ * The call makes one claim for each buffer. The claim locks exactly the bytes of the buffer that
+ * the call reads or writes.
+ *
+ * A call on a list of regions runs in steps. Each step makes a further claim, on the bytes that it
+ * uses. The step's claim does not conflict with the call's claim, whose id is in the step's
+ * ferryi_access.under.
  */
 
 #include "src/buffer/access.h"
@@ -19,9 +23,9 @@ struct ferryi_claim_list {
 };
 
 /* Fills the list with one access for each store (storage of a buffer) that occurs in `uses`. The
- * caller then locks the ranges of these accesses. `uses` are sorted by space (a store or NULL) and
- * begin. Uses whose space is NULL are skipped. The caller must free the list, even after a failure.
- */
+ * function does not lock anything: the caller then claims the ranges of these accesses. `uses` must
+ * be sorted by their space, which is a store or NULL, and then by begin. Uses whose space is NULL
+ * are skipped. The caller must free the list, even after a failure. */
 ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses,
                                     size_t count, const char *reason);
 /* Frees the list. The caller has already removed all claims (range locks) of the list. */

@@ -165,18 +165,19 @@ struct entry {
 
 #define BUCKETS 256
 
-/* Hash tables of element types. Elements in `buckets` differ in their content. Elements in
- * `exact_buckets` differ in their description, which includes all names. Each entry is complete
- * when it is added, under the lock, at the head of a bucket's list. Entries are never removed, so
- * readers need no lock. */
+/* Hash tables of element types. `buckets` has one entry for each distinct content. `exact_buckets`
+ * has one entry for each distinct description, which includes all names. A new entry is filled in
+ * first, and then added at the head of a bucket's list, under the lock. Entries are never removed.
+ * So a thread can search a list without the lock. */
 static _Atomic(struct entry *) buckets[BUCKETS], exact_buckets[BUCKETS];
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Returns the hash bucket for the element type. Scalars of the same kind and width share a bucket,
- * because they are the same element type, whatever their alignment. */
+/* Returns the bucket for the element type in one of the two hash tables. In the table `buckets`,
+ * scalars of the same kind and width share a bucket even if their alignments differ, because they
+ * count as the same element type. */
 static _Atomic(struct entry *) *
 bucket_of(const ferry_element *element, bool exact)
 {
@@ -349,8 +350,9 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Returns the entry for an element type whose description was already checked by an earlier call.
- * Returns NULL if there is no such entry. Does not compare names. */
+/* Returns the entry for an element type that an earlier call has checked and added. Returns NULL if
+ * there is no such entry, or if the entry lacks a CUDA declaration that `element` has. Does not
+ * compare names. */
 static struct entry *
 find_known(const ferry_element *element)
 {

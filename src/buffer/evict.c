@@ -10,9 +10,9 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
 
-/* An eviction may free nothing because calls in other threads use the replicas. It is then tried up
- * to RETRIES times, and the thread sleeps for MOMENT_NS after each try. The sleeps take a tenth of
- * a second in total, and longer on a busy machine. */
+/* If an eviction frees nothing because calls in other threads use the replicas, it is tried again,
+ * up to RETRIES times in all. The thread sleeps for MOMENT_NS after each try. All sleeps together
+ * take a tenth of a second, and longer on a busy machine. */
 #define RETRIES   500
 #define MOMENT_NS 200000
 
@@ -30,9 +30,9 @@ struct scan {
     size_t freed;
 };
 
-/* Result of visiting one buffer during an eviction. Either the memory of a replica can be freed at
- * once, or the visit has locked the whole buffer. The bytes of a locked buffer must be copied
- * before its memory is freed. */
+/* Result of visiting one buffer. If the memory of a replica can be freed at once, `gone` contains
+ * this memory. If the replica's bytes must be copied first, the visit has locked the whole buffer
+ * with a claim, and `store` is set. If neither is set, the replica stays. */
 struct victim {
     ferryi_store *store; /* the store that the visit has claimed, or NULL */
     int place;
@@ -106,8 +106,9 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
 }
 
 /* Returns whether the claim (range lock) belongs to a running or queued call that can end while
- * this thread waits. A call of this thread cannot end. If this thread is a helper thread, a queued
- * call cannot end either, because it may be queued behind this thread's own call. */
+ * this thread waits. A call that this thread runs cannot end meanwhile. If this thread belongs to a
+ * context, a queued call counts as unable to end, because it may be queued behind the call that
+ * this thread runs. */
 static bool
 ends_soon(const struct ferryi_claim *claim)
 {
@@ -176,8 +177,9 @@ claim(ferryi_store *store, int place, struct victim *out)
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
-    /* This claim owns no reservation in the valid map. An eviction changes the whole map in one
-     * step, and such a change needs no additional segment. */
+    /* Most claims of a write own room that was reserved in the valid map for the segments that the
+     * write adds. This claim needs no such room: an eviction changes the whole map in one step,
+     * which adds no segment. `spent` means that the claim owns no room. */
     store->claims[slot].spent = true;
     store->claims[slot].thread = ferryi_thread_id();
 }
@@ -199,8 +201,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static void
 consider(ferryi_store *store, struct scan *scan, struct victim *out)
 {
-    /* Storage without references is already being freed, or is freed when its last range lock is
-     * removed. */
+    /* There is nothing to evict. Without references, the store is already being freed, or is freed
+     * when its last range lock is removed. */
     if (store->references == 0)
         return;
     int place = place_from(store, scan->pool);

@@ -49,8 +49,8 @@ ferryi_validity_state(const struct ferryi_validity *validity)
         return FERRY_STATE_HOST_ONLY;
     if (device && !host)
         return FERRY_STATE_DEVICE_ONLY;
-    /* Lost bytes were written, but no place has their value any more. So a range with replicas at
-     * the host and at a device is MIXED if it has lost bytes. */
+    /* A lost byte has its newest value at no place. So if the range has lost bytes, neither the
+     * host nor the devices have all of its current bytes. */
     if (validity->lost || (validity->host_only && validity->device_only))
         return FERRY_STATE_MIXED;
     if (validity->host_only)

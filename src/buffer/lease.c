@@ -330,8 +330,8 @@ ferryi_lease_share(ferry_lease *lease)
     return open;
 }
 
-/* Same as ferryi_scope_close_locked(). It is not inlined, so that the fast path of a READ saves few
- * registers. */
+/* Same as ferryi_scope_close_locked(), but not inlined, so that the fast path of a READ pushes few
+ * registers onto the stack. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static __attribute__((noinline)) bool
 close_locked(ferryi_store *store, struct ferryi_claim *claim)
@@ -381,8 +381,8 @@ end_slow(ferry_lease *lease)
     ferryi_store_release(store);
 }
 
-/* Returns whether the callback that this thread runs may destroy the lease. Called only if the fast
- * path end_hit() did not apply. */
+/* Returns whether the lease may be destroyed by the callback that this thread runs. Called only if
+ * the fast path end_hit() cannot end the lease. */
 static bool
 may_end_now(const ferry_lease *lease)
 {
@@ -491,9 +491,9 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
         return status;
     }
     if (!ferryi_shell_try_own(store->context)) {
-        /* The context is being destroyed, so the new lease is ended at once. The caller's handle
-         * keeps the buffer's storage alive, and the lease does not own the context yet. So the
-         * limits on destroying leases within callbacks do not apply to this lease. */
+        /* The context is being destroyed, so the new lease is ended at once. may_end_now() need not
+         * be called, even within a callback. The caller's handle keeps the buffer's storage alive,
+         * and the lease does not own the context yet. So ending the lease frees neither of them. */
         if (!end_hit(lease))
             end_slow(lease);
         free(lease);

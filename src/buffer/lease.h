@@ -18,8 +18,8 @@ struct ferry_lease {
                            (FERRY_DEBUG) quarantines it */
     atomic_bool closed;
     uint8_t place;
-    bool is_unordered; /* whether the lease is used at a device, on streams that Ferry does not know
-                        */
+    bool is_unordered; /* whether the program uses the lease at a device, on streams that Ferry does
+                          not know */
     ferryi_store *store;
     ferry_context *context;       /* context of the buffer; the lease keeps it alive */
     const ferry_element *element; /* element of the range; interned */

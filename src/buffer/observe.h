@@ -22,14 +22,15 @@ void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
 /* Records in the trace that the function named `call` opened a scope. */
 void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind,
                          int place, const ferryi_timeline *timeline, uint64_t id, const char *call);
-/* Records that an access was closed after it used the bytes up to `done_end`. An access without a
- * reason belongs to a scope; an access with a reason belongs to a call. */
+/* Records that an access was closed after it used the bytes up to `done_end`. If the access's
+ * member `reason` is NULL, the access is a scope of the program. Otherwise it belongs to a call of
+ * the library, which `reason` names. */
 void ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
                           size_t done_end, enum ferryi_close how);
 /* Records that the program called ferry_buffer_hold(), which keeps a replica at its address. */
 void ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end);
-/* Records one transfer that consists of several pieces of memory. Only the first `done` bytes of
- * the transfer were copied. */
+/* Records one transfer that consists of several pieces of memory. `done` is the number of bytes
+ * that were copied, which is less than the total if the transfer failed. */
 void ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces,
                            size_t count, size_t done, const char *reason);
 void ferryi_observe_launch(const ferry_context *context, const char *kernel,

@@ -102,9 +102,10 @@ append(struct ferryi_pending_calls *pending_calls, struct ferryi_pending_call en
     return pending_calls->first_number + pending_calls->count++;
 }
 
-/* Removes entries from the start of the log. Stops at the first pending launch that writes or whose
- * input is lost. The entry of a pending launch that only reads is removed, too, if no older entry
- * is left. No failure can then affect this launch. */
+/* Removes entries from the start of the log, and stops at the first entry that is still needed. An
+ * entry is needed while its launch is pending, if the launch writes or its input is lost. The entry
+ * of a pending launch that only reads is not needed at the start of the log: no older launch is
+ * left that could fail and lose the bytes that it reads. */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 drop_first_entries(struct ferryi_pending_calls *pending_calls)
@@ -128,10 +129,11 @@ drop_first_entries(struct ferryi_pending_calls *pending_calls)
 }
 
 /*
- * Applies the failed write of [begin, end) to the log entries from `index` on. A launch that reads
- * some of these bytes is poisoned: it will fail, too. Bytes that a later committed write replaced
- * are removed from the failed range. If `loses` is true, the remaining bytes are marked as lost.
- * Entries at other places are skipped, because their launches read other replicas.
+ * Follows the effects of a failed launch, which did not write [begin, end), through the log entries
+ * from `index` on. A later launch that reads some of these bytes is marked as poisoned, which means
+ * that it must fail, too. If a later write was committed, the bytes that it replaced no longer
+ * belong to the failed range. If `loses` is true, the bytes that remain are marked as lost. Entries
+ * at other places are skipped, because their launches read other replicas.
  */
 FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
@@ -209,7 +211,7 @@ obtain(ferryi_store *store)
 }
 
 /* Returns whether the access reads lost bytes. Bytes that an open write of the same stream covers
- * do not count as lost. */
+ * do not count as lost, because this write replaces them before the access reads them. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_lost(const ferryi_store *store, const struct ferryi_access *access)

@@ -7,8 +7,8 @@
  * and whose host functions have not run yet.
  *
  * The writes of a launch are committed when the device accepts the launch, but its host function
- * may fail later. A failure marks the bytes that the launch wrote as lost, as a lost device does.
- * Three rules keep this correct:
+ * may fail later. If it fails, the bytes that the launch writes are marked as lost, in the same way
+ * as after the loss of a device. Three rules keep this correct:
  *
  * - A thread that must move bytes of the store first waits until every pending launch that writes
  *   the store has ended.
@@ -20,11 +20,13 @@
  *   fails in the same way. Bytes that a later write replaced are removed from the failed range. The
  *   remaining bytes are lost.
  *
- * Three kinds of changes need no entry. A write at a different place needs none, because the
- * failure loses only the replica at the launch's place. A resize needs none, because the lost range
- * is cut to the length of the store. Bytes that are added later have no replica that could be lost.
- * A scope's write has no entry if the scope was still open when a later scope of its stream relied
- * on it. Such a write is lost together with the bytes that it overwrote.
+ * Three kinds of changes have no entry in the log:
+ *
+ * - A write at a different place. The failure loses only the replica at the launch's place.
+ * - A resize. The lost range is cut to the length of the store, and bytes that are added later have
+ *   no replica that could be lost.
+ * - A scope's write that a later scope of the same stream relied on while the first scope was still
+ *   open. If an older launch fails, these bytes are marked as lost although the scope wrote them.
  *
  * Handling a failure takes time proportional to the number of entries after the launch's entry. It
  * ends early once later writes have replaced all of the launch's range.
@@ -47,7 +49,7 @@ struct ferryi_pending_calls {
     /* number of references: one by the buffer's storage, and one by each use of a range by a launch
      */
     atomic_int references;
-    /* number of log entries that belong to launches that write and have not ended */
+    /* number of log entries of launches that write and have not ended */
     _Atomic uint32_t pending;
     /* bit set of all timelines on which launches that write were ever queued */
     _Atomic uint64_t timelines;
@@ -81,8 +83,9 @@ struct ferryi_body_use {
  */
 ferry_status ferryi_pending_calls_begin(const struct ferryi_access *access,
                                         struct ferryi_body_use *out);
-/* Marks the write of an accepted launch as committed in the log of pending launches, so that it
- * replaces earlier writes. Called just before the write is committed to the valid map. */
+/* Marks the write of an accepted launch as committed in the log of pending launches. If an older
+ * launch fails later, the bytes of this write are then not lost. Called just before the write is
+ * committed to the valid map. */
 void ferryi_pending_calls_commit(const struct ferryi_body_use *use);
 /* Records the timeline on which the launch was queued, so that ferryi_pending_calls_wait() can wait
  * for this timeline. */
@@ -101,9 +104,9 @@ void ferryi_pending_calls_fail(const struct ferryi_body_use *use, ferry_status s
  * withdrawn. If the launch failed, the bytes that it wrote are marked as lost, except those that a
  * later write replaced. */
 void ferryi_pending_calls_end(struct ferryi_body_use *use);
-/* Adds to the log of pending launches a write that overwrites the range at the place. The write was
- * not made by a host function. Called without the buffer's lock, before the valid map is changed.
- */
+/* Records a write of the range at the place that no host function makes, such as a copy. The log of
+ * pending launches gets an entry, so that the failure of an older launch does not lose the new
+ * bytes. Called without the buffer's lock, before the valid map is changed. */
 void ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, size_t end);
 /* Detaches the struct of pending launches from a buffer whose storage is being freed. */
 void ferryi_pending_calls_cut(ferryi_store *store);

@@ -92,9 +92,9 @@ check_mark(ferryi_store *store, struct ferryi_range range, int place)
     return FERRY_OK;
 }
 
-/* Records a write of the program to a range that is about to be marked as written. The write was
- * queued on `timeline`. If `timeline` is NULL, the host wrote the range, or the write is already
- * complete. */
+/* Records a write that the program made through a raw pointer. The caller then marks the range as
+ * written. The write was queued on `timeline`. If `timeline` is NULL, the host wrote the range, or
+ * the write is already complete. */
 static ferry_status
 note_mark(ferryi_store *store, struct ferryi_range range, int place, ferryi_timeline *timeline)
 {
@@ -277,8 +277,8 @@ is_kept(const ferryi_store *store, int place)
 
 /* Marks the range of `claim` (a range lock) as stale at the claim's place. Bytes that are current
  * only at this place are first copied to a different place. If the claim covers the whole buffer,
- * frees the replica's memory. Memory that is pinned or belongs to the program is not freed; an
- * eviction then fails. */
+ * the function also frees the replica's memory, unless this memory is pinned or belongs to the
+ * program. If the memory must stay and `evicts` is true, the function marks nothing and fails. */
 static ferry_status
 drop_claimed(const struct ferryi_access *claim, bool evicts)
 {

@@ -24,8 +24,9 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
-/* The page-locked memory of pools and the replicas that Ferry has page-locked itself share one
- * limit. If a pool would exceed the limit, some of these replicas are unlocked first. */
+/* Allocates page-locked memory for a pool. One limit applies to the sum of this memory and the
+ * replicas that Ferry has page-locked itself. If the sum would exceed the limit, some of these
+ * replicas are unlocked first. */
 static ferry_status
 pinned_memory_alloc(void *user, size_t bytes, void **out)
 {

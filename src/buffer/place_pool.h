@@ -63,7 +63,7 @@ struct ferryi_place_memory {
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;
 };
 void ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_memory *out);
-/* Sets the counters of all pools of a context to zero, including pools that the program created. */
+/* Resets the statistics of all pools of a context, including pools that the program created. */
 void ferryi_place_pools_reset_stats(ferry_context *context);
 /* Destroys all pools of a context, including those that the program created but did not destroy. */
 void ferryi_place_pools_close(ferry_context *context);

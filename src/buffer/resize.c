@@ -72,9 +72,10 @@ check_resizable(ferry_buffer *buffer)
     return refuse(store, why);
 }
 
-/* Changes the length, the valid map and the replicas of a buffer together. Uses a reservation in
- * the valid map that the resize made in advance. The buffer takes the replicas in `fresh`, and
- * `fresh` receives the old replicas. If `fresh` is NULL, the buffer keeps its replicas. */
+/* Changes the length, the valid map and the replicas of a buffer together. This cannot fail,
+ * because the claim in `slot` has reserved the room that the change needs in the valid map. The
+ * buffer takes the replicas in `fresh`, and `fresh` receives the old replicas. If `fresh` is NULL,
+ * the buffer keeps its replicas. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,

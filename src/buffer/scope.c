@@ -337,8 +337,10 @@ close_slow(struct ferryi_scope *scope, const struct ferryi_claim *claim, enum fe
     return ferryi_access_close(&access, how, timeline);
 }
 
-/* Returns whether the fast path could close the scope in a context without a trace. The scope
- * belongs to a traced context. A callback may close it only if this function returns true. */
+/* Returns whether the fast path could close the scope if its context recorded no trace. The context
+ * does record a trace, so the fast path did not apply. A callback may close only scopes that the
+ * fast path can close. This function makes sure that tracing does not change which scopes these
+ * are. */
 FERRYI_COLD static bool
 closes_freely(const struct ferryi_scope *scope)
 {

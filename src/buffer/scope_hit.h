@@ -77,7 +77,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
 /*
  * The fast path of the most common case: a READ of a buffer whose bytes are all current at the
  * place, while no write is open. All called functions are inlined, and the slow path needs few
- * arguments. So the compiler saves few registers.
+ * arguments. So the compiled code pushes few registers onto the stack.
  *
  * `timeline` is NULL for the host. If it is not NULL, it must have a number in the context's table
  * and must not be a per-thread stream's timeline. The range is checked under the lock. A resize
@@ -116,9 +116,10 @@ ferryi_scope_fits(const ferryi_store *store, struct ferryi_range range, bool to_
     return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;
 }
 
-/* Opens a scope for a write, or for a read while only other reads are open. The range is not empty.
- * `timeline` is NULL for the host, or a timeline with a number in the context's table. Returns
- * false and changes nothing if a transfer, an allocation or a wait is needed. */
+/* Opens a scope for a write while no other claim (range lock) is open, or for a read while only
+ * reads are open. The range is not empty. `timeline` is NULL for the host, or a timeline with a
+ * number in the context's table. Returns false and changes nothing if a transfer, an allocation or
+ * a wait is needed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
@@ -155,9 +156,10 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Records the end of a READ by the host, or by a timeline that was used since its last event.
- * Returns false for all other scopes, and for a READ that shares its claim (range lock). After a
- * success, the caller removes the claim. Called under the buffer's lock. */
+/* Records the end of a READ that does not share its claim (range lock). A READ by a device is
+ * recorded only if its timeline has noted a use of memory since the last event on the timeline.
+ * Returns false for all other scopes, and if the record needs a driver call. After a success, the
+ * caller removes the claim. Called under the buffer's lock. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {
@@ -179,9 +181,10 @@ ferryi_scope_close_read(struct ferryi_claim *claim)
     return true;
 }
 
-/* Closes a READ scope that is the first use of its timeline since the last event was recorded on
- * that timeline. The function ferryi_scope_close_read() does not close such a scope. `claim` is the
- * claim (range lock) of a READ. Returns false if the close needs a driver call. */
+/* Closes a READ scope on a timeline that has noted no use of memory since its last event. This
+ * function notes such a use first, because ferryi_scope_close_read() alone refuses to close the
+ * scope. `claim` is the claim (range lock) of a READ. Returns false if the close needs a driver
+ * call. */
 FERRYI_INLINE bool
 ferryi_scope_close_first_read(struct ferryi_claim *claim)
 {
@@ -191,9 +194,10 @@ ferryi_scope_close_first_read(struct ferryi_claim *claim)
     return ferryi_scope_close_read(claim);
 }
 
-/* Commits a write if the commit needs no driver call, and returns whether it was committed. The
- * commit uses the reservation in the valid map that the claim (range lock) owns. After a success,
- * the caller removes the claim. Called under the buffer's lock. */
+/* Commits a write if this needs no driver call, and returns whether it was committed. The commit
+ * uses the room that the opening of the scope reserved in the valid map, so it cannot fail for lack
+ * of memory. After a success, the caller removes the claim (range lock). Called under the buffer's
+ * lock. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)

@@ -323,8 +323,8 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
     ferryi_mutex_unlock(&context->store_mutex);
 }
 
-/* Returns whether the struct of rarely used members contains nothing except counters. In this case
- * no other thread can be reading the struct. */
+/* Returns whether the struct of rarely used members contains nothing except counters, or does not
+ * exist. No other thread can then be reading the struct. */
 static bool
 is_spare(const struct ferryi_store_cold *cold)
 {
@@ -410,8 +410,8 @@ ferryi_store_retain_living(ferryi_store *store)
     ferryi_store_lock(store);
     bool living = store->references > 0 || store->claim_count > 0;
     store->references += living;
-    if (living) /* from now on, dropping the new reference frees the buffer's storage; removing the
-                   last claim (range lock) does not */
+    if (living) /* the new reference keeps the buffer's storage alive, so the removal of the last
+                   claim (range lock) must not free the storage */
         atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
                                   memory_order_relaxed);
     ferryi_store_unlock(store);

@@ -63,8 +63,8 @@ enum {
 /* Kinds of access that a claim (range lock) can have in addition to those of enum ferry_access. */
 enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
 
-/* Thread id in the claim (range lock) of a call that still waits in a helper thread's queue. No
- * thread has this id. */
+/* Thread id in the claim (range lock) of a call that is queued for a worker thread and does not run
+ * yet. No thread has this id. */
 #define FERRYI_THREAD_QUEUED 0
 
 /* Place of a claim (range lock) that covers bytes but uses no replica. */
@@ -107,7 +107,7 @@ struct ferryi_interval_set {
         uint8_t access, place, state;                                                              \
         bool same_timeline_seen : 1; /* whether a later scope or launch on the same stream         \
                                         committed this write */                                    \
-        bool spent : 1;  /* whether the claim has no reservation left to use; see claim.h */       \
+        bool spent : 1;  /* whether no room in the valid map is reserved for it (claim.h) */       \
         uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
     }
 
@@ -137,8 +137,8 @@ struct ferryi_claim {
     };
 };
 
-/* Value of `transfers` of a replica that the driver has refused to page-lock. It is not tried again
- * for this replica. */
+/* Value of a replica's member `transfers` after the driver has refused to page-lock the replica.
+ * Ferry does not try again to page-lock this replica. */
 #define FERRYI_NEVER_PINNED UINT16_MAX
 
 struct ferryi_place_copy {
@@ -150,8 +150,8 @@ struct ferryi_place_copy {
     uint64_t readers;   /* set of the timelines that have read the replica since its last write */
     uint32_t pins;      /* number of pins, which are holds (ferry_buffer_hold()) and leases at this
                            place, even if the place uses the memory of a different place */
-    uint16_t transfers; /* number of transfers that moved at least 1/8 of the replica, while it was
-                           neither pinned nor borrowed, or FERRYI_NEVER_PINNED; see
+    uint16_t transfers; /* number of transfers of at least 1/8 of the replica, counted while the
+                           replica is neither pinned nor borrowed; or FERRYI_NEVER_PINNED; see
                            ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
     bool eager; /* whether a thread had to wait for the replica's last use. If so, the next scope
@@ -542,9 +542,9 @@ void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *co
 /*
  * Counts `bytes` transferred between the host replica and a device. A host replica that is
  * transferred often is page-locked, because transfers of pageable memory must pass through the
- * staging ring. ferryi_store_count() is called under the buffer's lock. It returns the memory that
- * is to be page-locked, which may be none. The caller passes this to ferryi_store_pin() without the
- * buffer's lock, while it has a claim. ferryi_store_count_transfer() does both.
+ * staging ring. ferryi_store_count() is called under the buffer's lock, and returns the memory to
+ * page-lock, if any. ferryi_store_pin() page-locks this memory. It is called without the buffer's
+ * lock, by a caller that has a claim. ferryi_store_count_transfer() does both.
  */
 struct ferryi_to_pin {
     void *memory; /* NULL: nothing */
@@ -573,9 +573,9 @@ ferryi_store_uses(ferryi_store *store, int place)
 /* Returns whether work on `timeline` runs after these uses. NULL means work of the host. */
 bool ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              const struct ferryi_uses *uses);
-/* Returns whether one of the uses was on a stream of the program. After a wait for such a use, the
- * next scope on the replica records an event when the scope is closed. A later wait for that scope
- * then waits for this event, and not for work that is queued after the scope. */
+/* Returns whether one of the uses was on a stream of the program. If a thread waits for such a use,
+ * the next scope on the replica records an event when it is closed. A later wait for that scope
+ * then waits only for this event, and not for work that is queued after the scope. */
 bool ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses);
 /* Orders later work on `timeline` after the uses. If `timeline` is NULL, this thread waits for the
  * uses; it skips readers on lost devices, and adds them to `*out_lost`. Called without the buffer's
@@ -588,8 +588,8 @@ ferry_status ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline,
  * write and the readers instead. Called without the buffer's lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
-/* Removes the uses that are complete from the replica, after the host has waited for them, and the
- * readers in the set `lost`. */
+/* Removes the completed uses from the replica's record of uses, and also the readers in the set
+ * `lost`. Called after the host has waited for the uses. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost);
 /* ferryi_store_note_read() records that the work queued on `timeline` so far reads the replica.
@@ -597,11 +597,10 @@ void ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost);
  * the context's table of timelines. Called without the buffer's lock. */
 void ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline);
 void ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline);
-/* Same as ferryi_store_note_write(), under the buffer's lock. Returns the sync point of the write.
- * If `timeline` does not wait for the last write of the replica, changes nothing, returns 0, and
- * sets
- * `*out_other` to the sync point of that write. The caller then calls ferryi_store_await_write()
- * without the lock, and tries again. */
+/* Same as ferryi_store_note_write(), but is called under the buffer's lock, and returns the sync
+ * point of the write. If `timeline` does not wait for the replica's last write, changes nothing,
+ * stores the sync point of that last write in `*out_other` and returns 0. The caller must then
+ * unlock the buffer, call ferryi_store_await_write() and try again. */
 FERRYI_REQUIRES(ferryi_store_spin)
 ferryi_sync_point ferryi_store_try_note_write(ferryi_store *store, int place,
                                               ferryi_timeline *timeline,
@@ -618,13 +617,13 @@ void ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *ti
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
 
-/* Makes `count` reservations in the valid map, one for each change that will follow (see
- * valid_map.h). If the function fails, it makes none. Called without the buffer's lock. */
+/* Reserves room in the valid map for `count` changes that will follow (see valid_map.h). If the
+ * function fails, it reserves no room. Called without the buffer's lock. */
 ferry_status ferryi_store_reserve_changes(ferryi_store *store, uint32_t count);
-/* Applies a change to the valid map, which is either FORGET or LOSE. If `room` is true, changes
- * only the range, and uses one of the caller's reservations in the map. If `room` is false, changes
- * the whole map. If the range is empty, changes nothing and only releases the reservation, if any.
- */
+/* Applies a change, which is either FORGET or LOSE, to the valid map. If `room` is true, the caller
+ * has reserved room in the map for one change of the range, and this function uses or releases this
+ * room. If `room` is false, the change applies to the whole map, which needs no room. Changes
+ * nothing if the range is empty. */
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change, size_t begin,
                            size_t end, bool room);

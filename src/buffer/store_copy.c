@@ -185,8 +185,8 @@ ferryi_store_count(ferryi_store *store, size_t bytes)
         whole <= PIN_ABOVE || bytes < whole / COUNTED_PART ||
         copy->transfers == FERRYI_NEVER_PINNED)
         return to_pin;
-    /* The replica is page-locked at the first counted transfer after `pin_after` counted transfers.
-     */
+    /* `transfers` does not include this transfer yet. So the replica is page-locked at counted
+     * transfer number `pin_after` + 1. */
     if (copy->transfers >= store->context->pin_after && (uintptr_t)copy->pointer % page == 0) {
         to_pin.memory = copy->pointer;
         to_pin.bytes = ferryi_min_size((whole + page - 1) & ~(page - 1), copy->block->bytes);

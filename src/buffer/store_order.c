@@ -114,8 +114,9 @@ ferryi_store_try_note_write(ferryi_store *store, int place, ferryi_timeline *tim
     return copy->written;
 }
 
-/* A different stream has written a disjoint range of the replica since `timeline` was ordered. The
- * replica has one sync point for both writes, so `timeline` waits for the other write. */
+/* Makes `timeline` wait for `other`, the sync point of a write by a different stream to a disjoint
+ * range of the replica. The write was recorded after `timeline` was ordered for its own write. The
+ * replica has one sync point for both writes, so `timeline` must also wait for the other write. */
 void
 ferryi_store_await_write(ferryi_store *store, int place, ferryi_timeline *timeline,
                          ferryi_sync_point other)

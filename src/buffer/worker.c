@@ -49,13 +49,13 @@ worker_start(ferry_context *context, struct ferryi_worker **out)
 {
     struct ferryi_worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start the helper thread: no memory");
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "start a worker thread: no memory");
     ferryi_mutex_init(&worker->mutex);
     ferryi_cond_init(&worker->cond);
     ferryi_mutex_is_needless(&worker->mutex);
     worker->last = &worker->first;
     worker->context = context;
-    ferry_status status = ferryi_thread_start(&worker->thread, "ferry-helper", work, worker);
+    ferry_status status = ferryi_thread_start(&worker->thread, "ferry-worker", work, worker);
     if (status != FERRY_OK) {
         ferryi_cond_destroy(&worker->cond);
         ferryi_mutex_destroy(&worker->mutex);

@@ -75,9 +75,10 @@ convert_few(void *target, const void *source, size_t count, ferryi_convert_loop 
     memcpy(target, out, count * to_bytes);
 }
 
-/* Converts an array in place that is unaligned or is not a multiple of whole groups of elements.
- * The first and the last group overlap the groups between them. So both are converted to temporary
- * arrays at first, and stored last. */
+/* Converts an array in place, if it is unaligned or its length is not a multiple of a group of
+ * elements. The first and the last group overlap the groups between them, which overwrite the
+ * source. So the first and the last group are converted to temporary arrays before the other
+ * groups, and copied to the array after them. */
 static void
 convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *groups,
                  size_t to_bytes, size_t from_bytes)
@@ -91,8 +92,9 @@ convert_in_place(char *array, size_t count, size_t begin, ferryi_convert_loop *g
     memcpy(array, first, LANES * to_bytes);
 }
 
-/* Converts an array whose target is unaligned, or that is not a multiple of whole groups of
- * elements. The first and the last group may overlap the groups between them. */
+/* Converts an array of at least one group of elements, if its target is unaligned or its length is
+ * not a multiple of a group. The function converts the first group, then the aligned groups, then
+ * the last group of the array. These may overlap, so some elements are converted twice. */
 static void
 convert_ragged(void *target, const void *source, size_t count, ferryi_convert_loop *groups,
                size_t to_bytes, size_t from_bytes)

@@ -124,9 +124,9 @@ find_way(struct stretch *stretch, bool narrower)
         if (taken < best[part % 2])
             best[part % 2] = taken;
     }
-    /* IN_TURN is chosen only if it is clearly faster than PAGE_BY_PAGE, because on some machines
-     * IN_TURN can be much slower. PLAIN must only be faster than IN_TURN: it needs no margin,
-     * because the measurement already favours PLAIN. */
+    /* IN_TURN must be clearly faster than PAGE_BY_PAGE to be chosen, because on some machines
+     * IN_TURN can be much slower. No such margin applies between IN_TURN and PLAIN, because the
+     * measurement already favours PLAIN. */
     enum way way = ways[narrower ? best[1] < best[0] : best[1] < best[0] + best[0] / 8];
     if (ferryi_page_faults() == faults)
         atomic_store_explicit(&chosen[narrower], way, memory_order_relaxed);

@@ -98,8 +98,9 @@ SCALAR int32_t round_f64(double value) { return __builtin_irint(value); }
 #endif
 SCALAR double magnitude_of(double value) { return __builtin_fabs(value); }
 SCALAR int leading_zeros(uint64_t value) { return __builtin_clzll(value); }
-/* Compilers vectorise casts to int64, but not roundings. Every double of at least 2^52 is a whole
- * number, so only smaller values are rounded. */
+/* With AVX-512 DQ, compilers vectorise casts to int64, but not calls that round. So a magnitude
+ * below 2^52 is rounded by adding 2^52 and subtracting it again. A larger double is already a whole
+ * number. */
 #ifdef __AVX512DQ__
 SCALAR int64_t
 round_wide(double value)
@@ -142,7 +143,7 @@ widen_half(number_half value)
     return float_of((magnitude < 0x400u ? subnormal : normal) | (uint32_t)(value & 0x8000u) << 16);
 }
 
-/* -- integers to integers: clamped, where the target is narrower on that side ------------------ */
+/* -- integers to integers: clamped at each limit that the source can exceed -------------------- */
 
 #define INTEGER_STEP(working, to, type, clamped, inside)                                                              \
     SCALAR bool working##_to_##to##_fits(type value) { (void)value; return inside; }                                 \
@@ -268,7 +269,7 @@ lower_half(double value)
         return put_limits_uint64(value, (int64_t)lower_half(value));                                                  \
     }
 
-/* -- to bool: whatever is not 0 is true, as in C; CHECK takes only 0 and 1 --------------------- */
+/* -- to bool: values other than 0 become true, as in C; CHECK accepts only 0 and 1 ------------- */
 
 #define TO_BOOL(working, type)                                                                                        \
     SCALAR bool working##_to_bool8_fits(type value) { return value == 0 || value == 1; }                             \
@@ -419,7 +420,7 @@ INTEGER_TO_FLOATS(i32, int32_t, (double)value, (double)value)
 INTEGER_TO_FLOATS(i64, int64_t, i64_cut_to_double(value, false), i64_cut_to_double(value, true))
 INTEGER_TO_FLOATS(u64, uint64_t, u64_cut_to_double(value, false), u64_cut_to_double(value, true))
 
-/* -- complex numbers: the real part as that float, and no imaginary one ------------------------ */
+/* -- real to complex numbers: the real part is converted, the imaginary part is 0 -------------- */
 
 #define TO_COMPLEX(working, type, number, how)                                                                        \
     SCALAR number_complex_##number working##_to_complex_##number##_##how(type value)                                 \

@@ -38,9 +38,10 @@ i32_of_f32(__m256 x)
     return _mm256_and_si256(_mm256_xor_si256(_mm256_cvtps_epi32(x), above), number);
 }
 
-/* Converts floats to int32 for a target type of at most 16 bits. So values may first be limited to
- * 2^24, which is exact in a float. If an operand is NaN, the min instruction returns its second
- * operand. */
+/* Converts floats to int32 for a target type of at most 16 bits. Values are first limited to 2^24,
+ * which is exact in a float. The limit does not change the result, because a later step saturates
+ * to 16 bits or fewer. NaN becomes 0: the min instruction returns its second operand, which is the
+ * NaN, and the mask then clears it. */
 STEP __m256i
 small_of_f32(__m256 x)
 {
@@ -49,9 +50,8 @@ small_of_f32(__m256 x)
 }
 
 /*
- * Converts floats to int32 for an unsigned target type. NaN becomes INT32_MIN, which a later step
- * saturates to
- * 0.
+ * Converts floats to int32 for an unsigned target type of at most 16 bits. NaN becomes INT32_MIN,
+ * which a later step saturates to zero.
  */
 STEP __m256i
 unsigned_of_f32(__m256 x)

@@ -39,9 +39,9 @@ i32_of_f32(__m512 x)
     return _mm512_mask_mov_epi32(whole, above, _mm512_set1_epi32(INT32_MAX));
 }
 
-/* Converts floats to int32 for a target type of at most 16 bits. So values may first be limited to
- * 2^24, which is exact in a float. If an operand is NaN, the min instruction returns its second
- * operand. */
+/* Converts floats to int32 for a target type of at most 16 bits. Values are first limited to 2^24,
+ * which is exact in a float. The limit does not change the result, because a later step saturates
+ * to 16 bits or fewer. NaN becomes 0, because the mask clears it. */
 STEP __m512i
 small_of_f32(__m512 x)
 {
@@ -49,9 +49,8 @@ small_of_f32(__m512 x)
 }
 
 /*
- * Converts floats to int32 for an unsigned target type. NaN becomes INT32_MIN, which a later step
- * saturates to
- * 0.
+ * Converts floats to int32 for an unsigned target type of at most 16 bits. NaN becomes INT32_MIN,
+ * which a later step saturates to zero.
  */
 STEP __m512i
 unsigned_of_f32(__m512 x)

@@ -27,7 +27,7 @@ run_job(struct ferryi_job *job)
 }
 
 /* Creates the event of an asynchronous call that moves `bytes` bytes, locks the call's ranges, and
- * submits the call to a helper thread. If no helper thread accepts the call, runs it on this
+ * submits the call to a worker thread. If no worker thread accepts the call, runs it on this
  * thread. Frees the call, even after a failure. `out` may be NULL. */
 static ferry_status
 start(struct ferryi_async *async, size_t bytes, ferry_event **out)
@@ -56,7 +56,7 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
         ferryi_access_set_thread(&async->claims[i], FERRYI_THREAD_QUEUED);
     ferryi_shell_retain(context);
     async->site = ferryi_shell_site(context, FERRYI_SITE_NONE);
-    /* If no helper thread accepts the call, it runs on this thread. The result is the same, but
+    /* If no worker thread accepts the call, it runs on this thread. The result is the same, but
      * this function returns only after the call has run. */
     if (ferryi_worker_submit(context, &async->job) != FERRY_OK)
         run_job(&async->job);
@@ -113,7 +113,7 @@ free_copy_job(struct ferryi_async *async)
     free(async);
 }
 
-/* Returns the number of the helper thread for the call's transfer direction, or 0 if both places
+/* Returns the number of the worker thread for the call's transfer direction, or 0 if both places
  * share memory. The direction of a read is a guess, because other calls may first move the bytes to
  * a different place. */
 static unsigned

@@ -2,9 +2,9 @@
 #ifndef FERRYI_ASYNC_H
 #define FERRYI_ASYNC_H
 
-/* Asynchronous calls. The caller's thread locks the byte ranges that a call uses. A helper thread
+/* Asynchronous calls. The caller's thread locks the byte ranges that a call uses. A worker thread
  * (worker.h) then moves the bytes, unlocks the ranges and completes the call's event. A lock on a
- * range is named a claim. */
+ * range is called a claim. */
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim_list.h"
@@ -30,7 +30,7 @@ struct ferryi_async {
 
 struct ferryi_copy_call;
 /* Starts a prepared copy or fill asynchronously. Locks its ranges on this thread, so that later
- * conflicting calls wait for it, and submits it to a helper thread. `out` may be NULL. */
+ * conflicting calls wait for it, and submits it to a worker thread. `out` may be NULL. */
 ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out);
 
 /* Runs a prepared copy or fill. If its options contain an event, starts the call asynchronously.
@@ -67,7 +67,7 @@ struct ferryi_whole_call {
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
 /* Locks the ranges of a call, runs the call and frees it. If `event` is NULL, the call runs on this
- * thread. Otherwise it runs on a helper thread. */
+ * thread. Otherwise it runs on a worker thread. */
 ferry_status ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event);
 
 /* Returns the id of the call's lock on a buffer's storage. Returns 0 if the call has no lock on it.

@@ -302,8 +302,8 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
                                           &transform, call->main.timeline, job);
 }
 
-/* Converts elements from the caller's memory. The conversion policy was applied to the elements
- * before the ranges of the call were locked. */
+/* Converts elements from the caller's memory. If the policy is FERRY_CONVERT_CHECK, the elements
+ * were checked before the ranges of the call were locked. */
 static ferry_status
 move_in(struct ferryi_copy_call *call, struct ferryi_memory target, struct ferryi_transfer_job *job)
 {
@@ -383,9 +383,10 @@ host_reaches(ferryi_store *target, ferryi_store *source, int place)
     return ferryi_store_same_memory(target, place, 0) && ferryi_store_same_memory(source, place, 0);
 }
 
-/* Prepares a converting copy that accesses the source and the target at the same place. If the
- * caller chose a place whose device cannot convert, the copy accesses the source at the host
- * instead. */
+/* Prepares a converting copy that accesses the source and the target at the same place, if the
+ * conversion can run there. If it cannot run at the place that the caller chose, the copy accesses
+ * the source at the host instead. If the caller chose no place, the copy accesses both at the host.
+ */
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, const ferry_conversion *conversion,

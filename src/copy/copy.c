@@ -237,8 +237,9 @@ ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
 ferry_status
 ferryi_copy_run_claimed(struct ferryi_copy_call *call)
 {
-    /* The accesses have been sorted by buffer and range, because ranges are locked in this order.
-     * So the target's access is made the main one again. */
+    /* Locking the ranges has sorted the accesses by buffer and range. So `main` may now be the
+     * access to the source. `main` must be the access to the target, so the two are swapped back.
+     */
     if (call->access_count > 1 && call->main.access == FERRY_READ) {
         struct ferryi_access reads = call->main;
         call->main = call->other;
@@ -270,8 +271,8 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
         status = ferryi_place_timeline(source, place, &other);
     if (status != FERRY_OK)
         return status;
-    /* Managed memory of the target has no timeline at this place. In this case the source's
-     * timeline is used, which belongs to the device. */
+    /* If the target is in managed memory, it has no timeline at this place. The copy then uses the
+     * timeline of the source, which belongs to the device. */
     timeline = timeline ? timeline : other;
     call->begin = to.begin;
     call->bytes = to.end - to.begin;

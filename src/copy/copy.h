@@ -4,7 +4,7 @@
 
 /*
  * The struct of a call that copies or fills. The caller's thread prepares the call and locks its
- * ranges, so that later conflicting calls wait for it. Then this thread or a helper thread runs the
+ * ranges, so that later conflicting calls wait for it. Then this thread or a worker thread runs the
  * call.
  */
 
@@ -16,9 +16,9 @@ struct ferryi_copy_call {
     union {
         struct ferryi_access accesses[3];
         struct {
-            /* The access to the target buffer. If the target is not a buffer, this is the access to
-             * the source. If source and target overlap, it is one of the two accesses that write
-             * while the call runs. */
+            /* The access to the target buffer, or to the source if the target is not a buffer. For
+             * a copy between overlapping ranges of one buffer, this is one of the two accesses that
+             * write (overlap.c). */
             struct ferryi_access main;
             struct ferryi_access other; /* access to the source buffer */
             /* A third access, used only if source and target overlap (overlap.c). */
@@ -26,7 +26,7 @@ struct ferryi_copy_call {
         };
     };
     size_t access_count;
-    /* Offset of the main access; if source and target overlap, offset of the target. */
+    /* Offset of the range of `main`; if source and target overlap, offset of the target. */
     size_t begin;
     size_t bytes;       /* bytes of the target */
     size_t from;        /* offset of the source in its store */
@@ -59,8 +59,8 @@ void ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
 /* Returns the transfer job of a call. If the call is one step of a longer call, returns the job of
  * the longer call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
-/* Returns a transfer job that reports no progress. It is for an additional step that moves the same
- * bytes as `job`. */
+/* Returns a transfer job for an additional copy of the bytes of `job`, such as a copy to temporary
+ * memory. The returned job reports no progress, so that these bytes do not count twice. */
 struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
 /* The `run` function of all calls that have a `move` function. Prepares the accesses, moves the
  * bytes and closes the accesses. */
@@ -71,7 +71,7 @@ ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
 
 /*
  * The ferryi_copy_plan functions prepare a call. If `place` is -1, they choose a place where the
- * target is current. At most one of the two stores, which are the storage of buffers, may be NULL.
+ * bytes are current. At most one of the two stores, which are the storage of buffers, may be NULL.
  * A NULL store means `call->file`, if that is set. Otherwise it means the caller's memory, and its
  * range begins at the memory's address.
  */

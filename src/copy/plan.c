@@ -94,9 +94,10 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* Returns an array of the byte ranges that the copies read and write. One half of the array has all
- * reads, the other half has all writes. The half whose first buffer has the lower address comes
- * first. If the regions are sorted, this makes the whole array sorted. */
+/* Returns an array of the byte ranges that the copies read and write. All reads are in one half,
+ * and all writes are in the other half. The array is sorted later. If the regions are sorted
+ * already, no sorting is needed, because the half whose first buffer has the lower address comes
+ * first. */
 static struct ferryi_use *
 make_uses(const ferryi_plan *plan)
 {

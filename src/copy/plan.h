@@ -36,8 +36,8 @@ ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *regi
 /* Frees a plan that was not run. Does nothing if the plan is NULL. */
 void ferryi_plan_drop(ferryi_plan *plan);
 /* Locks the ranges of a plan, runs the plan and frees it. If `event` is NULL, the plan runs on this
- * thread. Otherwise it runs on a helper thread. The target buffers are written at `place`. If
- * `place` is -1, they are written where the target bytes are current. */
+ * thread. Otherwise it runs on a worker thread. The target buffers are written at `place`. If
+ * `place` is -1, each copy writes at a place where its bytes are current. */
 ferry_status ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event);
 
 /* Makes a plan of regions without fill, conversion or file, and runs it on this thread. */
@@ -61,8 +61,8 @@ struct ferryi_plan_copy {
 struct ferryi_plan {
     struct ferryi_whole_call call; /* must be the first member */
     struct ferryi_plan_options options;
-    int place; /* place where the target buffers are written; -1: where the target bytes are current
-                */
+    int place; /* place where the target buffers are written; -1: where the bytes of each copy are
+                  current */
     struct ferryi_plan_copy *copies; /* ordered by level */
     size_t count, copy_room;
     size_t *level_ends; /* for each level, the index in `copies` after the level's last copy */
@@ -71,8 +71,8 @@ struct ferryi_plan {
     size_t middle_count, middle_room;
     size_t *transferred; /* for each locked buffer, the number of bytes that were copied between
                             pageable host memory and a device */
-    size_t *carried;     /* for each locked buffer, the number of its bytes in the transfer that is
-                            being counted */
+    size_t *carried; /* for each locked buffer, the number of its bytes in one transfer; used while
+                        this transfer is added to the traffic counters */
     struct ferryi_piece *pieces; /* pieces of the running level */
     size_t piece_count, piece_room;
 };

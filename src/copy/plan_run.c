@@ -32,9 +32,9 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
-/* Releases the reservation in the target's valid map that this extent of a transfer owns. It is not
- * needed, because the extent is not committed. Each extent whose target is a buffer owns one such
- * reservation (see valid_map.h). */
+/* Releases the room in the target's valid map that was reserved for this extent of a transfer. The
+ * room is not needed, because the extent is not committed. Such room is reserved for each extent
+ * whose target is a buffer (see valid_map.h). */
 static void
 release_reservation(const struct ferryi_piece *piece)
 {
@@ -95,8 +95,9 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* Creates the target's traffic counters, because a transfer between two buffers is counted only for
- * the target. A target without a replica on a device may have no counters yet. */
+/* Creates the traffic counters of the target buffer, if it has none because it never had a replica
+ * on a device. The source's counters are not needed: a transfer between two buffers is counted only
+ * for the target. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
@@ -300,7 +301,8 @@ commit(const struct group *group, size_t done)
 }
 
 /* Adds the first `done` bytes of a transfer to `sums`, which has one sum for each locked buffer.
- * `side` says whether bytes are added for the source buffer or for the target buffer. */
+ * `side` selects the buffer to which the bytes of an extent are added. TARGET_ELSE_SOURCE selects
+ * the source only if the target is not a buffer. */
 enum side { SOURCE, TARGET, TARGET_ELSE_SOURCE };
 static void
 add_bytes(const ferryi_plan *plan, const struct group *group, size_t done, enum side side,
@@ -430,8 +432,9 @@ run_levels(ferryi_plan *plan)
     return status;
 }
 
-/* Counts the transfers of a plan. All transfers of one buffer in the plan count as one. Preserves
- * the thread's error message. */
+/* Counts the bytes that the plan has copied between pageable host memory and devices, as one
+ * transfer of each buffer. Ferry page-locks host replicas that are transferred often. Preserves the
+ * thread's error message. */
 static void
 count_transfers(const ferryi_plan *plan)
 {

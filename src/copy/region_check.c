@@ -27,8 +27,8 @@ named_element(const ferry_copy_side *side, const ferry_element **out)
     return status;
 }
 
-/* Sets *out to the library's own description of the element type `element`. If `element` and
- * `other` are the same type, sets *out to `other`. */
+/* Sets *out to the library's own description of the element type `element`. If `other` describes
+ * the same type, sets *out to `other` and needs no search. */
 static ferry_status
 intern(const ferry_element *element, const ferry_element *other, const ferry_element **out)
 {
@@ -222,8 +222,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
         status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
-        /* An attempt to lock read-only memory for writing would fail, too, but its message could
-         * not name the region. So the error is reported here. */
+        /* This error is reported here, so that its message can name the region. The range lock,
+         * which is taken later, would also fail, but its message could not name the region. */
         if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "%s: buffer \"%s\" wraps read-only memory", what,

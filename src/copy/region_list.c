@@ -53,8 +53,8 @@ keep(unsigned char **at, const void *from, size_t bytes)
     return kept;
 }
 
-/* Copies the caller's regions, with their file paths and fill values, into the list. A helper
- * thread may run the list later, when the caller has freed or changed them. */
+/* Copies the caller's regions, with their file paths and fill values, into the list. If a worker
+ * thread runs the list later, the caller may already have freed or changed the originals. */
 static ferry_status
 keep_regions(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {
@@ -121,8 +121,8 @@ make_claims(struct ferryi_region_list *list)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Runs consecutive plain regions of a list as one plan, which is a list of copies (plan.c). A plain
- * region copies between memory and buffers without converting. */
+/* Runs `count` consecutive plain regions as one plan (plan.c), which submits their copies together.
+ * A plain region copies between memory and buffers without converting. */
 static ferry_status
 run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, size_t count)
 {

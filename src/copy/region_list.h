@@ -3,12 +3,12 @@
 #define FERRYI_REGION_LIST_H
 
 /*
- * A list of copy regions, some of which fill, convert or use files, so that one plan (plan.c)
- * cannot run them. The list is one call: it locks the ranges of all its regions before any bytes
- * move, so that later conflicting calls wait for it. It then runs the regions one by one under
- * these locks, on the caller's thread or on a helper thread. The regions are not separate calls,
- * because a region may read bytes that an earlier region writes. Separate calls could not lock
- * these bytes in advance.
+ * A list of copy regions. It is used if a region fills, converts or uses a file, because a plan
+ * (plan.c) only copies. The list is one call: it locks the byte ranges of all its regions before
+ * any bytes move, so that later conflicting calls wait for it. It then runs the regions in order
+ * under these locks, on the caller's thread or on a worker thread. Separate calls could not lock
+ * all ranges in advance: if one region reads bytes that an earlier region writes, their locks
+ * would conflict.
  */
 
 #include "src/base/file.h"
@@ -22,8 +22,8 @@ struct ferryi_region_list {
     unsigned char *kept; /* memory that contains copies of the regions' paths and values */
 };
 
-/* Runs a list of regions. If `setting->event` is not NULL, the function only starts the list. The
- * caller may change `regions` when the function has returned. */
+/* Runs a list of regions. If `setting->event` is not NULL, the function returns after it has
+ * started the list. The caller may change or free `regions` as soon as the function returns. */
 ferry_status ferryi_region_list_do(const struct ferryi_region_setting *setting,
                                    const struct ferryi_region *regions, size_t count);
 

@@ -96,9 +96,9 @@ open_file(const struct ferryi_region_list *list, const struct ferryi_region *reg
     return status;
 }
 
-/* Closes the file of a region. First checks that an input file did not change, or truncates an
- * output file. `status` is the status of the copy, which the function returns if the copy failed.
- */
+/* Closes the file of a region. `status` is the status of the copy so far. If the copy failed, the
+ * function returns this status. Otherwise it first checks that an input file did not change, or
+ * truncates an output file after the region's last byte. */
 static ferry_status
 close_file(const struct ferryi_region_list *list, const struct ferryi_region *region,
            struct ferryi_file *file, ferry_status status)
@@ -138,7 +138,7 @@ pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 
 struct conversion_work {
     struct ferryi_region_list *list;
-    /* Copy of the region; its source may be replaced by a copy in host memory. */
+    /* The region to convert; fetch() may have replaced its source by temporary host memory. */
     struct ferryi_region region;
     struct ferryi_convert_call convert;
     struct ferryi_file file;
@@ -162,9 +162,9 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
  * ----------------------------------------------------------------------- */
 
 /*
- * Returns whether the whole source must be copied to host memory before the target changes. This is
- * the case if the source and the target overlap. It is also the case if the policy is
- * FERRY_CONVERT_CHECK and the conversion has more than one step.
+ * Returns whether the whole source must be copied to host memory before the target changes. Only a
+ * source buffer is ever copied, for one of two reasons. It may overlap the target. Or the policy
+ * FERRY_CONVERT_CHECK may require that all rows are checked before the first row is written.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -175,8 +175,8 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
 }
 
-/* Returns a copy of the list's call for a preparatory step, which moves no bytes of the result. The
- * step writes `bytes` bytes, and reports the progress of the list. */
+/* Returns a copy of the list's call for a step that writes `bytes` bytes to temporary memory. These
+ * bytes do not count as progress: the step's progress reports contain the progress of the list. */
 static struct ferryi_whole_call
 quiet_step(const struct ferryi_region_list *list, size_t bytes)
 {
@@ -235,7 +235,7 @@ check_values(const struct conversion_work *work, const struct ferryi_region *reg
 /* -- conversions: rows
  * -------------------------------------------------------------------------------------- */
 
-/* Prepares one converting copy and runs it under the range locks of the longer call `whole`. */
+/* Prepares one converting copy and runs it as a step of `whole`, which holds the range locks. */
 static ferry_status
 run_call(const struct conversion_work *work, struct ferryi_whole_call *whole, ferryi_store *target,
          struct ferryi_range to, ferryi_store *source, struct ferryi_range from)
@@ -283,8 +283,8 @@ load_chunk(struct conversion_work *work, size_t target_at, size_t source_at, siz
     return status == FERRY_OK ? convert_from_memory(work, work->chunk, target_at, count) : status;
 }
 
-/* Converts elements into temporary host memory. The elements are not in the file yet, so their
- * bytes do not count as arrived. */
+/* Converts `count` elements of the source into temporary host memory (`work->chunk`). This step
+ * does not add to the copy's progress, because the elements are not in the file yet. */
 static ferry_status
 convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
 {
@@ -299,8 +299,8 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
                                        &step.job);
 }
 
-/* Converts elements and writes them to the file. The bytes count as arrived when they are written.
- */
+/* Converts `count` elements and writes them to the file. Then adds the number of written bytes to
+ * the copy's progress. */
 static ferry_status
 store_chunk(struct conversion_work *work, size_t target_at, size_t source_at, size_t count)
 {

@@ -104,8 +104,8 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
     return status;
 }
 
-/* Stores the place of the stream that the call's options name in `setting`. Must be called after
- * the first region was checked, which determines the context. */
+/* Sets `setting->place` to the place of the stream in the call's options. Must be called after the
+ * check of the first region, because that check sets `setting->context`. */
 static ferry_status
 find_place(struct ferryi_region_setting *setting)
 {

@@ -39,8 +39,8 @@ struct ferryi_region_side {
     const ferry_element *element;  /* interned */
 };
 
-/* One checked region of a copy. Rows without a gap between them, on both sides, have been joined
- * into one row. */
+/* One checked region of a copy. If neither side has gaps between its rows, the rows have been
+ * joined into one row. */
 struct ferryi_region {
     enum ferryi_region_kind kind;
     struct ferryi_region_side target, source;

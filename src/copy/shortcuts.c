@@ -61,7 +61,7 @@ ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t 
 }
 
 /* Checks the two ranges of a copy between buffers. Both buffers must have the same element type. If
- * `element` is not NULL, this must be their type. */
+ * `element` is not NULL, the buffers must have this type. */
 static ferry_status
 check_pair(ferry_buffer *target, const ferry_element *element, size_t target_offset,
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,

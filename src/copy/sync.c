@@ -70,9 +70,9 @@ run_prefetch(struct ferryi_copy_call *call)
                               : status;
 }
 
-/* Returns whether the range is already current at the place, so that a prefetch has nothing to do.
- * Such a prefetch starts no job, because a job would delay other calls that need the range
- * exclusively. */
+/* Returns whether the range is already current at the place and no open access conflicts with a
+ * prefetch. The prefetch then does nothing. An asynchronous call would be useless, and it would
+ * delay other calls that need the range exclusively. */
 static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)
 {

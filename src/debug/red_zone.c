@@ -238,8 +238,8 @@ ferryi_red_zone_in(struct ferryi_zoned block)
 {
     if (block.host_reaches)
         open_plain(&block);
-    /* While queued work uses the block's memory, this memory must stay accessible. It stays
-     * accessible until the block is handed out again, merged or freed. */
+    /* Queued work may still use the memory of the released block. So the memory is not filled with
+     * a pattern, and stays accessible until the block is handed out again, merged or freed. */
     if (!block.is_done)
         return;
     if (!block.host_reaches) {

@@ -16,7 +16,7 @@ status_of(ferryi_cu_result result)
     case (value):                                                                                  \
         return (status);
     switch (result) {
-        /* Neighbours in the lists often have the same status. */
+        /* The lint check is off, because consecutive errors often return the same status. */
         FERRYI_CUDA_ERRORS(CASE)    /* NOLINT(bugprone-branch-clone) */
         FERRYI_CUDA_ERRORS_12(CASE) /* NOLINT(bugprone-branch-clone) */
     default:
@@ -68,8 +68,8 @@ is_gone(const struct ferryi_cuda_device *cuda)
 {
     ferryi_cu_context current = NULL;
     size_t free_bytes, total_bytes;
-    /* If the device's context is not current, then the call that failed is the call that makes the
-     * context current. In this case, no query is possible, and the device counts as lost. */
+    /* If the device's context is not current, the failed call is the one that should have made it
+     * current. The query below needs a current context. So the device counts as lost. */
     if (cuda->driver->cuCtxGetCurrent(&current) != FERRYI_CUDA_SUCCESS || current != cuda->context)
         return true;
     ferryi_cu_result result = cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes);
@@ -145,9 +145,9 @@ clean_up(void)
     ferryi_hold_thread.clean_up = NULL;
 }
 
-/* Defers undoing the changes in `entry` until the thread's hold (src/base/hold.h) ends. The changes
- * are the thread's capture mode and its current context. The current context is deferred only for
- * the first device that the thread uses during the hold. */
+/* Moves changes from `entry` to `kept`, so that they are undone only when the thread's hold
+ * (src/base/hold.h) ends. The changes are the thread's capture mode and its current context. Only
+ * the first device that the thread uses during the hold leaves its context current. */
 static void
 keep(const struct ferryi_cuda_device *cuda, struct ferryi_cuda_entry *entry)
 {
@@ -193,7 +193,8 @@ ferryi_cuda_leave(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entr
     undo(cuda->driver, entry);
 }
 
-/* -- primary contexts that the process keeps, by ordinal; a lost one is released -- */
+/* -- primary contexts that the process retains after their devices are closed, one bit for each
+ * ordinal; the context of a lost device is released -- */
 
 static _Atomic uint64_t kept_contexts;
 

@@ -147,7 +147,7 @@ ferryi_cuda_host_unregister(ferryi_device *device, void *memory)
     return FERRYI_CUDA_TELL(st, "undo the page-lock of host memory for cuda:%d", cuda->ordinal);
 }
 
-/* -- managed memory: by location since CUDA 12.2, by device ordinal before -- */
+/* -- managed memory: functions since CUDA 12.2 take a location, older functions an ordinal -- */
 
 static struct ferryi_cu_location
 location_of(ferryi_device *location)

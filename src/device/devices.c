@@ -132,7 +132,7 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
 }
 
 /* Opens the devices of a list entry such as "emulated:3", whose kind creates devices on request. If
- * earlier entries of the list have the same kind, the new ordinals continue after theirs. */
+ * earlier entries of the list have the same kind, the first new ordinal follows their last one. */
 static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {

@@ -13,7 +13,7 @@
 
 #define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
 
-/* -- the scheduler of threads: each queue has one that performs its work as soon as it comes -- */
+/* -- the default scheduler: each queue has a thread that performs its work immediately -- */
 
 /* Waits until the queue has work or is closed. The thread spins for a while before it blocks,
  * because work often arrives soon. The queue's mutex is unlocked during the wait. The wait can end
@@ -64,9 +64,9 @@ threads_end(ferryi_emulated_queue *queue)
     ferryi_thread_join(queue->thread);
 }
 
-/* Waits until the queue has performed its commands up to `number`. A thread that performs the work
- * of another queue does not spin while it waits. Spinning could take the processor from the thread
- * for which it waits. */
+/* Waits until the queue has performed its commands up to `number`. A worker thread, which performs
+ * the commands of a different queue, does not spin during this wait. Spinning could keep the
+ * processor from this queue's worker. */
 static void
 threads_wait(ferryi_emulated_queue *queue, uint64_t number)
 {

@@ -146,9 +146,9 @@ struct ferryi_emulated_queue {
         ferry_status failure; /* first failure of performed work that no call has reported yet */
         char *failure_text;
     };
-    uint64_t ready_ns; /* time at which the commands performed so far would have been done if every
-                          thread had woken up on time; used only by the thread that performs the
-                          commands */
+    uint64_t ready_ns;    /* emulated time at which the last performed command ended, without the
+                             delays in waking up threads; used only by the thread that performs the
+                             commands */
     ferryi_thread thread; /* used by the scheduler */
     FERRYI_GUARDED_BY(ferryi_emulated_mutex)
     ferryi_emulated_queue *next; /* next in the device's list */

@@ -370,7 +370,7 @@ ferryi_emulated_host_unregister(ferryi_device *device, void *memory)
     return FERRY_OK;
 }
 
-/* -- managed memory: pages move nowhere, so that hints are checked and counted -- */
+/* -- managed memory: a prefetch or advice is checked and counted, but moves no pages -- */
 
 static ferry_status
 find_managed(ferryi_device *device, const char *call, void *memory, size_t bytes,

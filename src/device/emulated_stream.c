@@ -88,8 +88,9 @@ take_first_away(ferryi_emulated_queue *queue)
         queue->awaited = UINT64_MAX;
         ferryi_cond_broadcast(&queue->done);
     }
-    /* `performed` is stored last, because a thread may read it without the mutex. A thread that
-     * sees the new value locks the mutex before it reads the queue's other members. */
+    /* Threads read `performed` without the mutex, so it is stored only after the command is done
+     * and freed. A thread that sees the new value must still lock the mutex before it reads the
+     * queue's other members. */
     atomic_store_explicit(&queue->performed, queue->performed + 1, memory_order_release);
 }
 

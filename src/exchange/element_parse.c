@@ -357,7 +357,8 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     bool is_text = *p->at == 's';
     FERRYI_OR_RETURN(p->at[0] == 'T' && p->at[1] == '{' ? read_struct(p, &item)
                                                         : read_scalar(p, &item));
-    /* If the item is a struct, p->order is the last mark in the struct. */
+    /* Only items after the mark '@' are aligned. If the item is a struct, p->order is now the last
+     * mark inside the struct. */
     bool is_native = p->order == '@';
     if (is_native && (!ferryi_round_up(extent->bytes, item.align, &extent->bytes)))
         return too_large();

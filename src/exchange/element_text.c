@@ -73,8 +73,8 @@ buffer_letter(ferry_kind kind, uint32_t bits, bool native)
     return NULL;
 }
 
-/* Returns whether the struct has the layout that a C compiler would choose. If so, a reader of the
- * text that aligns the fields inserts no further padding. */
+/* Returns whether the offset of each field and the size of the struct are multiples of the field's
+ * alignment. If so, a parser that aligns the fields adds no padding to the layout in the text. */
 static bool
 is_naturally_aligned(const ferry_element *element)
 {

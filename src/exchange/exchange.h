@@ -22,8 +22,7 @@
  */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
-/* Memory of another library that is imported. The library's description of the memory has been
- * checked. */
+/* Describes memory that is imported from another library. Its members have been checked. */
 struct ferryi_import {
     const ferry_element *element;
     void *memory;

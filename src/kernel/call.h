@@ -24,8 +24,8 @@ struct ferry_call {
     ferry_grid grid;
     const struct ferryi_call_argument *arguments;
     size_t count;
-    char *text; /* buffer of FERRYI_CALL_TEXT_BYTES bytes for the message of ferry_call_fail(); ""
-                   until that is called */
+    char *text; /* buffer of FERRYI_CALL_TEXT_BYTES bytes; contains "" until the host function calls
+                   ferry_call_fail(), which writes its message to this buffer */
 };
 
 /* Returns whether two element types are the same. At least one of them is interned, so it suffices

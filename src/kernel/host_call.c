@@ -11,14 +11,16 @@
 /*
  * A queued call of a kernel's host function. The call owns copies of everything that the function
  * uses, so that the kernel, the arguments and their handles may be destroyed before the function
- * runs. The call has two owners. The launching thread releases the call when the writes are
- * committed to the valid map. The device releases the call when the function has run. The last of
- * the two to release the call also ends the call's uses of buffers (pending_calls.h). So the
- * handling of a failure is complete only after the commit.
+ * runs.
+ *
+ * The call has two owners. The launching thread releases the call after it has committed the
+ * launch's writes to the valid map. The device releases the call after the function has run. The
+ * second release ends the call's uses of buffers (pending_calls.h). If the function has failed,
+ * this marks the written bytes as lost. So they are never marked before they are committed.
  *
  * The call holds no reference to buffers, streams or other calls. The last release of a buffer or
- * stream may need the driver, which a host function's thread must not call. Buffers are accessed
- * through the links of pending_calls.h, and the stream is looked up in the context's list.
+ * stream may need the driver, which a host function's thread must not call. The call finds its
+ * buffers through pending_calls.h, and its stream in the context's list of streams.
  */
 
 /* Maximum size in bytes of the message of a failed host function, including the name of the kernel.
@@ -32,8 +34,8 @@ struct ferryi_host_call {
     ferry_context *context;
     ferry_host_function *body;
     void *user;
-    /* The stream of the launch, which may have been destroyed. So `stream` and `timeline` are only
-     * compared with those of live streams, and dereferenced only if a live stream matches. */
+    /* The stream of the launch and its timeline. The program may have destroyed the stream. So
+     * these pointers are dereferenced only after a live stream with the same pointers was found. */
     ferry_stream *stream;
     ferryi_timeline *timeline;
     uint32_t generation;
@@ -179,8 +181,9 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_ho
 
 /* -- the device's part ------------------------------------------------------------------------- */
 
-/* Fails if a previous failure has made an input of the host function invalid. The message names
- * only the first kernel whose input was lost, so that it does not grow from launch to launch. */
+/* Fails if an earlier host function failed, so that bytes that this one reads are lost. In a chain
+ * of such failures, the message names only the first kernel whose input was lost. Otherwise each
+ * launch of the chain would make the message longer. */
 static ferry_status
 check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 {

@@ -103,8 +103,9 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* Sets `*out` to the code that the kernel's source compiles to for a device. Compiles the source if
- * this was not done yet. `refused` is explained in struct ferryi_nvrtc_source. */
+/* Sets `*out` to the kernel's compiled source for a device. Compiles the source if this was not
+ * done yet. If `refused` is 1, the driver has refused the code of the first NVRTC, and the source
+ * is compiled with a different NVRTC. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
 compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
@@ -254,8 +255,8 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
         atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
         return;
     }
-    /* The sync point is stored with release order. So a thread that loads the sync point with
-     * acquire order also sees its timeline in the context's table. */
+    /* is_idle() loads the sync point with acquire order, and then reads order->timelines. The
+     * release order of this store makes the timeline's entry in that table visible. */
     atomic_store_explicit(&code->uses[timeline->number], ferryi_timeline_sync_point(timeline),
                           memory_order_release);
 }
@@ -413,8 +414,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
                    gone->name);
         return;
     }
-    /* This reference keeps the context's memory valid. free_dead() may free the kernel together
-     * with the kernel's own reference. */
+    /* free_dead() may free the kernel and thereby release the kernel's reference to the context.
+     * The reference that is taken here keeps the context's memory valid until the function ends. */
     ferryi_shell_retain(context);
     ferryi_mutex_lock(&list_mutex);
     gone->dead = true;

@@ -12,8 +12,9 @@
  * kernels whose launches have all finished. The end of the context unloads the code in any case.
  * Launches of host functions own copies of all that they need.
  *
- * Locks: a kernel's mutex is held while the kernel is compiled and loaded at a place. While the
- * mutex of the list of kernels is held, only device functions are called.
+ * Locks: a kernel's mutex is held while the kernel is compiled and loaded at a place. A thread that
+ * holds the mutex of the list of kernels only unloads code and queries sync points. A query locks
+ * the mutex of a timeline and calls device functions.
  */
 
 #include <ferry/kernel.h>
@@ -25,8 +26,9 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without sync points;
-                                    such code is unloaded only when the context ends */
+    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without a number,
+                                    for which `uses` has no entry; such code is unloaded only when
+                                    the context ends */
     /* Sync point of the last launch on each timeline. The index is the number of the timeline. */
     _Atomic uint64_t uses[FERRYI_TIMELINES];
 };
@@ -34,8 +36,8 @@ struct ferryi_kernel_code {
 /* A kernel's source, compiled for one architecture. */
 struct ferryi_kernel_binary {
     int architecture;
-    unsigned refused; /* 1: a second NVRTC compiled this code, because the driver refused the code
-                         of the first one; 0: not */
+    unsigned refused; /* 0: compiled with the first NVRTC that Ferry found to be suitable; 1: the
+                         driver refused that code, so it was compiled with a different NVRTC */
     void *bytes;
     size_t size;
     struct ferryi_kernel_binary *next;

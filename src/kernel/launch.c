@@ -14,7 +14,7 @@
 /* Maximum number of kernel arguments for which a launch allocates no memory. */
 #define FEW_ARGUMENTS 12
 
-/* -- checks, in signature order, before anything moves ----------------------------------------- */
+/* -- checks of the arguments, in the order of the parameters, before any bytes move ------------ */
 
 static const char *
 element_name(const ferry_element *element)
@@ -167,9 +167,9 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
     return status;
 }
 
-/* Closes the buffer accesses of a launch. If committing a write fails, the failure is only logged,
- * because the driver has accepted the launch. In this case Ferry has already waited for the
- * launch's work. */
+/* Closes the buffer accesses of a launch. The commit itself cannot fail, but recording the launch's
+ * use of the memory can. Such a failure is only logged, because the driver has accepted the launch.
+ * ferryi_timeline_join() has then already waited for the launch's work. */
 static void
 close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 {

@@ -45,12 +45,13 @@ ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
                                    struct ferryi_host_call **out);
 /* Queues the call of a host function on the launch's timeline. On failure, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
-/* Marks the writes of a queued host function call as committed, so that they replace earlier
- * writes. Must be called just before the launch's writes are committed to the valid map. */
+/* Marks the launch's writes as committed in the log of pending calls (pending_calls.h). If an
+ * earlier launch fails later, its failure then does not mark the bytes of these writes as lost.
+ * Must be called just before the writes are committed to the valid map. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
-/* Releases a queued host function call, which the launching thread and the device share. Must be
- * called after the launch's writes were committed. If the call fails later, these writes are marked
- * as lost. */
+/* Releases the launching thread's reference to a queued host function call; the device holds the
+ * other reference. Must be called after the launch's writes were committed. If the host function
+ * fails, these writes are marked as lost. */
 void ferryi_host_call_committed(struct ferryi_host_call *call);
 
 #endif

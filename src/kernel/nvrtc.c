@@ -139,8 +139,8 @@ fail:
     return status;
 }
 
-/* Returns the NVRTC library with a name. The first call for each name loads the library. If loading
- * fails, the next call for the name repeats the attempt. */
+/* Returns the NVRTC library whose file name is `name`. The first call for a name loads the library.
+ * If loading fails, the next call for the same name tries again. */
 static ferry_status
 get_nvrtc(const char *name, struct nvrtc **out)
 {
@@ -179,9 +179,9 @@ user_chose_architecture(const struct ferryi_nvrtc_source *source)
     return false;
 }
 
-/* Returns whether PTX for the architecture `known` runs on a device of the newer architecture
- * `architecture`. CUDA 13 renamed 10.1 to 11.0, so PTX for 10.1 does not run on any other
- * architecture. */
+/* Returns whether `known` is older than `architecture`, and PTX for `known` runs on a device of
+ * `architecture`. PTX for 10.1 (the value 101) runs on no other architecture, because CUDA 13
+ * renamed 10.1 to 11.0. */
 static bool
 is_portable(int known, int architecture)
 {
@@ -222,8 +222,8 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
 
-/* Writes the file name number `index` of those by which Ferry tries to load NVRTC. The order of the
- * names depends on the driver's version. Returns false if there are no more names. */
+/* Ferry tries several file names to load NVRTC, in an order that depends on the driver's version.
+ * Writes the name at position `index` of this order. Returns false if there are no more names. */
 static bool
 usual_name(int driver_version, int index, char name[NAME_BYTES])
 {

@@ -23,8 +23,8 @@ struct ferryi_nvrtc_source {
     int architecture;   /* 10 * major + minor */
     int driver_version; /* CUDA version of the driver, as 1000 * major + 10 * minor; 0 if no driver
                            will load the code */
-    unsigned refused; /* 1: use a second NVRTC, because the driver refused the code of the first one
-                         that Ferry tried; 0: not */
+    unsigned refused; /* 0: use the first NVRTC that is suitable; 1: the driver refused the code of
+                         that NVRTC, so use the next one that is suitable */
     bool portable;    /* whether to make PTX even if NVRTC can make a cubin for the architecture */
     bool keep; /* whether to use the disk cache (disk_cache.h): to look code up there before a
                   compilation, and to store it there afterwards */

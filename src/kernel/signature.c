@@ -6,8 +6,8 @@
 /* Maximum number of parameters for which checking a kernel's code allocates no memory. */
 #define FEW_PARAMETERS 32
 
-/* Returns the size in bytes that compiled code must declare for a kernel parameter. Returns 0 if
- * any size is right. */
+/* Returns the size in bytes that a kernel parameter must have in compiled code. Returns 0 if every
+ * size is accepted. */
 static size_t
 bytes_of(const ferry_parameter *parameter)
 {
@@ -26,8 +26,8 @@ describe(const ferry_parameter *parameter, const char **out_element)
     return parameter->access != 0 ? "an array of " : "";
 }
 
-/* Compares the declared parameters of a kernel with the parameters that the driver reported.
- * `count` is the number of reported parameters. It exceeds the declared number by at most one. */
+/* Compares the declared parameters of a kernel with the `count` parameters that the driver
+ * reported. The caller asks the driver for at most one parameter more than are declared. */
 static ferry_status
 compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
 {

@@ -286,10 +286,10 @@ change_chunk(ferryi_valid_map *map, struct ferryi_map_chunk *chunk, int place,
 
 /*
  * Applies a change to the bytes [begin, end). Visits the chunks in order, beginning with
- * chunks[first]. Joins each visited chunk with its predecessor (see join()), and removes chunks
- * that became empty from the index. Stops after the first chunk that begins at or after `end` and
- * whose number of segments the join did not change. Returns the index after the last chunk that was
- * visited and kept.
+ * chunks[first]. Changes each chunk that contains bytes of the range, and joins it with its
+ * predecessor (see join()). Removes chunks that become empty from the index. After the end of the
+ * range, continues until join() leaves a chunk unchanged. Returns the index of the first chunk
+ * after the visited ones.
  */
 static size_t
 change_and_join(ferryi_valid_map *map, size_t first, int place, enum ferryi_change change,
@@ -421,8 +421,8 @@ ferryi_valid_map_resize(ferryi_valid_map *map, size_t bytes)
         grow(map, bytes);
     }
     map->bytes = bytes;
-    /* A map without chunks has one segment, which now covers the new bytes as well. So the new
-     * bytes are discarded, because they were never written. */
+    /* A map without chunks has one segment, which now includes the new bytes. The new bytes were
+     * never written, so this call empties their set of places. */
     if (map->index->chunk_count == 0 && bytes > old)
         cut_single(map, 0, FERRYI_CHANGE_DISCARD, old, bytes);
     map->reserved--;

@@ -85,8 +85,8 @@ struct ferryi_map_supply {
     struct ferryi_map_chunk *chunks; /* linked list */
     size_t chunk_count;
     struct ferryi_map_index *index;        /* a larger index for the map, or NULL */
-    size_t wanted_chunks, wanted_capacity; /* number of chunks, and capacity of the index (0: no new
-                                              index), that the map needs from the supply */
+    size_t wanted_chunks, wanted_capacity; /* what the supply must contain: a number of chunks, and
+                                              the capacity of a new index (0: no new index) */
 };
 
 /* Reserves the memory for `count` changes of the map. Takes memory that the map lacks from
@@ -132,10 +132,11 @@ void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi
  * the parameters `same` and `reachable` and the source of each move. Bytes that `place` already
  * holds and bytes that are lost are not moved.
  *
- * The function stops before `end` if the array `moves`, which has room for `room` moves, is full.
- * It sets `*out_next` to the byte at which it stopped. It sets `*out_lost` to whether any of the
- * bytes from `begin` up to that byte are lost. Adjacent moves with equal sources are joined within
- * one call. So each additional call for one range returns at most one additional move.
+ * The array has room for `room` moves. If it is full, the function stops before `end`. Sets
+ * `*out_next` to the byte at which the function stopped, or to `end`. Sets `*out_lost` to whether
+ * any of the bytes from `begin` up to `*out_next` are lost. Adjacent moves with equal sources are
+ * joined, but only within one call. So if a range takes several calls, each call after the first
+ * adds at most one move to the total.
  * @return the number of moves
  */
 FERRYI_REQUIRES(ferryi_store_spin)

@@ -9,10 +9,10 @@
 
 const struct ferryi_map_index ferryi_map_no_index = {.segment_count = 1};
 
-/* A map keeps this number of spare chunks in addition to those that its reservations need. One
- * reservation can need at most this number. So a buffer that is written alternately at different
- * places does not allocate chunks for each write. A reservation that was released can also be made
- * again without an allocation. */
+/* Number of spare chunks that a map keeps in addition to those that its reservations need. One
+ * reservation needs at most this number of chunks. So a later reservation often needs no
+ * allocation, for example after a reservation was released, or if a buffer is written alternately
+ * at different places. */
 #define KEPT_SPARE 2
 /* Minimum number of unneeded chunks for which a call of ferryi_valid_map_take_excess() is worth its
  * cost. */
@@ -34,8 +34,8 @@ exchange_index(ferryi_valid_map *map, struct ferryi_map_supply *supply)
     map->index = fresh;
 }
 
-/* Returns whether the map already has enough memory for `count` more reservations. This is true for
- * most accesses that move no bytes. */
+/* Returns whether the map already has enough memory for `count` more reservations. For most
+ * accesses that move no bytes, the result is true. */
 static inline bool
 is_reserved_for(const ferryi_valid_map *map, uint32_t count)
 {

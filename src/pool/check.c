@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Totals over all slabs of a pool, with which a consistency check compares the pool's own counters
+/* Totals over all slabs of a pool. A consistency check compares them with the pool's own counters
  * and lists. */
 struct census {
     size_t slabs, reserved, requested, live_bytes, cached_bytes;
@@ -55,7 +55,8 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
 /* -- from the bins ----------------------------------------------------------------------------- */
 
 /* Adds the number of blocks in a bin to *count. Checks that each block is idle and belongs to the
- * bin, that those with a pending use come first, and that the bitmap agrees with the bin. */
+ * bin. Checks that the blocks with a pending use precede those without one, and that the bin's bit
+ * in pool->filled is set if the bin has a block without a pending use. */
 FERRYI_POOL_LOCKED static bool
 count_bin(const ferry_pool *pool, size_t bin, uint64_t *count)
 {

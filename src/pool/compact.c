@@ -13,7 +13,7 @@
  * is empty is returned to the backend. Every other draining slab becomes a normal slab again.
  */
 
-/* -- which slabs drain: under the mutex -------------------------------------------------------- */
+/* -- marking the slabs that drain -------------------------------------------------------------- */
 
 FERRYI_POOL_LOCKED static void
 start_draining(ferry_pool *pool, struct ferryi_slab *slab)
@@ -85,8 +85,8 @@ end(ferry_pool *pool)
 
 /* -- compaction -------------------------------------------------------------------------------- */
 
-/* Returns whether queued work uses the memory of any slab from which the compaction has removed all
- * live blocks. */
+/* Returns whether queued work still uses the memory of a slab that the compaction has emptied,
+ * which is a draining slab without live blocks. */
 static bool
 is_under_way(ferry_pool *pool)
 {

@@ -70,7 +70,7 @@ ferryi_caches_let_in(ferry_pool *pool)
         atomic_store(&FERRYI_CACHE_OF(link)->open, pool);
 }
 
-/* -- emptying: the cache is this thread's own or locked out ------------------------------------ */
+/* -- emptying caches: each belongs to the calling thread, or its thread is locked out ---------- */
 
 /* Moves the blocks of a magazine to the pool's bins, oldest first. */
 FERRYI_POOL_LOCKED static void
@@ -296,8 +296,8 @@ caches_of_thread(void)
     return caches;
 }
 
-/* Returns an unused cache of this thread, whose pool was destroyed, or else a new cache. Returns
- * NULL if there is no host memory. */
+/* Returns a cache of this thread that belongs to no pool. Reuses a cache whose pool was destroyed.
+ * If there is none, allocates a cache. Returns NULL if there is no host memory. */
 static struct ferryi_cache *
 cache_without_pool(struct ferryi_thread_caches *caches)
 {
@@ -342,8 +342,9 @@ cache_make(ferry_pool *pool)
 
 /* -- taking ------------------------------------------------------------------------------------ */
 
-/* Removes and returns the newest block of one magazine whose last use is ordered before the
- * request's later work. Returns NULL if the magazine has no such block. */
+/* Searches one magazine for a block that the request can use at once, because the block's last use
+ * is ordered before later work of the request's stream. Removes and returns the newest such block.
+ * Returns NULL if there is none. */
 static ferry_block *
 take_entry(const ferry_pool *pool, struct ferryi_cache *cache, bool spare,
            const struct ferryi_pool_request *request)
@@ -404,7 +405,7 @@ ferryi_cache_take_slowly(ferry_pool *pool, const struct ferryi_pool_request *req
 /* -- giving ------------------------------------------------------------------------------------ */
 
 /* Locks the pool's mutex and guarantees that the pool has an empty magazine. If there is no host
- * memory for a magazine, returns false without the mutex. */
+ * memory for a magazine, returns false and leaves the mutex unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex)
 static bool
 lock_with_empty(ferry_pool *pool)
@@ -452,10 +453,11 @@ ferryi_cache_give_slowly(ferry_block *block, ferryi_sync_point point)
     struct ferryi_cache *cache = cache_make(pool);
     if (!cache || !lock_with_empty(pool))
         return false;
-    /* A compaction may have set block->list to FERRYI_POOL_NO_LIST. */
+    /* A compaction may have set block->list to FERRYI_POOL_NO_LIST. Then the block enters no
+     * magazine. */
     bool listed = block->list < FERRYI_POOL_CLASSES;
     if (listed) {
-        block->point = 0; /* `point`, which the magazine entry stores, covers the previous use */
+        block->point = 0; /* the magazine entry's `point` also covers the previous owner's use */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
         set_clock(cache);
         make_room(pool, cache, block->list);

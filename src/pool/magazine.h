@@ -35,7 +35,7 @@
 #define FERRYI_CACHE_LINE       64
 #define FERRYI_MAGAZINE_ENTRIES 32
 #define FERRYI_MAGAZINE_BOTTOM  UINT64_MAX /* sync point of a magazine's sentinel entry */
-/* Number of entries of a magazine that are used if its blocks are large. */
+/* Number of entries that a magazine uses if its blocks are large (above FERRYI_POOL_SLAB_BLOCK). */
 #define FERRYI_MAGAZINE_LARGE 16
 /* Number of entries in a thread's table of pool caches. If there are more pools, several pools
  * share an entry. */
@@ -85,8 +85,8 @@ struct ferryi_cache {
     /* For each block list, the numbers of allocations and releases that were not yet added to the
      * pool's counters. */
     uint64_t takes[FERRYI_CACHE_LISTS], gives[FERRYI_CACHE_LISTS];
-    /* For each block list, the bytes requested by these allocations minus those of the released
-     * blocks, modulo 2^64. */
+    /* For each block list, the bytes requested by the allocations that `takes` counts, minus the
+     * bytes requested for the blocks whose release `gives` counts, modulo 2^64. */
     uint64_t requested[FERRYI_CACHE_LISTS];
 };
 
@@ -132,9 +132,10 @@ void ferryi_magazines_free(ferry_pool *pool);
 
 /* Adds the counters of all threads' caches to the pool's counters. */
 FERRYI_POOL_LOCKED void ferryi_caches_count(ferry_pool *pool);
-/* Returns the number of bytes in live blocks when the caches' counters were last added to the
- * pool's. The result may be negative. One thread's counters may include the release of a block
- * before another thread's counters include its allocation. */
+/* Returns the number of bytes in live blocks according to the pool's counters. Each thread's
+ * counters are added to the pool's only at intervals. So the pool's counters may include the
+ * release of a block before its allocation by a different thread. Then the result may be
+ * negative. */
 FERRYI_POOL_LOCKED int64_t ferryi_pool_live_bytes(const ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_pool_raise_peak(ferry_pool *pool);
 
@@ -263,10 +264,10 @@ out:
     return block;
 }
 
-/* Returns whether the block's previous owner may still be using the block when the work up to
- * `point` is done. The result is false if `point` is on the timeline for which the block was
- * allocated, because that timeline is ordered after the previous use. The result is also false if
- * `point` is on the timeline of the previous use. */
+/* A block can be allocated while queued work of its previous owner still uses it. Returns whether
+ * this previous use may still be pending when the work up to `point` is done. Returns false if
+ * `point` is on the timeline for which the block was allocated, because that timeline is ordered
+ * after the previous use. Also returns false if `point` is on the timeline of the previous use. */
 FERRYI_INLINE bool
 ferryi_block_leaves_out(const ferry_pool *pool, const ferry_block *block, ferryi_sync_point point)
 {
@@ -297,7 +298,7 @@ ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
                          0)) {
         if (block->state != FERRYI_BLOCK_LIVE || ferryi_block_leaves_out(pool, block, point))
             return false;
-        block->point = 0; /* `point`, which the magazine entry stores, covers the previous use */
+        block->point = 0; /* the magazine entry's `point` also covers the previous owner's use */
         atomic_store_explicit(&block->label, NULL, memory_order_relaxed);
     }
     if (__builtin_expect(

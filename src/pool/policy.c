@@ -70,9 +70,9 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
-/* Returns whether idle memory may be returned to the backend now. If the backend's `free` waits for
- * the device, there are only two such cases: the device is short of memory, or its free memory is
- * unknown. */
+/* Returns whether idle memory may be returned to the backend now. This is always so if the
+ * backend's `free` does not wait for the device. Otherwise, the device must be short of memory, or
+ * the amount of its free memory must be unknown. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {

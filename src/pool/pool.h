@@ -12,11 +12,12 @@
  * cached individually. A request above the largest class (1 GiB) is rounded up to 4 KiB. The handle
  * of a block is its descriptor, so a release does not search for it.
  *
- * A block that queued work uses has one sync point (timeline.h), into which several uses are
- * joined. An allocation for a stream prefers idle blocks whose last use is ordered before the
- * stream's later work. If there are none, the stream waits for the last use of a different idle
- * block. An allocation for the host uses only blocks whose work is done. Before the pool grows for
- * such an allocation, it queries the driver about pending blocks.
+ * A block that queued work uses has one sync point (timeline.h). If work on several streams uses
+ * the block, this sync point covers all of that work. An allocation for a stream prefers idle
+ * blocks whose last use is ordered before the stream's later work. If there are none, the stream
+ * waits for the last use of a different idle block. An allocation for the host uses only blocks
+ * whose work is done. Before the pool grows for the host, it asks the driver whether the work on
+ * more idle blocks is done.
  *
  * A released block enters a magazine of the releasing thread. The next allocation in that thread
  * reuses the block without a lock (magazine.h).
@@ -145,8 +146,8 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
 /* Releases a block. `point` is the block's last use; 0 means that no queued work uses the block.
  * Does nothing if `block` is NULL. Never fails and never waits for work. Calls the driver only if
- * the previous owner's use was pending when the block was allocated, and `point` may not cover that
- * use. */
+ * the previous owner's use was pending when the block was allocated, and it is not certain that
+ * `point` covers that use. */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
@@ -161,7 +162,8 @@ struct ferryi_pool_counters {
     size_t live_bytes, cached_bytes,
         reserved_bytes; /* current values; set only by ferryi_pool_get_counters() */
     /* Counters for each size class of the public statistics. Their member `cached_bytes` is not
-     * maintained. The number of bytes that was requested for a block determines its class. */
+     * maintained. The number of bytes that was requested for a block determines the block's
+     * class. */
     ferry_pool_class_stats classes[FERRY_POOL_CLASS_COUNT];
     uint64_t frees;                            /* number of released blocks */
     uint64_t device_allocations, device_frees; /* number of successful backend calls */

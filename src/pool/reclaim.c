@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
 
-/* Maximum number of pending blocks of a bin that are read before the driver is queried. */
+/* Maximum number of pending blocks that ferryi_pool_ask_oldest() reads from a bin. A pending block
+ * is an idle block that queued work may still use. */
 #define LOOK         8
 #define ASK_ROUNDS   64
 #define PAUSE_MIN_NS 2000

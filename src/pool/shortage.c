@@ -56,9 +56,9 @@ wait_for_backend(ferry_pool *pool)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
-/* Attempts the allocation from idle memory and from the backend. If both fail, returns idle memory
- * to the backend and attempts the allocation again. The first such attempt returns as many bytes as
- * a new slab needs, the second one all idle memory. */
+/* Attempts the allocation from idle memory and from the backend. If both fail, returns as much idle
+ * memory to the backend as a new slab needs, and attempts the allocation again. If this fails too,
+ * returns all idle memory to the backend and attempts the allocation again. */
 static ferry_status
 use_own_memory(struct shortage *shortage)
 {
@@ -113,8 +113,8 @@ evict(struct shortage *shortage)
     const struct ferryi_pool_holders *holders = &shortage->pool->config.holders;
     if (!holders->evict)
         return false;
-    /* Queued work may still use the memory of evicted replicas. An example is the copy that saves
-     * the bytes of a replica. */
+    /* Queued work may still use the memory of evicted replicas, for example the copy that saves the
+     * bytes of a replica. So the step waits for such work before it evicts more replicas. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
     shortage->evicted =

@@ -85,7 +85,8 @@ ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
         request->need = ferryi_pool_class_bytes(request->least, &request->list);
     }
     request->block_align = natural_align(request->need, backend->align);
-    /* Blocks above the largest class have their exact size, so few have the size of the request. */
+    /* Sizes above the largest class are not rounded to classes, so idle blocks seldom have the
+     * exact size of the request. A search accepts slightly larger blocks. */
     request->any_fit = request->list == FERRYI_POOL_CLASSES;
     return request->need != 0;
 }

@@ -7,8 +7,9 @@
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
 /* Maximum number of unusable blocks that a search of a list examines before it gives up. */
 #define LOOK 8
-/* Maximum number of steps back from the end of the list of empty slabs, to insert a slab by time.
- */
+/* The list of empty slabs is ordered by the time at which a block of the slab was last released. An
+ * insertion searches for its position from the end of the list, over at most this number of
+ * slabs. */
 #define LOOK_BACK 64
 
 /* -- descriptors ------------------------------------------------------------------------------- */
@@ -42,7 +43,7 @@ bool
 ferryi_pool_lock_stocked(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    while (!pool->spares || !pool->spares->after) { /* one take may need two */
+    while (!pool->spares || !pool->spares->after) { /* one allocation may need two */
         ferryi_mutex_unlock(&pool->mutex);
         struct ferryi_arena *arena = aligned_alloc(_Alignof(struct ferryi_arena), sizeof(*arena));
         if (!arena)
@@ -207,7 +208,7 @@ ferryi_pool_merge(ferry_pool *pool)
 {
     FERRYI_EACH_SLAB (pool, slab)
         for (ferry_block *block = slab->first; block; block = block->after)
-            if (is_unused(pool, block) && !slab->large) {
+            if (is_unused(pool, block)) {
                 bin_remove(pool, block);
                 block = merge_and_add(pool, block);
             }
@@ -215,9 +216,9 @@ ferryi_pool_merge(ferry_pool *pool)
 
 /* -- finding idle memory ----------------------------------------------------------------------- */
 
-/* Returns whether a block in the bin of the request has a suitable size. A small block may be too
- * large, and must have room for the request at an aligned address. A large block has the size of
- * the request or, with `any_fit`, is up to 1/8 too large. */
+/* Returns whether a block in the bin of the request has a suitable size. A small block must have
+ * room for the request at an aligned address, and may be of any larger size. A large block must
+ * have the size of the request or, with `any_fit`, be at most 1/8 larger. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
@@ -239,7 +240,7 @@ search(const ferry_pool *pool, size_t bin, bool from_end, bool waits,
     const struct ferryi_link *head = &pool->bins[bin], *link = from_end ? head->prev : head->next;
     ferry_block *best = NULL;
     for (unsigned i = 0; link != head && (i < LOOK || request->any_fit);
-         link = from_end ? link->prev : link->next) {
+         i++, link = from_end ? link->prev : link->next) {
         ferry_block *block = FERRYI_BLOCK_OF(link);
         bool usable = fits(block, request) &&
                       ((waits && !ferryi_sync_point_is_unknown(order, block->point)) ||
@@ -248,7 +249,6 @@ search(const ferry_pool *pool, size_t bin, bool from_end, bool waits,
             best = block;
         if (best && request->list < FERRYI_POOL_CLASSES)
             break;
-        i += !usable;
     }
     return best;
 }
@@ -310,7 +310,7 @@ ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
     if (!block)
         return NULL;
     bin_remove(pool, block);
-    size_t gap = block->slab->large ? 0 : ferryi_block_gap(block, request->block_align);
+    size_t gap = ferryi_block_gap(block, request->block_align);
     if (gap > 0) {
         ferry_block *before = block;
         block = cut(pool, before, gap);
@@ -375,7 +375,9 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
-/* Adds a slab to the list of empty slabs, which is ordered by time as far as LOOK_BACK steps go. */
+/* Inserts a slab into the list of empty slabs, which is ordered by the time at which a block of the
+ * slab was last released. Searches for the position from the end of the list. Gives up after
+ * LOOK_BACK slabs, so the order is not always exact. */
 FERRYI_POOL_LOCKED static void
 append_empty(ferry_pool *pool, struct ferryi_slab *slab)
 {
@@ -478,8 +480,8 @@ void
 ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
 {
     slab->idle_since = ferryi_now_ns();
-    /* The slab may have been detached while a compaction that marked it as draining ended. So the
-     * mark is cleared here. */
+    /* When a compaction ends, it clears the mark `draining` of all slabs in the pool's list. It
+     * missed this slab if the slab was detached at that time. So the mark is cleared here. */
     atomic_store(&slab->draining, false);
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);

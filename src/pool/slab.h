@@ -14,9 +14,9 @@
  * higher bin of small blocks, is large enough for the class, and an allocation cuts off the bytes
  * that it does not need. Queued work may still use the memory of an idle block. Such a block is not
  * cut. A bitmap marks the bins that have a block without queued work, so finding a larger block
- * takes constant time. A released block whose work is done is merged with such neighbours. The
- * other blocks are merged when an allocation collects all idle memory (take.c), each time the pool
- * has grown by an eighth.
+ * takes constant time. A released block that no queued work uses is merged with idle neighbours
+ * that no queued work uses either. Other blocks are merged later. Each time the pool has grown by
+ * an eighth, an allocation collects all idle memory and merges these blocks (take.c).
  *
  * A block whose state is MOVING has been chosen for an allocation, but its last use is not yet
  * ordered before the allocation's stream. It is in no list, and its slab counts it as live. A spare
@@ -99,10 +99,11 @@ struct ferry_pool {
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
         /* For each size class, full magazines that no thread owns. */
         struct ferryi_magazine *depots[FERRYI_POOL_CLASSES];
-        /* Idle blocks: in each bin, first those with pending uses, newest first; then those
-         * without, newest last. */
+        /* The idle blocks. In each bin, the blocks with pending uses are first, in order from
+         * newest to oldest. The blocks without pending uses follow, in order from oldest to
+         * newest. */
         struct ferryi_link bins[FERRYI_POOL_BINS];
-        /* Bit b: bin b, which is one of small blocks, has a block without a pending use. */
+        /* Bit b is set if bin b, a bin for small blocks, has a block without a pending use. */
         uint64_t filled[(FERRYI_POOL_SMALL_BINS + 63) / 64];
         struct ferryi_link slabs, empties;
         ferry_block *spares;         /* unused block descriptors, linked by `after` */
@@ -124,14 +125,15 @@ struct ferry_pool {
     };
 };
 
-/* The requirements of one take. */
+/* The requirements of one allocation. */
 struct ferryi_pool_request {
     size_t bytes;  /* number of bytes that the caller requested */
     size_t least;  /* minimum size of the block */
     size_t need;   /* `least`, rounded up to the size of its size class */
     uint32_t list; /* index of the request's size class; FERRYI_POOL_CLASSES: above all classes */
     size_t align; /* alignment that the owner of the memory requested; 1 if every block of this size
-                     has it. Above 1, the block is larger, so that it contains an aligned address */
+                     has this alignment anyway. If `align` is above 1, the block is larger, so that
+                     it contains an aligned address */
     size_t block_align;        /* alignment of the block itself */
     ferryi_timeline *timeline; /* NULL: the host */
     bool any_fit; /* whether a search examines all blocks of a bin and, for a large request, accepts
@@ -235,25 +237,25 @@ size_t ferryi_pool_class_bytes(size_t bytes, uint32_t *out_class);
 size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* Returns the index of the class of the public statistics to which a size belongs. */
 unsigned ferryi_pool_statistics_class(size_t bytes);
-/* Returns the size of a new slab for blocks of the given size. At most 1/16 of the slab does not
- * fit into such blocks. The slab of a large block has the size of the block. */
+/* Returns the size of a new slab for blocks of the given size. When the slab is divided into such
+ * blocks, at most 1/16 of the slab remains. The slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes);
 /* Computes the block size for the members `bytes` and `align` of the request. `zone` is the size of
  * the red zone behind the requested bytes. Returns false if the block size would not fit size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
                               const struct ferryi_pool_backend *backend);
 
-/* -- descriptors, bins and slabs (slab.c): mostly under the mutex -- */
+/* -- descriptors, bins and slabs (slab.c) -- */
 
 /* Locks the pool's mutex and guarantees that there are enough unused block descriptors for one
- * allocation. If there is no host memory for them, returns false without the mutex. */
+ * allocation. If there is no host memory for them, returns false and leaves the mutex unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* Returns the bin for blocks of a size class. */
 size_t ferryi_pool_bin_of_class(uint32_t size_class);
 /* Returns the bin to which the block belongs while it is idle. */
 size_t ferryi_block_bin(const ferry_block *block);
-/* Merges adjacent small blocks that are idle and that no queued work uses. */
+/* Merges adjacent blocks that are idle and that no queued work uses. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
 /* Returns a new slab that has no memory yet and is not in a list. Its first block has `block_bytes`
@@ -277,8 +279,8 @@ FERRYI_POOL_LOCKED void ferryi_slab_drop(ferry_pool *pool, struct ferryi_slab *s
 FERRYI_POOL_LOCKED void ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab);
 /* Adds a slab that ferryi_slab_detach() removed to the pool's lists again. */
 FERRYI_POOL_LOCKED void ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab);
-/* Marks a slab as one that a compaction is emptying, or clears the mark. Moves the slab's idle
- * blocks to the bins where they belong then. */
+/* Marks a slab as one that a compaction is emptying, or clears the mark. The mark determines the
+ * bins of the slab's idle blocks, so the function moves the blocks to these bins. */
 FERRYI_POOL_LOCKED void ferryi_slab_set_draining(ferry_pool *pool, struct ferryi_slab *slab,
                                                  bool draining);
 /* Returns whether the slab has no live block, and no queued work uses its memory. */
@@ -324,7 +326,7 @@ void ferryi_pool_ask_pending(ferry_pool *pool);
  * no block's work ended in time. */
 bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 
-/* -- taking (take.c, shortage.c): mostly without the mutex -- */
+/* -- allocating (take.c, shortage.c): without the mutex -- */
 
 /* Allocates a block from idle memory. Sets *out to NULL if no idle memory is suitable. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request,

@@ -92,7 +92,8 @@ read_all(ferry_pool *pool, struct figures *out)
     all->frees = pool->counters.frees;
     FERRYI_EACH_SLAB (pool, slab)
         for (const ferry_block *block = slab->first; block; block = block->after) {
-            /* The owner of a live block changes its sync point without the mutex. */
+            /* Only an idle block's sync point may be read here. The owner of a live block may
+             * change the block's sync point without the mutex. */
             if (block->state != FERRYI_BLOCK_IDLE)
                 continue;
             out->classes[ferryi_pool_statistics_class(block->bytes)].cached_bytes += block->bytes;

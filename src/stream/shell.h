@@ -40,8 +40,8 @@ struct ferry_context {
                               one for each object that may outlive the context, such as a buffer */
     _Atomic unsigned owners; /* 0: the context has begun to end */
     atomic_bool closed;
-    atomic_bool closing; /* whether the context has begun to end; for callbacks that run after that,
-                            the context is closed */
+    atomic_bool closing; /* whether the context has begun to end. Callbacks of the program may still
+                            run after that, but most calls that they make on the context fail */
     bool shared;         /* whether ferry_context_shared() has returned the context */
     bool inherited; /* whether a parent process created the context before it forked this process;
                        `closed` is then set as well */
@@ -65,12 +65,12 @@ struct ferry_context {
     uint32_t coherent; /* bit p: place p uses the host's replica */
     ferryi_order order;
     struct ferryi_engine *engine;
-    /* By place; NULL where the host converts. */
+    /* Indexed by place; NULL if the host converts the elements of this place. */
     struct ferryi_converter *converters[FERRYI_DEVICES_MAX + 1];
 
     /* Traces. */
     ferryi_trace *trace;          /* NULL: none */
-    uint64_t store_word;          /* initial word of a new store */
+    uint64_t store_word;          /* initial state word of a new store */
     _Atomic uint32_t last_number; /* highest id that a buffer has received for the trace; used only
                                      if the context is traced */
 

@@ -13,7 +13,7 @@
 #include "src/stream/timeline.h"
 
 FERRYI_MUTEX_CLASS(ferryi_stream_mutex);
-FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list */
+FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list of streams */
 
 struct ferry_stream {
     ferryi_timeline *timeline;

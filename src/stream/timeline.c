@@ -213,9 +213,9 @@ find_timeline(ferryi_order *order, ferryi_device *device, int place, bool intern
     return timeline ? timeline : timeline_new(order, device, place, number, per_thread);
 }
 
-/* The device may already have a timeline that represents all streams that Ferry does not know.
- * Marks that timeline as ordered after `timeline`, the new one. The reason is that Ferry waits for
- * unknown streams by synchronizing the whole device, which includes work on the new timeline. */
+/* Marks the device's timeline of unknown streams (streams that Ferry does not know), if it exists,
+ * as ordered after the new timeline `timeline`. Ferry waits for unknown streams by synchronizing
+ * the whole device, and this wait includes the work on the new timeline. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static void
 order_unknown_after(ferryi_order *order, const ferryi_timeline *timeline)
@@ -236,7 +236,7 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     timeline->native = native;
     atomic_store(&timeline->internal, internal);
     timeline->owned = owned;
-    /* Never 0, which marks a retired timeline. */
+    /* A generation is never 0, because 0 in `live_generation` marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
     /* Skips one event number, so that the sync points of the new stream differ from those of the
@@ -318,9 +318,9 @@ ferryi_timeline_of_unknown(ferryi_order *order, ferryi_device *device, int place
     return FERRY_OK;
 }
 
-/* Copies the timeline's array `seen`, which states after which events of other timelines this
- * timeline is ordered. The copy belongs to an event, and must be made before the driver records
- * that event. Only then does the event cover all work that the copy states. */
+/* Copies the timeline's array `seen` for an event. The array states after which events of other
+ * timelines this timeline is ordered. The copy must be made before the driver records the event, so
+ * that the event covers all work that the copy states. */
 static void
 read_seen(const ferryi_timeline *timeline, uint64_t seen[FERRYI_TIMELINES])
 {

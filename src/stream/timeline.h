@@ -44,10 +44,10 @@
  * stream is destroyed, because its work has been joined by then. The generation of a timeline rises
  * with each reuse. All timelines live as long as the struct ferryi_order that contains them.
  *
- * Locks: each timeline has a mutex for its ring of events. Two driver calls happen under this
- * mutex: event_record, and the wait of a join timeline for that event. Struct ferryi_order has a
- * mutex for the table of timelines. While a thread holds one of these mutexes, it takes only locks
- * of the device.
+ * Locks: each timeline has a mutex for its ring of events. Driver calls on the timeline's own
+ * stream and events may happen under this mutex, for example event_record. Struct ferryi_order has
+ * a mutex for the table of timelines. While a thread holds one of these mutexes, it takes only
+ * locks of the device.
  */
 
 #include <ferry/stream.h>
@@ -102,7 +102,8 @@ struct ferryi_timeline {
     _Atomic uint64_t used;
     uint64_t bit;    /* the bit that represents the timeline in sets of timelines; 0 if the timeline
                         has no number */
-    unsigned number; /* 0: uses are joined */
+    unsigned number; /* 0: the timeline has no number, so its uses are joined into a join
+                        timeline */
     int place;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
     _Atomic uint32_t generation; /* increased each time the timeline is reused */
@@ -113,7 +114,7 @@ struct ferryi_timeline {
     _Atomic uint64_t seen[FERRYI_TIMELINES];
     ferryi_order *order;
     ferryi_device *device;
-    void *native;    /* NULL once retired (numbered timelines only) */
+    void *native;    /* NULL after the timeline was retired, and for unknown streams */
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
     bool is_plain;   /* whether the timeline has a number and `by_thread` is false */
@@ -128,7 +129,7 @@ struct ferryi_timeline {
     /* timeline of the uploads that Ferry queues on this stream of the program; NULL until
      * ferryi_timeline_of_uploads() creates it */
     _Atomic(ferryi_timeline *) uploads;
-    ferryi_timeline *next_unnumbered;   /* next timeline in the list of the order */
+    ferryi_timeline *next_unnumbered;   /* next timeline in the list order->unnumbered */
     struct ferryi_timeline_mutex mutex; /* held also while the timeline is retired */
     FERRYI_GUARDED_BY(ferryi_timeline_mutex) struct {
         struct ferryi_timeline_event ring[FERRYI_TIMELINE_EVENTS];
@@ -140,7 +141,7 @@ struct ferryi_order {
     _Atomic uint64_t done[FERRYI_TIMELINES]; /* indexed by timeline number: number of the timeline's
                                                 newest event that is known to be complete */
     ferryi_timeline *timelines[FERRYI_TIMELINES]; /* by number; NULL if the number was never used */
-    /* by place; created when first needed */
+    /* indexed by place: the join timeline of the place; NULL until it is first needed */
     _Atomic(ferryi_timeline *) joins[FERRYI_DEVICES_MAX + 1];
     /* indexed by place: timeline of all streams that Ferry does not know; NULL until it is first
      * needed */
@@ -211,9 +212,9 @@ void ferryi_sync_point_poll(ferryi_order *order, ferryi_sync_point point);
 ferry_status ferryi_timeline_synchronize(ferryi_timeline *timeline);
 
 /*
- * Finds the timeline on which a use of memory is noted, which must have a number. The use was
- * queued on `timeline` before this call, while the timeline had the generation `generation`.
- * `opened_by` is the thread that queued the use.
+ * Finds a timeline with a number, on which a use of memory can be noted. The use was queued on
+ * `timeline` before this call, while `timeline` had the generation `generation`. `opened_by` is the
+ * thread that queued the use.
  *
  * If `timeline` has a number, sets `*out` to `timeline` and makes no driver call. If `timeline` has
  * no number, records an event, makes the join timeline of the place wait for the event, and sets

@@ -143,7 +143,7 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
         *at = (struct ferryi_cursor){at->piece + 1, 0};
 }
 
-/* -- pinned memory, inside a device, and between those that reach each other ------------------- */
+/* -- direct copies: pinned memory, within a device, or between devices ------------------------- */
 
 /* Host memory is registered in separate parts. Returns the number of bytes from byte `offset` of
  * the batch's only piece to the end of the registered part that contains this byte. */

@@ -108,7 +108,7 @@ copy_pieces(const struct ferryi_task *task)
     }
 }
 
-/* Begins to copy between the chunk and the pieces of host memory from the cursor on. */
+/* Begins to copy between the chunk and the pieces of host memory that begin at the cursor `at`. */
 static void
 submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct ferryi_cursor at)
 {
@@ -123,7 +123,7 @@ submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct 
                           packing->how->shared);
 }
 
-/* Chooses the next pieces for the chunk, and begins to copy them there. */
+/* Chooses the next pieces for the chunk, and begins to copy them into the chunk. */
 static ferry_status
 fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

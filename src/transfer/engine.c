@@ -14,8 +14,9 @@
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
 #define CHUNK_COUNT_MOST         16
-/* The number of large chunks for each small chunk. Measured with an H100 and 8 threads: uploads of
- * 64 MiB and more reach 50 GB/s through 32 large chunks, and 43 GB/s through 16. */
+/* Each device has a ring of small chunks and a ring of large chunks. The ring of large chunks has
+ * this number of chunks for each chunk of the other ring. Measured with an H100 and 8 threads:
+ * uploads of 64 MiB and more reach 50 GB/s through 32 large chunks, and 43 GB/s through 16. */
 #define LARGE_COUNT_FACTOR 2
 
 /* -- life -------------------------------------------------------------------------------------- */

@@ -78,8 +78,8 @@ fill_next(struct ferryi_flow *flow, bool *out_none)
     return status;
 }
 
-/* Waits for the chunk's task, which helper threads may run. Counts the bytes of a copy. Does
- * nothing if the chunk has no task. */
+/* Waits for the chunk's task, a copy that a helper thread may make. Adds the copy to the
+ * statistics. Does nothing if the chunk has no task. */
 static void
 finish_task(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {

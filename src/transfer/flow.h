@@ -43,7 +43,7 @@ struct ferryi_flow {
                    */
     const char *source; /* address of the source's first byte; NULL: the source is not one range of
                            memory */
-    void *user;         /* data for the functions */
+    void *user;         /* data for the functions `fill` and `drain` */
     size_t filled;      /* number of bytes whose filling has begun */
     size_t drained;     /* number of bytes in the chunks whose draining has begun or ended */
     struct ferryi_chain filling, draining;

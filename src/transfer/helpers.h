@@ -39,8 +39,8 @@ struct ferryi_task {
     void *target;
     const void *source;
     size_t bytes;
-    /* For the function: its data, and the first of several memory pieces with the offset of the
-     * first byte in it. */
+    /* Used only by `copy`: its data, the index of the first of several memory pieces, and the
+     * offset of the first byte in that piece. */
     const void *user;
     size_t piece, offset;
     bool given;       /* whether the task was queued for the helpers */

@@ -19,8 +19,7 @@ by_begin(const void *a, const void *b)
     return compare_points(x->space, x->begin, y->space, y->begin);
 }
 
-/* -- sorting: digit by digit, since batches come in any order and comparing them would cost more
- * than all the rest --- */
+/* -- sorting: by radix sort, because comparisons would take longer than all other steps -------- */
 
 /* Minimum length of a list that is sorted with radix sort. Shorter lists are sorted with qsort().
  */
@@ -122,8 +121,8 @@ are_independent(const struct ferryi_use *uses, size_t count)
     return true;
 }
 
-/* -- the tree: for each stretch between two neighbouring points, 1 + the highest level that reads
- * it, and that writes it -- */
+/* -- the tree: for each range between two neighbouring points, it stores 1 + the highest level of a
+ * copy that reads the range, and 1 + the highest level of a copy that writes it -- */
 
 struct point {
     const void *space;
@@ -131,8 +130,8 @@ struct point {
 };
 
 struct node {
-    /* highest value that was noted for the whole range of this tree node: [0] for reads, [1] for
-     * writes */
+    /* highest value (1 + the level of a copy) that was noted for the whole range of this tree node:
+     * [0] for reads, [1] for writes */
     uint32_t all[2];
     uint32_t most[2]; /* highest value that was noted for this tree node or any node below it */
 };
@@ -184,8 +183,8 @@ higher(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Returns the highest value that was noted for this leaf of the tree or for any of its ancestors.
- */
+/* Returns the highest value (1 + the level of a copy) that was noted for this leaf of the tree or
+ * for any of its ancestors. */
 static uint32_t
 highest_above(const struct tree *tree, size_t leaf, bool writes)
 {

@@ -24,8 +24,9 @@ ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_b
  * A memory range is registered in separate pieces. Returns the number of bytes from `pointer` to
  * the end of the piece that contains `pointer`.
  *
- * The pieces are counted from the page boundary at or before the start of the range. So each piece
- * except the first begins at a page boundary, and no page belongs to two pieces.
+ * Each piece except the first and the last has `piece_bytes` bytes. The first is shorter if the
+ * range begins within a page. So every later piece begins at a page boundary, and no page belongs
+ * to two pieces.
  */
 size_t
 ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin, const void *pointer)

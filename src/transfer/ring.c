@@ -6,7 +6,7 @@
 
 #include "src/base/node.h"
 
-/* Number of large chunks that keep a device busy. */
+/* Number of large chunks in flight that is enough to keep a device busy. */
 #define LARGE_IN_FLIGHT 4
 
 void
@@ -49,9 +49,9 @@ ferryi_ring_clear(struct ferryi_ring *ring)
 }
 
 /* Allocates a chunk's memory on the ring's NUMA node, which is nearest to the device. The device's
- * copy engine reads memory of this node faster, and the bytes then cross between nodes only once.
- * During the call, the thread's memory policy is set to this node, because the driver allocates
- * according to the policy. */
+ * copy engine accesses memory of this node fastest. Bytes of a different node cross between nodes
+ * only once, when the host copies them into or out of the chunk. The driver allocates according to
+ * the thread's memory policy, so the function sets this policy to the node during the call. */
 static ferry_status
 allocate_near(struct ferryi_ring *ring, void **out)
 {
@@ -75,8 +75,9 @@ chunk_create(struct ferryi_ring *ring, struct ferryi_chunk **out)
         free(chunk);
         return ferryi_fail_in(status, "make a staging chunk of %zu bytes", ring->chunk_bytes);
     }
-    /* Children of a fork do not inherit the chunk's memory. Otherwise some kernels would give the
-     * parent a new page at the parent's next write, although the device still uses the old page. */
+    /* Child processes do not inherit the chunk's memory. If they did, some Linux kernels would move
+     * the parent to a new page at its next write (copy-on-write), but the device would still use
+     * the old page. */
     ferryi_set_inherited(chunk->memory, ring->chunk_bytes, false);
     *out = chunk;
     return FERRY_OK;
@@ -116,16 +117,17 @@ grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
     ferryi_mutex_lock(&ring->mutex);
     if (status != FERRY_OK) {
         ring->made--;
-        /* The ring may now have no chunks at all. So threads that wait for a returned chunk must
-         * check again. */
+        /* If the ring now has no chunks at all, no chunk will ever be returned. Wakes the threads
+         * that wait for one, so that they do not wait forever. */
         ferryi_cond_broadcast(&ring->given);
     }
     return status;
 }
 
-/* Returns whether a caller that holds no chunk should rather wait for a free chunk than allocate
- * one. A driver takes about a millisecond to allocate a large chunk, and a device copies one in a
- * few ten microseconds. While the caller waits, the other free chunks keep the device busy. */
+/* Returns whether a caller that holds no chunk should wait for a chunk that is already in the free
+ * list, rather than allocate a new one. Queued copies may still use the chunks of that list, so the
+ * device stays busy during the wait. A driver takes about a millisecond to allocate a large chunk,
+ * but a device copies one in tens of microseconds. */
 FERRYI_REQUIRES(ferryi_ring_mutex)
 static bool
 waits_rather(const struct ferryi_ring *ring)
@@ -167,8 +169,8 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
                        "make a staging chunk of %zu bytes: no pinned memory", ring->chunk_bytes);
 }
 
-/* Returns the last use of one chunk. This is the chunk in the middle of a list that consists of
- * `taken` and then the ring's free chunks. */
+/* Returns the sync point of the last use of the middle chunk of a list. The list consists of
+ * `taken`, followed by the ring's free chunks. */
 static ferryi_sync_point
 find_middle(struct ferryi_ring *ring, const struct ferryi_chunk *taken)
 {
@@ -193,13 +195,14 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
 /*
  * Waits until no queued work uses the chunk, which the caller has taken from the ring.
  *
- * If the caller holds no other chunk (`alone`) and the ring's chunks are small, the function waits
- * longer than needed for this chunk. It waits for the last use of the chunk in the middle of the
- * free list. After this wait, half of the free chunks are unused, and the other half keeps the
- * device busy.
+ * The function first considers the last use of the chunk in the middle of the free list, which is
+ * usually later than the last use of `chunk`. If `alone` is true (the caller holds no other chunk)
+ * and the ring's chunks are small, the function waits for this later use. Half of the free chunks
+ * are then unused, and the other half keeps the device busy.
  *
- * In all other cases, the function first queries whether the last use of that middle chunk is
- * complete. If so, half of the free chunks are known to be unused, and no wait is needed.
+ * In all other cases, the function only queries whether the later use is complete. If it is, half
+ * of the free chunks are known to be unused, and no wait is needed. Otherwise, the function waits
+ * for the last use of `chunk`.
  */
 static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)

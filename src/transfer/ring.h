@@ -12,7 +12,7 @@
  * use. So several transfers share a ring, and no lock is held during a copy or a callback.
  *
  * To prevent deadlocks, a thread that holds a chunk must not wait until a different chunk is
- * returned. So no waiting thread holds a chunk, and each chunk is returned at some time. A callback
+ * returned. So no waiting thread holds a chunk, and each chunk is eventually returned. A callback
  * that runs while a transfer holds chunks must not begin a transfer.
  *
  * A ring belongs to the engine. The ring's mutex guards the list of free chunks and is never held
@@ -40,7 +40,7 @@ struct ferryi_chunk {
     struct ferryi_chunk *next;
 };
 
-/* Chunks of one holder, oldest first. */
+/* A list of chunks, oldest first: the ring's free chunks, or the chunks that one transfer holds. */
 struct ferryi_chain {
     struct ferryi_chunk *first, **last;
     size_t count;

@@ -39,8 +39,9 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }
 
-/* Returns the number of target bytes that correspond to `bytes` transferred bytes. The two numbers
- * differ only in a download that converts elements. A job counts target bytes. */
+/* Returns the number of bytes that `bytes` transferred bytes become in the target. The two numbers
+ * differ only in a download that converts elements, because the host converts them after the
+ * transfer. The progress of a job is counted in target bytes. */
 static size_t
 in_target(const struct ferryi_run *run, size_t bytes)
 {
@@ -74,8 +75,8 @@ static void
 add_done(struct ferryi_transfer_job *job, size_t bytes)
 {
     job->done += bytes;
-    if (job->arrived) /* The store has release order, so that a thread that reads the count also
-                         sees the bytes that the host wrote. */
+    if (job->arrived) /* The release order ensures that a thread that reads the count also sees the
+                         bytes that the host wrote. */
         atomic_store_explicit(job->arrived, job->done, memory_order_release);
 }
 

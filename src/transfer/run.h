@@ -41,12 +41,12 @@ struct ferryi_port {
 };
 
 struct ferryi_engine {
-    struct ferryi_engine_config config; /* the defaults of chunk sizes are filled in */
+    struct ferryi_engine_config config; /* a chunk size of 0 was replaced by the default */
     bool fixed_ring;                    /* whether the program chose the size of the staging ring */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
-    /* by direction, and [0] direct, [1] staged */
+    /* first index: the direction; second index: 0 for direct transfers, 1 for staged ones */
     struct ferryi_counter counters[FERRY_DIRECTION_FILL + 1][2];
     /* `chunks` is the number of chunks that carried bytes. `helper_chunks` is the number of those
      * that helper threads filled or drained. */
@@ -149,18 +149,18 @@ ferry_status ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const
  * or the target of the transfer. */
 ferry_status ferryi_run_wait_for_timeline(const struct ferryi_run *run);
 
-/* Maximum size of a piece of pageable memory that is always copied through the staging ring. A
- * direct copy of a small piece would be worse, because it must wait for the device. An upload
- * through the ring does not wait. */
+/* A piece of pageable memory of at most this size is always copied through the staging ring. A
+ * direct copy of a small piece would be slower, because it waits for the device. An upload through
+ * the ring does not wait. */
 #define FERRYI_STAGED_MOST ((size_t)64 << 10)
 
 /*
  * Records that the work queued on the transfer's timeline uses the chunk until this work has ended.
  * Must be called before the chunk's bytes are counted as arrived.
  *
- * Records one event for each half of the ring. So one half is in flight while a thread waits for
- * the other half. Records no event after the last chunk, because later work that waits for the
- * whole transfer records that event.
+ * Records an event only after as many chunks as half of the ring has. So a thread that waits for
+ * one half leaves the other half in flight. Records no event after the last chunk, because later
+ * work that waits for the whole transfer records that event.
  */
 ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ring *ring,
                                   struct ferryi_chunk *chunk);

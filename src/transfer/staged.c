@@ -32,8 +32,9 @@ convert_by_helper(const struct ferryi_task *task)
     (void)convert_chunk(task);
 }
 
-/* Begins a copy between host memory and the chunk. If the transfer converts elements and helper
- * threads must not do this, the calling thread converts them before the function returns. */
+/* Copies between host memory and the chunk, and converts the elements if the transfer requires it.
+ * Helper threads may complete the copy after the function has returned. A conversion that helper
+ * threads must not call is made by the calling thread before the function returns. */
 static ferry_status
 convey(const struct staged *staged, struct ferryi_chunk *chunk, void *target, const void *source)
 {

@@ -3,12 +3,13 @@
 
 /* Chooses the ring, the copy loop and the number of helpers of a staged transfer. */
 
-/* Minimum number of parts into which a transfer through large chunks is divided, if each part then
- * has at least LARGE_PART_LEAST bytes. */
+/* A transfer through large chunks is divided into at least LARGE_PARTS parts, unless these parts
+ * would be smaller than LARGE_PART_LEAST bytes. */
 #define LARGE_PARTS      8
 #define LARGE_PART_LEAST ((size_t)512 << 10)
-/* The same for a transfer through small chunks, if each chunk costs driver calls. While the device
- * copies one half, the host fills or drains the other half. */
+/* A transfer through small chunks is divided into at least SMALL_PARTS parts, unless these parts
+ * would be smaller than SMALL_PART_LEAST bytes. The host fills or drains one part while the device
+ * copies the other. This applies only to devices where each chunk costs driver calls. */
 #define SMALL_PARTS      2
 #define SMALL_PART_LEAST ((size_t)64 << 10)
 /* HELPERS_PLAIN is the number of helper threads for a device whose link is slow or has an unknown
@@ -20,19 +21,19 @@
 #define THREAD_BYTES 8000000000u
 
 /* Minimum size of a transfer whose copy loop is chosen by processor family. A shorter transfer uses
- * memcpy(), so a download leaves its bytes in the caches. A longer download would fill most of the
- * second-level cache. Writing its bytes into the caches costs more than reading them from memory
- * later. */
+ * memcpy(), which leaves downloaded bytes in the caches, where the program reads them fast. A
+ * longer download would fill most of the second-level cache. Writing its bytes into the caches
+ * would then cost more than reading them from memory later. */
 #define BRIEF_BYTES ((size_t)256 << 10)
 
-/* Minimum size of a long upload. It fills each chunk of the ring several times, so that a loop with
- * ordinary stores finds the chunk in the caches, also if the program has used the caches since the
- * last upload. */
+/* Minimum size of an upload that uses the copy loop `long_upload`, which may use ordinary stores.
+ * Ordinary stores are fast only if the chunk is in the caches. An upload of this size fills each
+ * chunk of the ring several times, so that the chunks are cached from the second time on. */
 #define LONG_BYTES ((size_t)128 << 20)
 
 /*
  * The copy loops for transfers of at least BRIEF_BYTES, by processor family. `upload` and
- * `download` are for devices that copy themselves. `long_upload` replaces `upload` from
+ * `download` are for devices that have a copy engine. `long_upload` replaces `upload` from
  * LONG_BYTES bytes on. `visible_upload` and `visible_download` are for devices whose
  * memory the host's processors copy, such as emulated devices.
  */
@@ -43,8 +44,8 @@ static const struct {
     [FERRYI_PROCESSOR_OTHER] = {FERRYI_COPY_LIBC, FERRYI_COPY_LIBC, FERRYI_COPY_LIBC,
                                 FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
     /*
-     * Measured in GB/s on a Xeon (family 6, model 207) with an H100 and 8 threads, with libc,
-     * prefetch and stream in this order:
+     * Measured in GB/s on a Xeon (family 6, model 207) with an H100 and 8 threads, with the copy
+     * loops libc, prefetch and stream in this order:
      * - Uploads of 4 MiB: 18, 18, 29; of 16 MiB: 30, 32, 38; of 256 MiB: 45, 50, 44
      * - Downloads of 512 KiB: 5, 6, 9; of 256 MiB: 31, 39, 50
      * Emulated devices: the speed of copying 512 MiB into 4 chunks of 256 KiB, divided by that of
@@ -153,8 +154,9 @@ helpers_for(ferryi_engine *engine, int place, size_t bytes)
     return running < wanted ? running : wanted;
 }
 
-/* The ring has at least two chunks for each thread, so that all threads stay busy. The threads work
- * on one half of the ring while the copy engine works on the other half. */
+/* Limits the number of chunks that the threads fill or drain at the same time. The limit is two
+ * chunks for each thread, so that all threads stay busy. It is at most half of the ring, so that
+ * the copy engine can work on the other half. */
 struct ferryi_staging
 ferryi_staging_choose(const struct ferryi_run *run)
 {

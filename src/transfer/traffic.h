@@ -53,7 +53,7 @@ struct ferryi_traffic {
  * nothing if `traffic` is NULL. */
 void ferryi_traffic_count(struct ferryi_traffic *traffic, ferry_direction direction, size_t bytes);
 void ferryi_traffic_count_eviction(struct ferryi_traffic *traffic);
-/* Sets the members of `out` that are counters. */
+/* Copies the counters and the time of the last transfer to the members of `out`. */
 void ferryi_traffic_read(const struct ferryi_traffic *traffic, ferry_buffer_info *out);
 void ferryi_traffic_reset(struct ferryi_traffic *traffic);
 

@@ -3,10 +3,10 @@
 #define FERRY_TEST_BUFFER_MEETING_H
 
 /*
- * A fixture for tests that make a second call inside a first call, or make a device call fail
- * there. The fixture uses the fault device of tests/support/fault.h, which runs a hook in each
- * device call. Programs that link this file must also link short_memory_dep, which runs hooks in
- * allocations.
+ * A fixture for tests in which a call of the library is interrupted by a second call, or in which
+ * one of its device calls fails. The fixture uses the fault device of tests/support/fault.h, which
+ * runs a hook in each device call. Programs that link this file must also link short_memory_dep,
+ * which runs hooks in allocations.
  */
 
 #include "tests/buffer/work.h"
@@ -33,7 +33,7 @@ int meeting_teardown(void **state);
 #define ROOMY(function) cmocka_unit_test_setup_teardown(function, roomy_setup, meeting_teardown)
 #define LAZY(function)  cmocka_unit_test_setup_teardown(function, lazy_setup, meeting_teardown)
 
-/* Calls `run(user)` once, in the middle of the next call to the device function named `slot`. */
+/* Calls `run(user)` once, at the start of the next call to the device function named `slot`. */
 void meet_in(const char *slot, void (*run)(void *user), void *user);
 /* Calls `run(user)` once, when this thread reaches its next interleaving point
  * (src/base/interleave.h). Builds without FERRYI_INTERLEAVES have no such points, so `run` is never

@@ -14,7 +14,7 @@
 
 /* -- the fixture ------------------------------------------------------------------------------- */
 
-/* Callbacks run on helper threads too. */
+/* Guards the fixture's members that callbacks change, because threads of the library call them. */
 static ferryi_mutex notes = FERRYI_MUTEX_INITIALIZER;
 
 static void

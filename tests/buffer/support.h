@@ -133,7 +133,7 @@ void expect_counting(fixture *f, ferry_buffer *buffer, int place, size_t offset,
 void expect_constant(fixture *f, ferry_buffer *buffer, int place, size_t offset, size_t count,
                      int value);
 
-/* -- device memory, as a kernel on the default stream would treat it --------------------------- */
+/* -- access to device memory, in the order of the place's default stream ----------------------- */
 
 void device_write(fixture *f, int place, void *target, const void *source, size_t bytes);
 void device_read(fixture *f, int place, void *target, const void *source, size_t bytes);

@@ -80,8 +80,8 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
     free(got);
 }
 
-/* Opens a scope right after an asynchronous copy was submitted. The call must wait for the copy,
- * and must not fail with FERRY_ERROR_BUSY. */
+/* Opens a scope right after an asynchronous copy to the same buffer was submitted. Opening the
+ * scope must wait for the copy, and must not fail with FERRY_ERROR_BUSY. */
 static void
 test_scopes_wait_for_calls_in_flight(void **state)
 {

@@ -688,8 +688,9 @@ test_registered_memory_goes_straight(void **state)
     for (int i = 0; i < COUNT - 20; i++)
         assert_int_equal(memory[i], i % 20 < 15 ? i : i + 5);
     after = moved(f);
-    /* A strict driver does not take registered memory in batches. The ranges of `out` are adjacent,
-     * so they are one copy, which such a driver takes. */
+    /* A strict driver refuses batched copies of registered memory, so there the batch `in` is
+     * staged. The ranges of `out` are adjacent and are joined into one copy. Every driver can copy
+     * this one directly. */
     uint64_t staged = driver_is_strict() ? 1 : 0;
     assert_int_equal(after.direct.copies - before.direct.copies, 2 - staged);
     assert_int_equal(after.staged.copies - before.staged.copies, staged);

@@ -130,8 +130,9 @@ test_read_only_wraps_refuse_writes(void **state)
     OK(ferry_buffer_unwrap(&b, NULL));
 }
 
-/* The memory of a wrap may be aligned better than its elements need. Replicas at other places do
- * not take over this alignment. So views may rely only on an alignment that all replicas have. */
+/* The memory of a wrap may have a larger alignment than its elements need, here up to 1 MiB.
+ * Replicas at other places are not given this alignment, because padding would cost memory. A view
+ * whose elements need more than the alignment of the wrapped memory is refused. */
 static void
 test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
 {

@@ -1058,7 +1058,8 @@ run_pool_walk(struct world *w)
     return true;
 }
 
-/* Here the outer call works on the chunk. */
+/* The callback `work` of a file pipeline. The buffer of the outer call, `same`, is here the buffer
+ * of the chunk. */
 static ferry_status
 work(const ferry_file_chunk *chunk, void *user)
 {

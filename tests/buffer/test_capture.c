@@ -60,7 +60,8 @@ test_wrapping_twice_is_one_stream(void **state)
 }
 
 /* Destroys a native stream right after ferry_stream_destroy() was called for its wrapped stream.
- * The next native stream may have the same address. The order of writes and reads must be kept. */
+ * The next native stream may have the same address. Its work must still wait for the work of the
+ * destroyed stream. */
 static void
 test_native_streams_come_and_go(void **state)
 {

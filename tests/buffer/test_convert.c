@@ -422,7 +422,7 @@ test_own_functions_may_refuse(void **state)
             calls_until_refusal = before;
             ferry_status status =
                 copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_TRUNCATE, NULL);
-            if (status == FERRY_OK) /* the copy had fewer parts than that */
+            if (status == FERRY_OK) /* the copy had at most `before` parts, so no call failed */
                 assert_true(calls_until_refusal >= 0);
             else
                 assert_int_equal(status, FERRY_ERROR_INVALID_ARGUMENT);

@@ -768,7 +768,7 @@ test_check_holds_per_region(void **state)
                     }
                 }
                 model_copy(w, &regions[0], SATURATE, false);
-                if (operation == STORE) /* a store truncates the file at the end of its region */
+                if (operation == STORE) /* a copy to a file truncates the file after the region */
                     assert_true(w->file_bytes < 6000);
                 FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_copy(regions, 3, &check));
                 expect_text("copy: region 1: ");

@@ -104,8 +104,8 @@ test_streams_check_their_arguments(void **state)
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, ferry_stream_native(f->stream), NULL));
     if (!f->coherent && !device_of(f, 1)->default_is_null)
         FAILS(INVALID, ferry_stream_wrap(f->context, 1, NULL, &out));
-    /* A stream handle that no driver returned. The memory that it points to does not look like a
-     * stream of any device. */
+    /* This stream handle does not come from a driver. It points to memory that does not look like a
+     * stream of any device, so the call must be refused. */
     void *stranger[64] = {0};
     FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
     assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));

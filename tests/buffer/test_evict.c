@@ -211,8 +211,8 @@ test_sizes_make_room_for_each_other(void **state)
     destroy_set(set, FIT);
 }
 
-/* Clean replicas are evicted before dirty ones, at whichever buffer the search for a replica to
- * evict begins. */
+/* Clean replicas are evicted before dirty ones. It does not matter at which buffer the search for a
+ * replica to evict begins. */
 static void
 test_clean_ones_go_first(void **state)
 {
@@ -492,7 +492,8 @@ test_asynchronous_calls_do_not_wait_for_themselves(void **state)
         OK(ferry_event_synchronize(events[i]));
         ferry_event_destroy(&events[i]);
     }
-    /* A worker that waited for its own call would pause about 500 times. */
+    /* If workers waited for their own calls, each of these waits would take about 500 pauses. The
+     * calls of this test need several evictions, so the total would exceed 500. */
     assert_in_range(atomic_load(&pauses), 0, 500);
     destroy_set(from, CALLS);
     destroy_set(to, CALLS);
@@ -861,8 +862,9 @@ test_compaction_of_parts(void **state)
     destroy_set(left, FIT);
 }
 
-/* Compaction may move replicas out of a slab and still be unable to free the slab. It then does not
- * wait for these copies. Later uses of the moved replicas wait for them. */
+/* Compaction queues copies that move replicas out of a slab. If it cannot free the slab, because a
+ * pinned replica stays in it, compaction does not wait for these copies. Later uses of the moved
+ * replicas must wait for the copies. */
 static void
 test_uses_of_moved_copies_wait(void **state)
 {

@@ -190,8 +190,8 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
                      values[i], old[i], new[i]);
 }
 
-/* Checks that a call has left behind no range lock and no reserved entry of the valid map. Such an
- * entry would stay until the buffer is destroyed. */
+/* Checks that a call has left behind no claim and no reserved entry of the valid map. Such an entry
+ * would stay until the buffer is destroyed. */
 static void
 check_quiet(struct world *world, ferry_buffer *buffer)
 {
@@ -375,7 +375,8 @@ run_copy_to(struct world *world)
     return status;
 }
 
-/* Paths of two files: one with the content of `memory`, for loads, and one for stores. */
+/* Paths of two files. Scenarios that load from a file use `memory_file`, which has the content of
+ * `memory`. Scenarios that store to a file use `stored_file`. */
 static const char *memory_file, *stored_file;
 
 static ferry_status
@@ -1107,7 +1108,7 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
                        : injected == FERRY_ERROR_DEVICE_LOST ? "fault injected"
                                                              : fault_tripped_slot();
     if (status == FERRY_OK)
-        return; /* the library succeeded in another way */
+        return; /* the library recovered from the injected failure */
     if (memory_ends && status == FERRY_ERROR_OUT_OF_MEMORY)
         return;
     if (status != injected)
@@ -1144,8 +1145,8 @@ reads_what_it_writes(const struct scenario *scenario)
     return scenario->run == run_copy_within || scenario->run == run_batch_within;
 }
 
-/* Runs the scenario and makes its nth call fail. Returns false if the scenario makes fewer than n
- * calls. */
+/* Runs the scenario and makes its nth device call or allocation fail. Returns false if the scenario
+ * makes fewer than n of them. */
 static bool
 fail_once(const struct scenario *scenario, enum start start, enum memory memory,
           ferry_status injected, uint64_t nth)

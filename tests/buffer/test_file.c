@@ -131,8 +131,8 @@ make_old(fixture *f, int place)
 
 /* -- what arrives ------------------------------------------------------------------------------ */
 
-/* A load with a stream changes exactly the given range, at the place of that stream. It makes no
- * replica at the host. */
+/* ferry_buffer_load() with a stream changes exactly the given range, at the place of that stream.
+ * It makes no replica at the host. */
 static void
 test_loads_arrive_where_they_should(void **state)
 {
@@ -156,8 +156,8 @@ test_loads_arrive_where_they_should(void **state)
     }
 }
 
-/* A load without a stream writes at a place where the range is current, so it need not fetch old
- * bytes. */
+/* ferry_buffer_load() without a stream writes at a place where the range is current. So it does not
+ * have to transfer old bytes. */
 static void
 test_loads_go_where_the_range_is_current(void **state)
 {
@@ -174,8 +174,9 @@ test_loads_go_where_the_range_is_current(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A store reads the range at a place where it is current. It makes no replica and does not change
- * the buffer's state. Bytes that were never written are stored as zeros. */
+/* ferry_buffer_store() reads each byte at a place where the byte is current. It makes no replica
+ * and does not change the buffer's state. It writes zeros to the file for bytes of the buffer that
+ * were never written. */
 static void
 test_stores_change_nothing_but_the_file(void **state)
 {
@@ -198,8 +199,8 @@ test_stores_change_nothing_but_the_file(void **state)
     }
 }
 
-/* A stored range can be loaded again without a change. The test uses odd offsets and lengths, many
- * chunks, the page cache and O_DIRECT. */
+/* ferry_buffer_load() reads exactly the bytes that ferry_buffer_store() wrote. The test uses odd
+ * offsets and lengths, transfers of many chunks, the page cache and O_DIRECT. */
 static void
 test_round_trips_are_exact(void **state)
 {
@@ -236,9 +237,9 @@ test_round_trips_are_exact(void **state)
     free(got);
 }
 
-/* A store keeps the bytes of an existing file before `file_offset`. It truncates the file after the
- * stored range, unless the option to keep the rest is set. A gap in the file before the range reads
- * as zero. */
+/* ferry_buffer_store() keeps the bytes of an existing file before the file offset. It truncates the
+ * file after the bytes that it wrote, unless the option `file_keep_rest` is set. If the offset is
+ * beyond the end of the file, the gap reads as zero. */
 static void
 test_what_a_store_leaves_of_a_file(void **state)
 {
@@ -266,14 +267,15 @@ test_what_a_store_leaves_of_a_file(void **state)
     memset(expected, 0, 1000);
     OK(ferry_buffer_store(b, INT, 0, FERRY_REST, path, 1000, NULL));
     expect_file(path, expected, 1400);
-    /* A store of no bytes leaves an empty file. */
+    /* ferry_buffer_store() of no elements leaves an empty file. */
     OK(ferry_buffer_store(b, INT, 100, 0, path, 0, NULL));
     expect_file(path, "", 0);
     OK(ferry_buffer_load(b, INT, 100, 0, path_of("missing"), 0, NULL));
     ferry_buffer_destroy(&b);
 }
 
-/* Loads and stores of the typed API have the same results as those of the untyped API. */
+/* The load and store functions of the typed API have the same results as those of the untyped
+ * API. */
 static void
 test_typed(void **state)
 {
@@ -538,8 +540,8 @@ test_files_that_change_while_they_are_read(void **state)
     }
 }
 
-/* If the size of the file cannot be queried during a load or store, the call fails. It even fails
- * if it has already copied all bytes. */
+/* ferry_buffer_load() and ferry_buffer_store() fail if they cannot query the size of the file. They
+ * fail even if all bytes were copied before the query. */
 static void
 test_sizes_that_cannot_be_learnt(void **state)
 {
@@ -564,8 +566,8 @@ test_sizes_that_cannot_be_learnt(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* The progress of loads and stores never decreases and ends at the total. The progress callback can
- * cancel a load or a store. */
+/* The progress of ferry_buffer_load() and ferry_buffer_store() never decreases and ends at the
+ * total. The progress callback can cancel both calls. */
 static void
 test_progress_and_cancel(void **state)
 {
@@ -598,8 +600,9 @@ test_progress_and_cancel(void **state)
     }
 }
 
-/* A store truncates the file after the stored range. It repeats the system call if a signal
- * interrupts it. If the system call fails for a different reason, the store fails. */
+/* ferry_buffer_store() truncates the file after the bytes that it wrote. If a signal interrupts the
+ * system call for this, Ferry repeats it. If the system call fails for a different reason,
+ * ferry_buffer_store() fails. */
 static void
 test_cuts_that_fail(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the guard pages of host replicas in debug runs. The tests use many guarded replicas, let
+/* Tests the guard pages of host replicas in checked runs. The tests use many guarded replicas, let
  * allocations fail, and make mprotect() fail or block. */
 #include "tests/buffer/support.h"
 
@@ -20,7 +20,7 @@
 /* COUNT integers need slightly less than one page. */
 enum { COUNT = 1000, MANY = 1500, RETIRED = 4096 };
 
-/* -- a system that refuses to change pages, or takes its time ---------------------------------- */
+/* -- an mprotect() that fails once or blocks, if a test requests it ---------------------------- */
 
 int __real_mprotect(void *memory, size_t bytes, int protection);
 int __wrap_mprotect(void *memory, size_t bytes, int protection);
@@ -84,8 +84,8 @@ fill_ints(int *memory, int value)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* This test has more guards than the hash table of guards has lists. Each buffer still has separate
- * guard pages and a separate red zone. */
+/* The test makes more guarded replicas than Ferry's hash table of guard pages has buckets. Each
+ * replica must still have separate guard pages and a separate red zone. */
 static void
 test_many_guards(void **state)
 {
@@ -126,8 +126,8 @@ make_and_destroy(fixture *f, const char *name)
     return memory;
 }
 
-/* Ferry keeps the guards of a fixed number of destroyed buffers, so that a fault report can name
- * the buffer. It must forget the guard of the buffer that was destroyed first. */
+/* Ferry keeps the guard pages of the last RETIRED destroyed buffers, so that a fault report can
+ * name the buffer. If one more buffer is destroyed, Ferry must free the oldest guard pages. */
 static void
 test_old_guards_are_forgotten(void **state)
 {
@@ -139,7 +139,7 @@ test_old_guards_are_forgotten(void **state)
         assert_string_equal(name, "oldest");
         newest = make_and_destroy(f, "newer");
     }
-    /* The kernel may have reused the old address for a newer buffer. */
+    /* The operating system may have reused the old address for a newer buffer. */
     if (ferryi_guard_pages_name(oldest, name, sizeof(name)))
         assert_string_equal(name, "newer");
     assert_true(ferryi_guard_pages_name(newest, name, sizeof(name)));
@@ -176,8 +176,8 @@ test_no_memory_for_guards(void **state)
         expect_constant(f, buffer, 1, 0, COUNT, (int)nth);
         ferry_buffer_destroy(&buffer);
     }
-    /* Two replicas have no guard: one because the guard could not be allocated, one because its
-     * list of pages could not. */
+    /* Two replicas have no guard pages. For one of them, the record of its guard pages could not be
+     * allocated. For the other one, the list of its pages could not be allocated. */
     assert_int_equal(unguarded, 2);
 }
 
@@ -254,7 +254,7 @@ keep_busy(void *user)
 }
 
 /* Waits until a fault is about to happen, and a little longer. Then lets mprotect() return, so that
- * its thread releases the lock of the table of guards. */
+ * the thread that called it releases the lock of the table of guards. */
 static void *
 let_go(void *user)
 {
@@ -326,7 +326,7 @@ test_faults_while_pages_change(void **state)
     static char text[1 << 16];
     (void)state;
     if (FERRYI_THREAD_SANITIZER)
-        skip(); /* because that sanitizer handles faults and fork() itself */
+        skip(); /* because the thread sanitizer handles faults and fork() itself */
     setenv("FERRY_DEBUG", "1", 1);
     hear_fault(true, text, sizeof(text));
     assert_non_null(strstr(text, "ferry: write to byte 0 of buffer \"kept\""));

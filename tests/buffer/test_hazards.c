@@ -336,9 +336,9 @@ test_a_scope_records_an_event_after_a_wait(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* A stream reads a range while its own write of the middle is open. So the range has two parts that
- * may need a transfer. The first part is uploaded, and the second one is already current. The
- * stream must still wait for the upload. */
+/* A stream reads a range while its own OVERWRITE scope on the middle of the range is open. The part
+ * before the middle is stale, so it is uploaded first. The part behind the middle is current and
+ * needs no upload. The read must wait for the upload of the first part. */
 static void
 test_a_read_waits_for_the_upload_of_an_earlier_part(void **state)
 {
@@ -358,8 +358,9 @@ test_a_read_waits_for_the_upload_of_an_earlier_part(void **state)
     ferry_stream_destroy(&a);
 }
 
-/* The host reads a buffer with more stale ranges than the longest list of moves has room for. The
- * host must get the current bytes of every range, and of the bytes between the ranges. */
+/* The host reads a buffer with more stale ranges than Ferry copies at a time, which is at most
+ * FERRYI_MOVES_LONG. The host must get the current bytes of every range, and of the bytes between
+ * the ranges. */
 static void
 test_a_read_of_very_many_stale_ranges(void **state)
 {
@@ -421,9 +422,9 @@ test_later_uses_make_no_driver_call(void **state)
     use_in_many_ways(x, a, FERRY_OVERWRITE);
     assert_int_equal(device_calls(f), calls);
 
-    /* The first use on a different stream costs one event record and one stream wait when its scope
-     * is opened. Closing the scope costs one more event record. Later uses make no driver call,
-     * because the order is already known. */
+    /* The first use on a different stream makes a few driver calls. Opening the scope records an
+     * event, and the stream waits for it. Closing the scope records one more event. Later uses make
+     * no driver call, because the order is already known. */
     use(x, b, FERRY_READ, 0, COUNT);
     assert_in_range(device_calls(f) - calls, 1, 9);
     calls = device_calls(f);

@@ -309,8 +309,8 @@ expect_model(struct history *h)
     if (crossing(&stats) > most)
         fail_msg("%s: %llu bytes crossed instead of %llu", h->name,
                  (unsigned long long)crossing(&stats), (unsigned long long)most);
-    /* Continues with the real number of copied bytes. Otherwise an operation that copied less than
-     * the model would let a later one copy too much. */
+    /* Sets the model's number of copied bytes to the real number. Otherwise, after an operation
+     * that copied fewer bytes than the model, a later operation could copy too many unnoticed. */
     h->crossed = crossing(&stats);
 }
 
@@ -487,8 +487,8 @@ do_copy_from(struct history *h)
     model_set(t.model, t.begin, values, count);
 }
 
-/* Adds to the model's number of copied bytes those that ferry_buffer_copy_to() copies to the host.
- * An asynchronous call may also copy elements that were never written. */
+/* Adds the bytes that ferry_buffer_copy_to() copies to the host to the model's number of copied
+ * bytes. An asynchronous call may also copy elements that were never written. */
 static void
 model_copy_to(struct history *h, const struct target *t, bool is_async)
 {
@@ -760,8 +760,8 @@ do_compact(struct history *h)
 static struct pending *
 new_pending(struct history *h, size_t count)
 {
-    /* If device memory is short, waits for queued calls, because their range locks prevent
-     * evictions. */
+    /* If device memory is short, waits for queued calls, because replicas that they use cannot be
+     * evicted. */
     if (h->pending_count == PENDING || h->is_short)
         drain(h);
     struct pending *p = &h->pending[h->pending_count];

@@ -22,7 +22,8 @@ struct evictor {
     ferry_context *context;
     ferry_stream *stream;
     pthread_t thread;
-    unsigned countdown; /* number of interleaving points that are left until the thread starts */
+    unsigned countdown; /* number of interleaving points (src/base/interleave.h) of the destroying
+                           thread that are left until this thread starts */
     atomic_bool started, moving, over;
 };
 
@@ -31,7 +32,7 @@ linger(void *user)
 {
     struct evictor *evictor = user;
     atomic_store(&evictor->moving, true);
-    ferryi_sleep_ns(20000000); /* long enough to notice a destroy that does not wait */
+    ferryi_sleep_ns(20000000); /* long enough to detect a destroy that does not wait for the copy */
 }
 
 static void *
@@ -263,7 +264,8 @@ resize_beside(void *user)
 }
 
 /* A call that a second thread makes while the first thread is inside a different call. The second
- * thread starts when the first thread has passed `countdown` interleaving points. */
+ * thread starts when the first thread reaches its interleaving point number `countdown`. At such a
+ * point in the library's code, a test can run a function (src/base/interleave.h). */
 struct visitor {
     ferry_buffer *buffer;
     ferry_status (*call)(ferry_buffer *buffer, int place); /* called for place 1; may fail */

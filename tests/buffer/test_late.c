@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs random sequences of calls in which host functions fail late, while other calls may read or
- * write the same bytes. The test checks exactly which bytes are lost. A byte is lost if a failed
- * launch wrote it and no later call replaced it. A byte that a launch computed from lost bytes is
- * lost, too.
+ * Runs random sequences of calls in which host functions fail after their launch has returned. By
+ * then, other calls may already read or write the same bytes. The test checks exactly which bytes
+ * are lost. A byte is lost if a failed launch wrote it and no later call replaced it. A byte that a
+ * launch computed from lost bytes is lost, too.
  */
 #include <unistd.h>
 

@@ -361,8 +361,9 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
-/* At a place with a limit, the free bytes are the bytes that can still be allocated under this
- * limit. Memory of other contexts, or under a different limit, does not reduce their number. */
+/* If a limit applies at a place, `free` in ferry_memory_info is the number of bytes that can still
+ * be allocated under this limit. Memory that does not count towards the limit, for example memory
+ * of a different context, does not reduce `free`. */
 static void
 test_memory_info_of_a_limit_counts_what_it_limits(void **state)
 {
@@ -434,8 +435,8 @@ device_frees(ferry_pool *pool)
     return counters.device_frees;
 }
 
-/* Calls that wait for the device never trim a pool, even if idle memory is older than the trim age
- * and the trim period is over. */
+/* A trim frees pool memory that has been idle for at least `trim_age_ms`, and runs once in each
+ * `trim_period_ms`. Calls that wait for the device must never trim, even if a trim is due. */
 static void
 test_waits_never_trim(void **state)
 {
@@ -449,8 +450,9 @@ test_waits_never_trim(void **state)
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));
-    /* Reads the counter before the calls of ferry_block_free(), because these calls may trim the
-     * pool on a slow machine. */
+    /* Reads the counter before the blocks are freed. On a slow machine, a call of
+     * ferry_block_free() may already trim the pool. The last check of this test includes such
+     * trims. */
     uint64_t before = device_frees(pool);
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_block_free(&blocks[i], f->stream));

@@ -180,7 +180,7 @@ test_owners_of_the_shared_context_are_the_same(void **state)
     ferry_context_destroy(&second);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_context_shared(
-        &next)); /* the context is new, although the struct of the old one is still in use */
+        &next)); /* a new context: the old one has ended, but `b` still uses its struct */
     assert_ptr_not_equal(next, ferry_buffer_context(b));
     ferry_buffer_destroy(&b);
     ferry_context_destroy(&next);
@@ -258,8 +258,8 @@ test_threads_count_at_once(void **state)
 #ifdef FERRYI_INTERLEAVES
 static _Thread_local bool destroys;
 
-/* Delays a call of ferry_context_destroy() just before the call takes its first lock. At that point
- * the number of owners may already be zero. */
+/* Delays ferry_context_destroy() just before it takes its first lock, when the number of owners may
+ * already be zero. A second thread can then call ferry_context_shared() in this state. */
 static void
 delay_destroy(const void *site)
 {
@@ -370,7 +370,7 @@ test_the_last_owner_may_be_a_host_function(void **state)
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, COUNT);
     OK(ferry_kernel_create(o.context, &source, &kernel));
     /* A device without separate threads runs the host function inside the launch or inside a wait.
-     */
+     * The host function blocks until `step` is 1. So `step` must already be 1 on such a device. */
     atomic_store(&o.step, !o.apart);
     OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
     if (!o.apart)

@@ -336,8 +336,9 @@ test_ranges_of_every_length(void **state)
     for_each_world(check_ranges);
 }
 
-/* Without peer access, Ferry copies the ranges of a batch one by one. If one copy fails, the ranges
- * that were copied successfully must have their new values at every place. */
+/* If the CUDA driver does not support peer access, Ferry copies the ranges of a batch one by one.
+ * The copy of the second range fails here. The first range must have its new values at every place,
+ * and all other elements their old values. */
 static void
 test_part_of_the_ranges_goes(void **state)
 {

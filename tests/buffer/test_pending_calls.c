@@ -117,9 +117,9 @@ test_an_input_is_lost_during_the_launch(void **state)
     struct kernels k;
     kernels_open(f, &k);
     ferry_buffer *pair[] = {make_everywhere(f, 5), make_everywhere(f, 5)};
-    /* A launch handles its buffers in the order of their stores' addresses. This launch writes the
-     * buffer whose store comes first and reads the other one. So it allocates the written buffer's
-     * list of kernels before it registers as a reader of the input. */
+    /* The input is lost while the launch allocates the list of pending kernels of its target. At
+     * that time, the launch must not have registered as a reader of its input yet. A launch handles
+     * its buffers in the order of their stores' addresses, so the target has the lower address. */
     bool sorted = (uintptr_t)pair[0]->store < (uintptr_t)pair[1]->store;
     ferry_buffer *target = pair[!sorted], *input = pair[sorted];
     launch_failing(&k, input, 0, 100);
@@ -170,8 +170,9 @@ test_a_kernel_fails_beyond_the_end(void **state)
     kernels_close(&k);
 }
 
-/* Each range that a failed kernel wrote is marked as lost. If there is no memory to mark exactly
- * these ranges, more bytes are marked as lost, but never fewer. */
+/* If a kernel fails, all bytes that it wrote are marked as lost, except those that a later write
+ * replaced. This must work if no memory can be allocated. Only the error message of the kernel is
+ * missing then. */
 static void
 test_no_memory_to_tell_what_is_lost(void **state)
 {
@@ -261,8 +262,8 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
     }
 }
 
-/* A call that reads the output of a kernel waits for the kernel, even at the kernel's place. If the
- * kernel fails, the call fails and changes nothing. */
+/* A call that reads the output of a kernel waits until the kernel has ended, even if the call runs
+ * at the same place as the kernel. If the kernel fails, the call must fail and change nothing. */
 static void
 test_calls_do_not_read_what_may_fail(void **state)
 {
@@ -303,8 +304,9 @@ expect_input(const struct ferryi_body_use *use, ferry_status status)
     assert_string_equal(text, status == FERRY_OK ? "" : "it broke");
 }
 
-/* A kernel may run after an earlier kernel has failed, but before Ferry has ended the failed
- * launch. The later kernel must fail if it reads output of the failed kernel. */
+/* Several kernels run after an earlier kernel has failed, but before Ferry has ended the launch of
+ * the failed kernel. A kernel must fail if it reads output of the failed kernel. It must not fail
+ * if a kernel in between has overwritten that output. */
 static void
 test_kernels_run_before_a_failed_launch_ends(void **state)
 {
@@ -333,7 +335,8 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
     assert_false(ferryi_pending_calls_are_pending(buffer->store));
     expect_counting(f, buffer, 0, 100, 100, 5);
     expect_counting(f, buffer, 0, 500, COUNT - 500, 5);
-    /* Elements 0 to 9 are not lost, because the kernel that updates them succeeds. */
+    /* Elements 0 to 9 are not lost, because the test has ended a later write of them without
+     * reporting a failure. */
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
     assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);

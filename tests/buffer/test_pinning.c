@@ -14,8 +14,8 @@
 enum {
     PIN_AFTER = 10,
     PINS_IN = PIN_AFTER + 1
-}; /* PIN_AFTER: default of the option pin_after; PINS_IN: number of the transfer, counted from 1,
-      that pins a replica */
+}; /* PIN_AFTER: default of the option pin_after, a number of transfers of a replica; PINS_IN: the
+      next transfer, which pins the replica */
 
 /* Allocates zeroed memory that shares no page with other memory, because a strict driver refuses to
  * lock a page twice. */

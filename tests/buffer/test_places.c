@@ -95,7 +95,7 @@ test_a_pinned_copy_keeps_its_address(void **state)
         OK(ferry_buffer_invalidate(b, 0, FERRY_REST, place));
         assert_ptr_equal(open_at(f, b, place, FERRY_READ, 0, FERRY_REST, &scope), first);
         OK(ferry_scope_close(&scope));
-        /* The replica was pinned at one place only. Releasing it at a different place must fail,
+        /* The replica is held at one place only. Releasing a hold at a different place must fail,
          * even if both places share memory. */
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_release(b, place ? 0 : 1));
         OK(ferry_buffer_release(b, place));

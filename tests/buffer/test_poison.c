@@ -170,8 +170,8 @@ test_poisoned_contexts_are_lost(void **state)
     assert_true(met >= LENGTH(codes) * 5);
 }
 
-/* The host function of a kernel that accesses an illegal address. The next call that waits for the
- * device returns the error. */
+/* The function that fakecuda runs as a kernel that accesses an illegal address. As on a GPU, the
+ * next call that waits for the device returns the error. */
 static void
 fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {

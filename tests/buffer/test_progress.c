@@ -82,8 +82,9 @@ run_batch_out(struct world *w, const ferry_copy_options *options)
 {
     return submit(w, OUT, options);
 }
-/* Submits a batch of two levels. The first level copies to the buffer. The second level copies the
- * same bytes from the buffer to the memory. */
+/* Submits a batch that copies each range to the buffer, and then from the buffer to the memory. The
+ * second copy reads what the first one writes, so Ferry runs the copies in two levels, one after
+ * the other. */
 static ferry_status
 run_batch_levels(struct world *w, const ferry_copy_options *options)
 {
@@ -252,8 +253,8 @@ double_of_int(void *target, const void *source, size_t count, ferry_convert_poli
     return FERRY_OK;
 }
 
-/* A checked conversion with a host function first fetches the values from the device. The fetched
- * bytes do not count as progress. */
+/* Runs a checked conversion with a C function of the program. Ferry first copies the values from
+ * the device to the host. These bytes must not count as progress. */
 static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {

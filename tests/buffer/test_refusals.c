@@ -26,7 +26,8 @@ settle(fixture *f)
 enum { WRITERS = 200 };
 
 /* Opens OVERWRITE scopes on one stream. Each scope covers a single element, and together they cover
- * every second element. A READ scope on the same stream then relies on all these writes. */
+ * every second element. While they are open, a READ scope on the same stream may read their new
+ * values. */
 static void
 open_writers(fixture *f, ferry_buffer *buffer, ferry_scope *scopes)
 {
@@ -44,9 +45,9 @@ expect_written(ferry_buffer *buffer)
     expect_ints(buffer, expected, 0, COUNT);
 }
 
-/* Each write splits the valid map. A reader of all writes needs more map memory than the writers
- * reserved. Opening the READ scope either allocates that memory or fails with
- * FERRY_ERROR_OUT_OF_MEMORY. */
+/* Opens a READ scope that reads the values of many open OVERWRITE scopes. Each of these scopes
+ * splits the valid map. So the READ scope needs more map memory than they have reserved. It either
+ * allocates this memory or fails with FERRY_ERROR_OUT_OF_MEMORY. A second try must succeed. */
 static void
 test_a_reader_relies_on_many_writers(void **state)
 {
@@ -122,8 +123,8 @@ test_half_a_reservation_is_given_back(void **state)
 
 /* -- memory that runs short -------------------------------------------------------------------- */
 
-/* Four open scopes fill the scope table of a buffer. If eviction cannot allocate a larger table, it
- * skips the buffer. */
+/* To evict a replica, Ferry locks its buffer with an entry in the buffer's table of claims. Four
+ * open scopes fill this table. Eviction never enlarges it, so it must skip the buffer. */
 static void
 test_full_tables_are_passed_over(void **state)
 {
@@ -346,8 +347,9 @@ test_no_way_between(void **state)
     DESTROY_BUFFERS(&buffer);
 }
 
-/* A context can assign numbers to only a limited set of streams. When a scope on any other stream
- * is closed, Ferry calls the driver. If that driver call fails, the error must be logged. */
+/* Ferry tracks uses of memory by stream numbers, and a context has only 62 of them. Closing a scope
+ * on a stream without a number calls the driver. If this driver call fails, the error must be
+ * logged. */
 static void
 test_a_refused_close_is_logged(void **state)
 {
@@ -376,9 +378,10 @@ refuse_events(const char *slot, void *user)
     return strncmp(slot, "event_", 6) == 0 ? FERRY_ERROR_DEVICE : FERRY_OK;
 }
 
-/* Destroys a stream without a number while a scope on the stream is open. Ferry then records an
- * event on the stream. If no event can be created, Ferry waits for the stream's work instead. The
- * host must read the right bytes in both cases. */
+/* A context has only 62 stream numbers, so some streams have none. The test destroys a stream
+ * without a number while a scope on it is open. Ferry then records an event on the stream. If no
+ * event can be created, Ferry waits for the stream's work instead. The host must read the right
+ * bytes in both cases. */
 static void
 test_scopes_outlive_a_stream_without_a_number(void **state)
 {
@@ -402,9 +405,10 @@ test_scopes_outlive_a_stream_without_a_number(void **state)
     }
 }
 
-/* A new stream may reuse the timeline of a destroyed stream that had no number. Ferry must still
- * treat the two as different streams. While a scope of the destroyed stream is open, opening a
- * conflicting scope on the new stream must fail with FERRY_ERROR_BUSY. */
+/* A context has only 62 stream numbers. If a stream without a number is destroyed, a new stream may
+ * reuse its timeline at once. Ferry must still treat the two as different streams. While a scope of
+ * the destroyed stream is open, a conflicting scope on the new stream must fail with
+ * FERRY_ERROR_BUSY. */
 static void
 test_a_reused_timeline_belongs_to_a_new_stream(void **state)
 {

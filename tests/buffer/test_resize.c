@@ -121,7 +121,7 @@ test_questions(void **state)
     PLAY(ask_state, ask_current, ask_pinned, ask_info);
 }
 
-/* -- calls for the whole buffer, which every length suits -------------------------------------- */
+/* -- calls on the whole buffer, which must succeed at every length ----------------------------- */
 
 static void
 sync_whole(struct race *race)

@@ -262,7 +262,7 @@ test_rows_check_everything(void **state)
     FAILS(invalid, copy_rows_from(b, INT, 0, 4, memory, 10, 5, 2, NULL));
     FAILS(invalid, copy_rows_from(b, INT, 0, 10, memory, 4, 5, 2, NULL));
     OK(copy_rows_from(b, INT, 0, 0, memory, 0, 0, 1,
-                      NULL)); /* an empty rectangle is valid, and a single row needs no pitch */
+                      NULL)); /* succeeds: a single row needs no pitch, and it may be empty */
     FAILS(range, copy_rows_from(b, INT, 0, 10, memory, 10, 5, 11, NULL));
     FAILS(range, copy_rows_from(b, INT, 6, 10, memory, 10, 5, 10, NULL));
     FAILS(range, copy_rows_from(b, INT, 101, 10, memory, 10, 0, 0, NULL));

@@ -43,7 +43,7 @@ a_write_that_ends_early_is_abandoned(void **state)
     OK(ferry_float_sync_to(buffer, 1, NULL));
     assert_int_equal(write_first(buffer, 2.0f, true), FERRY_ERROR_CANCELLED);
     assert_false(is_busy(buffer));
-    if (!f->coherent) /* a device that shares the host's memory cannot keep the old bytes */
+    if (!f->coherent) /* in shared memory, the abandoned write has overwritten the old value */
         assert_true(first_of(buffer) == 1.0f);
     OK(write_first(buffer, 3.0f, false));
     assert_true(first_of(buffer) == 3.0f);

@@ -165,7 +165,8 @@ test_open_all_merges_overlapping_arguments(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* At most 31 scopes can share a range lock. Opening one more scope is refused. */
+/* One call can open at most 31 scopes on overlapping ranges, because they share one lock of the
+ * merged range. A call with 32 such scopes fails with FERRY_ERROR_UNSUPPORTED. */
 static void
 test_open_all_merges_up_to_a_limit(void **state)
 {
@@ -182,8 +183,8 @@ test_open_all_merges_up_to_a_limit(void **state)
           ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
     OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
-    /* Each scope that shares the range lock is closed separately, on any stream. Closing the last
-     * scope releases the range lock. */
+    /* Each scope is closed separately, on any stream. The merged range stays locked until the last
+     * scope is closed. Closing a scope twice must not count as closing two scopes. */
     for (int i = 0; i < MANY_SHARES; i++) {
         FAILS(FERRY_ERROR_BUSY,
               ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
@@ -204,8 +205,8 @@ test_scopes_of_a_stream_nest_deeply(void **state)
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
     ferry_scope scopes[DEEP];
-    /* These writes give the valid map many segments. So each nested write must reserve map memory
-     * for its own segments. */
+    /* Reading every second element at the device splits the valid map into many segments. So each
+     * nested write must reserve map memory for its own segments. */
     for (size_t at = 0; at + 1 < COUNT; at += 2)
         touch(f, b, 1, FERRY_READ, at, 1);
     for (size_t i = 0; i < DEEP; i++) {
@@ -240,8 +241,8 @@ test_copies_of_ended_scopes(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Abandoning an OVERWRITE keeps the old value at other places. It never exposes bytes of a
- * different buffer. */
+/* Abandoning an UPDATE or an OVERWRITE keeps the old value at the other places. Bytes of a
+ * destroyed buffer, whose memory a new buffer reuses, must never become readable. */
 static void
 test_an_abandoned_write_keeps_the_old_value(void **state)
 {
@@ -278,8 +279,8 @@ test_an_abandoned_write_keeps_the_old_value(void **state)
     }
 }
 
-/* ferry_buffer_wait_available() waits until no conflicting scope is open, or until its timeout has
- * passed. */
+/* Runs on a second thread. Closes the scope after 30 ms, while ferry_buffer_wait_available() waits
+ * for the end of the scope. */
 static void
 close_later(void *scope)
 {

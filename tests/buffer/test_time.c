@@ -196,8 +196,8 @@ test_copies_are_timed(void **state)
     fixture_close(&f);
 }
 
-/* Events can measure time on streams without a stream number, too. A context numbers only its first
- * 62 streams. */
+/* A context has only 62 stream numbers, so some streams have none. Events must measure time on
+ * these streams, too. */
 static void
 test_every_stream_of_a_crowd_keeps_time(void **state)
 {

@@ -87,8 +87,9 @@ expect_old_value(fixture *f, ferry_buffer *b, ferry_scope *write)
     expect_counting(f, b, 1, 0, COUNT, 0);
 }
 
-/* A call that fails with FERRY_ERROR_BUSY changes nothing. If it would have relied on an open write
- * scope of the same stream, that scope can still be abandoned. */
+/* A call needs two buffers. One is being written by an open scope of the same stream, and the other
+ * is busy, so the call fails with FERRY_ERROR_BUSY. The failed call must change nothing: abandoning
+ * the write scope must still restore the old value. */
 static void
 test_a_call_that_is_busy_relies_on_nothing(void **state)
 {
@@ -117,8 +118,9 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
     work_close(&w);
 }
 
-/* A call of ferry_scope_open_all() or a launch may rely on a write scope that is open on the same
- * stream. If a device call inside it fails, the write scope can still be abandoned. */
+/* A launch or a call of ferry_scope_open_all() uses bytes that an open scope of the same stream
+ * writes. If a device call inside it fails, abandoning the write scope must still restore the old
+ * value. */
 static void
 test_a_call_that_fails_relies_on_nothing(void **state)
 {
@@ -182,8 +184,8 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     expect_moved(f, &before, 600 * sizeof(int32_t), 0);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(got[i], i / 200 % 2 ? 77 : i);
-    /* Abandoning the writes does not restore the old values, because the read has relied on the
-     * writes. */
+    /* Abandoning the write scopes does not restore the old values, because the READ scope has
+     * already read the new values. */
     OK(ferry_scope_close(&read));
     for (int i = 0; i < 2; i++)
         OK(ferry_scope_abandon(&writes[i]));
@@ -193,7 +195,8 @@ test_what_an_earlier_write_covers_is_not_moved(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A thread that abandons a write while a call that relies on the write is in progress. */
+/* Data of a thread that abandons a write scope. Meanwhile, a call that reads the written bytes is
+ * in progress. */
 struct middle {
     ferry_scope *write;
     atomic_bool abandoned;
@@ -223,8 +226,8 @@ come_in_the_middle(const char *slot, void *user)
     return FERRY_OK;
 }
 
-/* Abandoning a write waits for a concurrent call that relies on the write, until that concurrent
- * call has succeeded or failed. */
+/* A call reads bytes that an open scope of the same stream writes. A second thread abandons that
+ * scope meanwhile. The abandon must wait until the call has succeeded or failed. */
 static void
 test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
 {
@@ -307,8 +310,8 @@ test_a_third_copy_may_go_while_a_write_is_open(void **state)
     open_at(f, b, 1, FERRY_UPDATE, 0, COUNT, &write);
     OK(ferry_buffer_evict(b, 0));
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_evict(b, 2));
-    /* A second scope on the same stream relies on the write. The old value is then no longer
-     * needed. */
+    /* A scope that reads the new value makes the write final. Abandoning the write no longer
+     * restores the old value, so the replica with the old value can be evicted. */
     open_at(f, b, 1, FERRY_READ, 0, 1, &later);
     OK(ferry_buffer_evict(b, 2));
     OK(ferry_scope_close(&later));
@@ -339,8 +342,8 @@ test_zeros_that_were_read_are_not_written(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Bytes that were never written read as zero at every place, even if they were read at a different
- * place before. */
+/* Abandons the first write to a new buffer. Afterwards the buffer must read as zero at every place,
+ * even if its zeros were read at any place before the write. */
 static void
 test_an_abandoned_write_of_nothing_reads_zero(void **state)
 {
@@ -423,8 +426,9 @@ test_a_coherent_place_takes_from_its_own_memory(void **state)
     }
 }
 
-/* If an abandoned write has overwritten memory, no place that uses this memory is current
- * afterwards. */
+/* The host and a coherent device use the same memory, and a write that is abandoned overwrites it.
+ * Neither of them may be current afterwards. Reads there must get the old value from a second
+ * device. */
 static void
 test_an_abandoned_write_leaves_no_place_of_its_memory_current(void **state)
 {

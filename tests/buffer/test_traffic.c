@@ -118,9 +118,9 @@ test_lists_count_for_each_buffer(void **state)
     DESTROY_BUFFERS(&x, &y, &z);
 }
 
-/* A batch copies from a buffer that is current partly at the host and partly at a device. Its
- * target is current only at the host, so the copies run at the host. The download must count for
- * the target. */
+/* Copies from a buffer that is current partly at the host and partly at a device. The target buffer
+ * is current only at the host, so the copies run there. A part of the source is downloaded, and
+ * this download must count for the target buffer. */
 static void
 test_a_target_at_the_host_alone_counts(void **state)
 {

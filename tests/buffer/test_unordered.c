@@ -232,8 +232,8 @@ test_reuse_of_the_memory_waits(void **state)
     }
 }
 
-/* If memory is short, an allocation waits for the device. It can then reuse the blocks of scopes
- * that were closed unordered. */
+/* If memory is short, an allocation waits for the device. It can then reuse blocks whose scopes
+ * were closed with ferry_scope_close_unordered(). */
 static void
 test_shortage_waits_for_the_device(void **state)
 {
@@ -270,8 +270,8 @@ test_shortage_waits_for_the_device(void **state)
 
 /* -- what it costs ----------------------------------------------------------------------------- */
 
-/* A single wait for the device covers all scopes that were closed unordered before it. Closing a
- * scope unordered makes no driver call. */
+/* ferry_scope_close_unordered() makes no driver call. A later use of a buffer waits for the device.
+ * This wait covers all scopes that were closed before it. */
 static void
 test_one_wait_serves_all_ends(void **state)
 {
@@ -295,8 +295,8 @@ test_one_wait_serves_all_ends(void **state)
         }
         uint64_t calls = device_calls(f);
         touch(f, x[0], 1, FERRY_UPDATE, 0, COUNT);
-        /* Only the first use after the unordered closes waits for the device, which takes driver
-         * calls. */
+        /* The use of the first buffer waits for the device, so it makes driver calls. The uses of
+         * the other buffers need no wait and make no driver call. */
         assert_int_equal(device_calls(f) - calls > 0, 1);
         calls = device_calls(f);
         for (int i = 1; i < BUFFERS; i++)
@@ -307,8 +307,8 @@ test_one_wait_serves_all_ends(void **state)
         ferry_buffer_destroy(&x[i]);
 }
 
-/* A context has a limited number of stream numbers. If none is free, ferry_scope_close_unordered()
- * waits for the device. */
+/* A context has only 62 stream numbers. ferry_scope_close_unordered() needs one of them to track
+ * work on streams that Ferry does not know. If none is free, it waits for the device instead. */
 static void
 test_without_a_number_the_end_waits(void **state)
 {
@@ -365,7 +365,9 @@ argument_of(ferry_buffer *buffer)
         .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
 }
 
-/* Some of the scopes that share a range may be closed in stream order, and others unordered. */
+/* Opens two scopes of one range in one call. Closes one with ferry_scope_close() and the other with
+ * ferry_scope_close_unordered(), in both orders. The consumer's write must be visible afterwards.
+ */
 static void
 test_shared_scopes(void **state)
 {
@@ -423,7 +425,7 @@ say_nothing(ferry_log_level level, const char *message, void *user)
     (void)level, (void)message, (void)user;
 }
 
-/* A scope that outlives its context can still be closed unordered. */
+/* ferry_scope_close_unordered() can still close a scope that outlives its context. */
 static void
 test_after_the_end_of_the_context(void **state)
 {
@@ -468,8 +470,8 @@ test_wait_waits_for_the_scrub(void **state)
     consumer_free(&c);
 }
 
-/* A call fails if it would have to wait for a stream that is being captured. The capture stays
- * valid. */
+/* A call on a stream that is being captured into a CUDA graph fails if its work would have to wait
+ * for work outside the capture. The capture must stay valid. */
 static void
 test_capturing_streams_are_refused(void **state)
 {

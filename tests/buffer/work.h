@@ -43,9 +43,9 @@ void work_close(work *w);
 void work_delay(unsigned microseconds);
 /* Returns the number of kernels that have run. */
 unsigned work_done(void);
-/* Opens or closes a gate. While it is closed, all kernels block; it is open at first. A test may
- * close the gate only if kernels run on threads of the device, because the test would hang
- * otherwise. */
+/* work_gate(false) makes all kernels block until work_gate(true) is called. At first, kernels do
+ * not block. A test must not make kernels block unless they run on threads of the device, because
+ * the test would hang. */
 void work_gate(bool open);
 ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
                          size_t count, int value);
@@ -60,8 +60,8 @@ bool is_lazy(fixture *f);
 bool runs_apart(fixture *f);
 
 ferry_stream *make_stream(fixture *f, int place);
-/* Creates more streams at place 1 than a context has stream numbers, so that the last streams have
- * no number. */
+/* make_crowd() creates STREAM_CROWD streams at place 1. A context has only 62 stream numbers, so
+ * the last of these streams have none. */
 enum { STREAM_CROWD = 70 };
 void make_crowd(fixture *f, ferry_stream **streams);
 void destroy_crowd(ferry_stream **streams);

@@ -556,7 +556,7 @@ test_a_take_without_memory_is_reported_and_passed_over(void **state)
     assert_true(result.requested_total == 260 && result.given_total == 260);
     assert_int_equal(result.state.free_bytes, 250 - 160);
     assert_false(fake.wrong);
-    assert_int_equal(fake.count, 0); /* the run has freed the blocks that the log does not free */
+    assert_int_equal(fake.count, 0); /* replay_run() has freed the blocks that the log leaks */
     assert_false(replay_fits(&script, &allocator));
     assert_int_equal(fake.count, 0);
     script_free(&script);

@@ -153,7 +153,8 @@ fetch_needlessly(ferry_context *context)
     update_device(left);
     CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
     overwrite_device(left, COUNT);
-    /* The READ scope both causes the copy to the device and uses the copied bytes. */
+    /* The READ scope causes the copy to the device and also uses the copied bytes. So the report
+     * must not call this copy needless. */
     read_device(hit);
     overwrite_device(hit, COUNT);
     void *address;

@@ -7,9 +7,9 @@
 #include <ferry/ferry.h>
 
 /**
- * Returns whether the first device of the context runs kernels as host functions. Sums then have
- * the same bits as sums of these functions, because the order of the additions is the same. On a
- * GPU, many threads add in a different order.
+ * Returns whether the first device of the context runs kernels as host functions. If it does, a sum
+ * that a kernel computes has the same bits as a sum that a serial vector computes in the same order
+ * of additions. On a GPU, many threads add in a different order.
  */
 bool kernels_are_host_functions(ferry_context *context);
 

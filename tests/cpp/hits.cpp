@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: hits KIND ROUNDS. Opens and closes scopes that are hits, in C or in C++. test_hits.py
- * counts their instructions. */
+/* usage: hits KIND ROUNDS. Opens and closes scopes, in C or in C++. Each of these scopes is a hit:
+ * its bytes are already current, so nothing is copied. test_hits.py counts the instructions. */
 #include "hits.h"
 
 #include <cstdlib>

@@ -229,7 +229,8 @@ exceptions_abandon_writes(const ferry::context &context)
 }
 
 /* Checks that <ferry/ferry.hpp> and the standard library count the same number of uncaught
- * exceptions. The header reads its count without a call. */
+ * exceptions. Where it can, the header reads the counter of the C++ runtime itself, without a
+ * function call. */
 void
 expect_same_count(int expected)
 {

@@ -395,7 +395,8 @@ static void
 test_other_kinds_are_no_peers(void **state)
 {
     (void)state;
-    /* A device list cannot name both kinds, so this test opens the lazy device separately. */
+    /* A device list cannot name both an emulated and a lazy device, so this test opens the lazy
+     * device separately. */
     struct ferryi_device_config config = {0};
     ferryi_device *lazy[FERRYI_DEVICES_MAX], *device = open_spec("emulated");
     int lazy_count;

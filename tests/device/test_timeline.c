@@ -20,7 +20,7 @@ struct scene {
     int count;
     ferryi_device *device;
     const struct ferryi_device_ops *real;
-    struct ferryi_device_ops ops; /* functions of the device, but with record_and_point() */
+    struct ferryi_device_ops ops; /* functions of the device; record_and_point() records events */
     ferryi_order order;
     ferryi_timeline *timeline, *other;
     ferryi_timeline *noted; /* timeline on which the next event_record takes sync points */
@@ -85,8 +85,8 @@ retire_while_stamping(void)
     assert_false(ferryi_sync_point_is_done(&scene.order, scene.after));
 }
 
-/* Checks that the host can wait for sync points that were taken while their timeline was
- * retired. */
+/* Takes sync points on a timeline while the timeline is being retired. The host must be able to
+ * wait for these sync points. */
 static void
 test_a_use_stamped_while_its_stream_goes_is_waited_for_by_the_host(void **state)
 {
@@ -183,8 +183,8 @@ test_a_wait_covers_what_the_other_timeline_had_seen(void **state)
     assert_true(ferryi_sync_point_is_done(&scene.order, second));
 }
 
-/* A timeline waits for a sync point after one of its events was recorded. A wait for that event
- * must not cover this sync point. */
+/* A timeline records an event and then waits for a sync point of a second timeline. A third
+ * timeline waits only for the event, so it must not count as ordered after that sync point. */
 static void
 test_a_wait_does_not_cover_what_came_after_its_event(void **state)
 {
@@ -249,8 +249,8 @@ test_uploads_have_events_of_their_own(void **state)
     assert_false(ferryi_sync_point_is_done(&scene.order, later));
 }
 
-/* Checks that the timeline of uploads is retired together with its stream. Its number may be reused
- * only after its events have happened. */
+/* A stream can have a separate timeline for its uploads. This timeline must be retired together
+ * with the stream. A new stream may reuse it only after its last event is complete. */
 static void
 test_the_timeline_of_uploads_goes_with_its_stream(void **state)
 {

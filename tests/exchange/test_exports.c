@@ -399,8 +399,8 @@ static void
 test_a_deleter_ends_a_context_inside_another(void **state)
 {
     fixture *f = *state;
-    /* The fake CUDA driver cannot end two contexts of one GPU at the same time. So this test uses
-     * only the host and an emulated device. */
+    /* On CUDA devices this loop does nothing, because the fake CUDA driver cannot end two contexts
+     * of one GPU at the same time. On other devices it tests the host and place 1. */
     for (int place = 0;
          place < (getenv("FERRY_DEVICE") && strcmp(getenv("FERRY_DEVICE"), "cuda") == 0 ? 0 : 2);
          place++) {
@@ -698,8 +698,8 @@ close_it(void *argument)
     return NULL;
 }
 
-/* Exports a lease repeatedly while a second thread closes it. An export may succeed only until the
- * buffer can be written, because the lease is closed then. */
+/* Exports a lease repeatedly while a second thread closes it. If an UPDATE of the buffer succeeds,
+ * the lease must be closed, so all later exports must fail. */
 static void
 test_exports_beside_a_close(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fuzz target. The input is an allocation log, as text. The target parses the log and converts it
- * to a script that replays the allocations. */
+/* Fuzz target. The input is an allocation log, as text. The parser must either return an error
+ * message, or return events whose members are in range. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,7 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-/* Recorded instead of a result code of the driver. ABSENT: the driver lacks the entry point.
+/* Values that are recorded if there is no result code. ABSENT: the driver lacks the entry point.
  * KILLED: the process that made the call was killed. */
 enum { ABSENT = -1, KILLED = -2 };
 

@@ -74,8 +74,8 @@ open_library(void)
         perror(file);
 }
 
-/* Looks up a function of the CUDA driver that does the work. Returns false if this driver lacks the
- * function. */
+/* Looks up the function of the second driver, to which the recorder forwards a call. Returns false
+ * if the second driver lacks the function. */
 static bool
 resolve(struct entry *entry)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the scatter kernel alone, on extents of many lengths and alignments. On drivers with
- * batched copies no other test runs this kernel. Tools such as compute-sanitizer can check the
- * kernel in this program. */
+/* Tests the scatter kernel alone, so that tools such as compute-sanitizer can check it. One launch
+ * of this kernel makes many small copies. The test varies their lengths and alignments. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares conversions on a GPU with conversions on the host: every pair of types, every policy,
- * and every search for a value that does not fit. Only a run on a real GPU shows that the kernels
- * are correct. fakecuda runs the kernels as C code, so over fakecuda the program compares the
- * source with almost the same source.
+ * Compares conversions on a GPU with conversions on the host, for every pair of types and every
+ * rounding. Also compares the searches for the first value that does not fit the target type. Only
+ * a run on a real GPU shows that the kernels are correct, because fakecuda runs their source as C
+ * code on the host.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ check_pair(const ferry_conversion *conversion, const struct ferryi_convert_kerne
     check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 0, count);
     check_run(conversion, FERRY_CONVERT_TRUNCATE, kernel->toward_zero, 0, count);
     check_run(conversion, FERRY_CONVERT_SATURATE, kernel->nearest, 1,
-              count < 301 ? count - 1 : 301); /* begins at element 1, inside a vector of elements */
+              count < 301 ? count - 1 : 301); /* element 1 is not aligned to a vector of elements */
     for (size_t begin = 0; kernel->first_unfit && begin < count; begin += 1 + count / 5)
         check_search(conversion, kernel->first_unfit, begin, count - begin);
 }

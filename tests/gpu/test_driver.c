@@ -94,8 +94,8 @@ expect_all(ferry_int_buffer buffer, int32_t value)
     assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
 }
 
-/* Checks that the program can use the pointer of a scope in driver calls on the stream that it has
- * wrapped. */
+/* Opens a scope on a wrapped stream. Checks that the program can use the pointer of the scope in
+ * driver calls on the native stream. */
 static void
 test_work_of_the_program_on_a_wrapped_stream(void **state)
 {
@@ -141,8 +141,8 @@ test_the_default_stream_is_the_legacy_one(void **state)
 }
 
 /* Ferry must refuse calls that need the driver on a stream that is being captured, and the capture
- * must stay valid. A launch of the captured graph writes to a pinned buffer. After
- * ferry_int_mark_dirty(), the host must read the written values. */
+ * must stay valid. A launch of the captured graph writes through the raw pointer of a replica.
+ * After ferry_int_mark_dirty(), the host must read the written values. */
 static void
 test_graphs(void **state)
 {
@@ -234,8 +234,8 @@ test_hits_make_no_driver_call(void **state)
     ferry_int_destroy(&buffer);
 }
 
-/* CUDA's stream handle 2 means a different stream in each thread. Checks that Ferry orders the work
- * of these streams correctly. */
+/* Fills the buffer on the per-thread default stream, whose handle is 2. Two threads run this
+ * function at the same time, so Ferry must order the work of two streams. */
 static void *
 fill_on_own_stream(void *opaque)
 {

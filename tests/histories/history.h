@@ -151,8 +151,8 @@ struct held {
     /* range of the loan in its base buffer; `t.subject` is NULL after the last handle of the buffer
      * was destroyed */
     struct target t;
-    bool used, open; /* used: whether this entry has a loan, which may be a closed lease whose
-                        memory still exists; open: whether the loan is open */
+    bool used, open; /* used: whether this entry has a loan; open: whether the loan is open. A
+                        closed lease stays in its entry until it is destroyed */
     ferry_access access;
     int place;
     /* index of the stream for the device work of the loan; used even if the call that opened the
@@ -180,15 +180,16 @@ struct player {
     size_t next_stale;
     struct target second; /* second range that the step uses; `second.subject` is NULL if the step
                              uses only one range */
-    struct window {       /* length and resizes of each shared buffer when the current call began */
+    struct window { /* state of each shared buffer when the current call began: number of started
+                       resizes, bounds of the length, and whether no resize was running */
         uint64_t started;
         size_t low, high;
         bool quiet;
     } windows[SHARED];
     ferry_event *event; /* an event recorded on a stream */
     int32_t next_value;
-    uint64_t arm; /* number of the device call or malloc() that must fail within a library call; 0:
-                     none; the failure is injected after `arm_later` other library calls */
+    uint64_t arm; /* n: the n-th device call or malloc() within a library call must fail; 0: none;
+                     `arm_later` library calls run before that library call */
     unsigned arm_later;
     bool arm_memory, armed, tripped; /* tripped: whether a failure was injected */
     struct history_counts counts;
@@ -260,8 +261,8 @@ unsigned *pins_of(const struct player *p, struct subject *subject);
  */
 bool is_racing(const struct player *p, const struct subject *subject);
 /* race_begin() must be called before a test thread resizes a shared buffer, and race_end() after
- * the resize. The test keeps a lower and an upper bound of the buffer's length. While resizes run,
- * each requested length lies within these bounds. */
+ * the resize. While resizes run, the members `low` and `high` of struct race bound all lengths that
+ * these resizes request. */
 void race_begin(struct player *p, struct subject *subject, size_t count);
 void race_end(struct player *p, struct subject *subject, size_t count, bool resized);
 /* Marks elements of the buffer as doubtful: those that a resize may have cut off since the previous

@@ -46,8 +46,8 @@ say(struct player *p, const char *format, ...)
     vfprintf(p->script, format, arguments);
     va_end(arguments);
     fputc('\n', p->script);
-    /* Each line of C code is written to the file before its call is made, because the call may end
-     * the process. */
+    /* The test makes the printed call next, and this call may end the process. So the line must be
+     * in the file before. */
     fflush(p->script);
 }
 
@@ -195,8 +195,8 @@ begin_call(struct player *p, const struct target *target)
         p->arm_later--;
         return;
     }
-    /* The injected failure applies only to this call, so the test resets `arm` and first completes
-     * the pending calls. */
+    /* The failure must occur in this call. So drain() completes the pending asynchronous calls
+     * before the failure is injected, and `arm` is reset for later calls. */
     uint64_t nth = p->arm;
     p->arm = 0;
     drain(p);
@@ -252,8 +252,8 @@ settle(struct player *p, const struct target *target, unsigned how)
     for (size_t i = 0; i < all.count; i++) {
         size_t at = all.begin + i;
         bool inside = at >= target->begin && at < target->begin + target->count;
-        /* The failed call may have written the elements of its range with the values that they had.
-         */
+        /* The failed call may have written its range with the old values, so the elements count as
+         * written. */
         s->written[at] = s->written[at] || (inside && !(how & READS));
         if (is_right(p, s, at, p->values[i]))
             continue;
@@ -281,8 +281,8 @@ count_as_done(struct player *p, const struct target *target, unsigned how)
     race_look(p, s);
     bool quiet = race_was_quiet(p, s);
     for (size_t at = target->begin; at < target->begin + target->count; at++) {
-        /* A value that is uncertain, because a resize may have cut the element, stays uncertain if
-         * the call did not change it. */
+        /* An element that a resize may have cut is doubtful: it may be zero. It stays doubtful if
+         * the call did not change its value, or if a resize ran during the call. */
         s->doubtful[at] =
             s->next[at] == s->expected[at] || !quiet ? s->doubtful[at] || doubtful : doubtful;
         s->expected[at] = s->next[at];
@@ -317,8 +317,8 @@ end_call(struct player *p, const struct target *target, ferry_status status, uns
         settle(p, target, how);
         return false;
     }
-    /* CANCELLED is legal if a launch of another thread has failed. The range of such a launch is
-     * unreadable until that thread overwrites it. */
+    /* A launch of another thread may have failed, and its range is unreadable until that thread
+     * overwrites it. A call on the whole buffer then returns CANCELLED. */
     if (status == FERRY_ERROR_CANCELLED && others)
         return false;
     if (status == FERRY_ERROR_BUSY && (others || may_be_lent(p, target, how))) {

@@ -8,8 +8,9 @@
  * compares values. counting() returns memory with first + i at index i. TRY() marks calls that have
  * several legal results.
  *
- * If such a call fails, TRY() prints its status and message and returns the status. If the original
- * history failed, the message of the printed program's failing line describes that failure.
+ * If such a call fails, TRY() prints its status and message, and the program continues. If the
+ * original history failed because this status was illegal, the printed message describes that
+ * failure.
  */
 
 #include <pthread.h>
@@ -161,8 +162,8 @@ finish(ferry_event **event)
     ferry_event_destroy(event);
 }
 
-/* Blocks until every thread of the test has called this function. All threads begin and end
- * together. */
+/* Waits until all threads of the printed program have called this function. Each thread calls it
+ * first and last, so that all threads begin and end together. */
 static inline void
 meet(void)
 {

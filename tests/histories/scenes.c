@@ -222,8 +222,9 @@ scene_walk(const struct scene *s)
 
 /* -- contexts ---------------------------------------------------------------------------------- */
 
-/* Creates a second context, and checks that a call with objects of two contexts fails. A buffer of
- * the second context may outlive that context. */
+/* Creates a second context, and checks that a call with objects of two contexts fails. In some
+ * variants the context ends before its buffer is destroyed. A call on this buffer must then fail.
+ */
 void
 scene_context(const struct scene *s)
 {
@@ -303,8 +304,8 @@ scene_pool(const struct scene *s)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
 }
 
-/* Changes the limit of a pool. Only test histories with limited device memory do this, because
- * allocations may then fail. */
+/* Changes the limit of a pool. Does nothing in a history without a memory limit, because its checks
+ * accept no failed allocation. */
 void
 scene_pool_limit(const struct scene *s)
 {
@@ -408,8 +409,8 @@ scene_managed(const struct scene *s)
     ferry_buffer_destroy(&buffer);
 }
 
-/* Wraps the native stream of a ferry_stream as a second ferry_stream. Checks that work on the two
- * is ordered as on one stream. */
+/* Wraps the native stream of a ferry_stream as a second ferry_stream. Checks that work on both
+ * ferry_streams runs in the order in which it was queued. */
 void
 scene_wrapped_stream(const struct scene *s)
 {
@@ -534,8 +535,9 @@ scene_read_only(const struct scene *s)
     munmap(memory, BYTES);
 }
 
-/* Wraps bytes at an odd address, or ints at the start of a megabyte. The alignment of the memory
- * must not make the replica on the device much larger than the wrapped memory. */
+/* Wraps bytes at an odd address, or ints at an address that is a multiple of a mebibyte. The
+ * alignment of the memory must not make the replica on the device much larger than the wrapped
+ * memory. */
 void
 scene_odd_wrap(const struct scene *s)
 {

@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* Bits for a context, its second handle, a buffer and a view of the buffer. The PARTS lower bits
- * are those of the parts of a lease (loan.h). */
+/* Bits of the objects that a scene destroys: a context, its second handle, a buffer and a view of
+ * the buffer. The lower bits are the parts of a lease (loan.h). */
 enum {
     CONTEXT = 1 << PARTS,
     SECOND = 2 << PARTS,
@@ -63,8 +63,8 @@ give_back(struct owned *o, unsigned item)
     }
 }
 
-/* Destroys those objects whose bits are in both `mine` and `o->items`. A second thread destroys the
- * other objects. */
+/* Destroys those objects whose bits are in both `mine` and `o->items`. Two threads call this
+ * function at the same time with different bits. */
 static void
 give_back_some(struct owned *o, unsigned mine)
 {
@@ -120,8 +120,9 @@ lend(struct owned *o)
     return true;
 }
 
-/* Destroys the last owner of the context, so that the context ends. If the destroying thread must
- * not wait for this, the library ends the context on a separate thread. */
+/* Destroys the last owner of the context, so that the context ends. If this owner is a part of a
+ * lease, or a release callback destroys it, the library must end the context on a separate thread.
+ */
 static void
 end_last(struct owned *o)
 {
@@ -144,8 +145,8 @@ end_last(struct owned *o)
                     (int)o->ended, apart, (int)o->errors);
 }
 
-/* Lets two threads destroy all objects that keep a context alive, except one. Destroys that object
- * last and checks that the context then ends. */
+/* Two threads destroy all objects of a context, except one owner of the context. The scene then
+ * destroys this last owner, and checks that the context ends. */
 void
 scene_owners(const struct scene *s)
 {

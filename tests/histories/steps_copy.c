@@ -508,8 +508,8 @@ step_batch_async(struct player *p)
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
-/* Returns how many rows fit into the ranges `to` and `from`. The last row needs only `width`
- * elements, not a whole pitch. */
+/* Returns how many rows of `pitch` elements fit into the range `to`. Shortens both ranges so that
+ * they end after the first `width` elements of the last row. */
 static size_t
 fit_rows(struct player *p, struct target *to, struct target *from, size_t pitch, size_t width)
 {

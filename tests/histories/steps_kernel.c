@@ -34,8 +34,8 @@ step_own_kernel(struct player *p)
 
 /* -- many -------------------------------------------------------------------------------------- */
 
-/* Returns how many launches a step queues. Most steps queue few. One step in 64 queues enough
- * launches to measure the memory of each launch. A few steps queue even more. */
+/* Returns how many launches a step queues, usually 50 to 113. One step in 64 queues 20000, which is
+ * enough to measure the memory that one launch takes. One step in 1024 queues 100000. */
 static size_t
 choose_queue(const struct player *p)
 {
@@ -43,8 +43,8 @@ choose_queue(const struct player *p)
     return number == 1000 ? 100000 : number % 64 == 9 ? 20000 : 50 + number % 64;
 }
 
-/* Checks a range after several queued launches, each of which adds 1. If a resize cut an element
- * between two launches, the element has only the effect of the later launches. */
+/* Checks a range after several queued launches, each of which adds 1. A resize that cuts an element
+ * and adds it again sets it to zero. Such an element counts only the launches after the resize. */
 static void
 settle_queue(struct player *p, const struct target *t, int32_t value, size_t done,
              ferry_status status)
@@ -163,8 +163,8 @@ come_upon(struct player *p, const struct target *t)
                    ferry_last_error());
 }
 
-/* Synchronizes the stream, which returns the failure of a launch once. Then overwrites the range of
- * this launch, so that the range is valid again. */
+/* Synchronizes the stream and ignores the status, which is the failure of a launch. Then overwrites
+ * the range of this launch, which is unreadable until then. */
 static void
 make_good(struct player *p, const struct target *t)
 {
@@ -179,8 +179,8 @@ make_good(struct player *p, const struct target *t)
     ferry_status status =
                      ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
                  again = status;
-    /* The copy fails if another thread has shortened the buffer. The rest of the range must still
-     * be overwritten, because it is unreadable until then. */
+    /* The copy fails if another thread has shortened the buffer. The elements that still exist must
+     * be overwritten, because they are unreadable until then. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
@@ -200,8 +200,8 @@ step_failing_late(struct player *p)
         return;
     p->arm = 0;
     drain(p);
-    /* After this step the log may contain errors. Calls of other threads may return the failure,
-     * and failed asynchronous calls are logged. */
+    /* The failure of the launch can also make calls of other threads fail, and the library logs
+     * failed asynchronous calls. `tripped` makes the test ignore errors in the log. */
     p->tripped = true;
     begin_call(p, &t);
     ferry_status status = launch_failing(p, &t);

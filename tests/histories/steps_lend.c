@@ -34,8 +34,8 @@ is_lent(const struct player *p, const struct subject *subject, size_t begin, siz
 }
 
 /* Returns whether a call may conflict with a scope or lease that an earlier step has left open. If
- * two ranges of the call overlap, the library may merge them. The whole merged range then counts as
- * written. */
+ * two ranges of the call are in one buffer, the library may merge them and count both as written.
+ * So a range that the call only reads may conflict with a READ scope. */
 bool
 may_be_lent(const struct player *p, const struct target *target, unsigned how)
 {
@@ -99,8 +99,8 @@ look(struct player *p, struct held *h)
     }
 }
 
-/* Writes the first `count` elements of the memory of a lease. If this memory was imported as a
- * second buffer, a kernel writes that buffer. */
+/* Writes the first `count` elements of the memory of a lease. If the memory was imported as a
+ * buffer, a kernel writes it through this buffer. */
 static void
 scribble(struct player *p, struct held *h, size_t count)
 {
@@ -300,8 +300,8 @@ open_lease(struct player *p, struct held *h)
         "%zu, .count = %zu, .access = %s, .place = %d}));",
         number_of(p, h), t.name, name, label, t.offset, t.count, access_names[options.access],
         options.place);
-    /* An open with FERRY_OVERWRITE may clear the range and then fail to wait for the device. So a
-     * failed open may have cleared the range. */
+    /* With FERRY_OVERWRITE and no stream, loan_open() may clear the range on the device and then
+     * fail to wait for it. So the range may be zero after a failed call. */
     unsigned clears = options.access == FERRY_OVERWRITE && !at_host && !is_ordered ? OVERWRITES : 0;
     if (!end_call(p, &t, loan_open(&h->loan, t.handle, &options), READS | clears))
         return;
@@ -343,8 +343,8 @@ conflict(struct player *p, struct held *h)
     expect_busy(p, others > 1 ? "" : h->label, status, "opening");
 }
 
-/* Checks that a buffer cannot be resized, unwrapped or abandoned while a lease of it exists, even a
- * closed one. The address of the lease must stay valid. */
+/* Checks that a buffer cannot be resized, unwrapped or abandoned while a lease of it exists. A
+ * closed lease also prevents these calls, because its address must stay readable. */
 static void
 take_memory(struct player *p, struct held *h)
 {

@@ -263,8 +263,8 @@ step_resize(struct player *p)
     s->count = count;
 }
 
-/* Checks that the buffer is as long as its view requires, and pins the view for a moment. Usually
- * destroys the view at once, because a buffer with a view cannot be resized. */
+/* Checks that the buffer is long enough for its view, and pins and unpins the view. Usually
+ * destroys the view then, because a buffer with a view cannot be resized. */
 static void
 go_through_view(struct player *p, const struct target *t, struct view *view)
 {
@@ -348,8 +348,8 @@ burst_of_views(struct player *p, const struct target *t)
     }
 }
 
-/* Pins many replicas of a buffer that other threads resize. The address and the size of a pinned
- * replica must not change. */
+/* Pins a replica of a buffer many times, while other threads resize the buffer. The address and the
+ * size of a pinned replica must not change. */
 static void
 burst_of_pins(struct player *p, const struct target *t)
 {
@@ -636,7 +636,7 @@ step_file(struct player *p)
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /* Arranges that one device call or one malloc() fails during a later library call on a buffer. The
- * next `arm_later` library calls on buffers are exempt. */
+ * next `arm_later` library calls on buffers run without this failure. */
 static void
 step_fail(struct player *p)
 {

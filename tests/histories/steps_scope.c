@@ -18,8 +18,8 @@ step_stale(struct player *p)
 
 /* -- abandoned writes -------------------------------------------------------------------------- */
 
-/* An open write scope that the test will abandon. A different place holds the valid values of the
- * buffer. */
+/* An open write scope that the test will abandon. The old values stay valid at the place `other`.
+ */
 struct kept {
     struct target t;
     ferry_buffer *view; /* a view of exactly the range that is written */

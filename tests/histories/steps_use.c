@@ -354,8 +354,8 @@ step_nested(struct player *p)
     memset(&t.subject->written[t.begin], true, t.count);
 }
 
-/* Opens a READ scope and an OVERWRITE scope on one stream. Queues a device copy from the first
- * range to the second one, without waiting in between. */
+/* Opens a READ scope and an OVERWRITE scope on one stream. Queues a device copy from the READ range
+ * to the OVERWRITE range, without waiting for the stream. */
 static void
 step_copy_scopes(struct player *p)
 {
@@ -446,8 +446,9 @@ step_launch_fill(struct player *p)
              OVERWRITES);
 }
 
-/* Checks a range after a kernel that adds 3 to each element. A resize may have cut off an element
- * and added it again, so the values 0 and 3 are legal, too. */
+/* Checks a range after a kernel that adds 3 to each element. A resize that cuts off an element and
+ * adds it again sets it to zero, before or after the kernel. So the values 3 and 0 are legal, too.
+ */
 static void
 settle_add(struct player *p, const struct target *t)
 {
@@ -514,8 +515,9 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
     }
 }
 
-/* Checks that a read fails if a failed launch has lost the bytes. The message must contain the
- * reason why the launch failed, unless there was no memory to store this reason. */
+/* Checks that a range is unreadable after a launch that writes it has failed. The message of the
+ * read must contain the reason why the launch failed, unless there was no memory to store this
+ * reason. */
 static void
 expect_lost(struct player *p, const struct target *t, size_t offset, size_t count)
 {
@@ -535,7 +537,7 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 /*
  * Launches a kernel whose host function fails, and checks that its output range becomes unreadable.
  * Reads must report why the function failed, until an overwrite makes the range valid again. Bytes
- * that were overwritten before the function ran must be kept.
+ * that the program overwrites after the launch must keep their new values.
  */
 static void
 step_failing_launch(struct player *p)

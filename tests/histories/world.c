@@ -268,8 +268,8 @@ history_close(struct world *world)
     for (size_t i = 0; i < SUBJECTS; i++)
         pthread_mutex_destroy(&world->subjects[i].race.mutex);
     work_close(&world->w);
-    /* Ignores logged errors if a failure was injected or memory is limited. A call without an event
-     * logs its failure, and so may the destruction of an object. */
+    /* A failure that no status and no event can report is logged as an error. If a failure was
+     * injected or memory is limited, such errors are expected and ignored. */
     for (unsigned i = 0; i < world->setup.players; i++)
         if (world->players[i].tripped || world->setup.memory > 0)
             world->f.errors = 0;

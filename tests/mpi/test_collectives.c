@@ -83,8 +83,8 @@ gather(struct ranks *ranks, const struct way *way, size_t count, bool all)
         CHECK_OK(ferry_mpi_allgather(way->mpi, &from, &to));
     else
         CHECK_OK(ferry_mpi_gather(way->mpi, &from, receives ? &to : NULL, root));
-    /* If the elements of all ranks exceed a chunk, the exchange needs several steps. It then always
-     * uses chunks, even if MPI accepts device pointers. */
+    /* If the elements of all ranks together exceed a chunk, ferry-mpi gathers them in several
+     * steps. It then always uses chunks, even if MPI accepts device pointers. */
     bool steps = size * count * sizeof(int) > CHUNK_BYTES;
     uint64_t up = receives && way->on_device && (way->by_chunks || steps)
                       ? ranks_cost(ranks, size * count)
@@ -302,8 +302,8 @@ test_types(struct ranks *ranks)
     }
     check_type(pair_element(), sizeof(int) + sizeof(double)); /* padding is not counted */
 
-    /* If a program sends a message with this type, MPI transfers the fields of each struct without
-     * its padding. */
+    /* Checks that a program can send a message with the created datatype. MPI must transfer the
+     * fields of each struct, but not its padding. */
     MPI_Datatype type = MPI_DATATYPE_NULL;
     struct pair mine[2], theirs[2];
     int other = ranks->rank ^ 1;

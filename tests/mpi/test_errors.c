@@ -347,8 +347,8 @@ test_classes(struct ranks *ranks)
 {
     for (int error_class = MPI_SUCCESS + 1; error_class < MPI_ERR_LASTCODE; error_class++) {
         int read_back = 0;
-        /* These two error classes are skipped. They mean that each request has an error in its MPI
-         * status. */
+        /* Skips the two error classes that refer to the MPI statuses of several requests. Also
+         * skips values that are not an error class. */
         if (error_class == MPI_ERR_IN_STATUS || error_class == MPI_ERR_PENDING ||
             MPI_Error_class(error_class, &read_back) != MPI_SUCCESS || read_back != error_class)
             continue;

@@ -205,8 +205,8 @@ test_place_of_stream(struct ranks *ranks)
     ferry_int_destroy(&target);
 }
 
-/* Two ranks send to each other, each more bytes than MPI buffers before the receive begins. Checks
- * that both messages arrive. */
+/* Two ranks send large messages to each other at the same time. MPI cannot buffer such a message
+ * before its receive begins. Both messages must arrive. */
 static void
 test_large_both_ways(struct ranks *ranks)
 {
@@ -466,8 +466,8 @@ note_copies(void)
     }
 }
 
-/* Checks that ferry-mpi copies a chunk while MPI sends the previous chunk. MPI must have the
- * previous chunk before the copy of the next chunk begins. */
+/* Checks that ferry-mpi copies a chunk while MPI sends the previous chunk. The send of a chunk must
+ * begin before the next chunk is copied. */
 static void
 test_overlap(struct ranks *ranks)
 {
@@ -485,7 +485,8 @@ test_overlap(struct ranks *ranks)
         CHECK_OK(ferry_mpi_receive(ranks->mpi, &range, 0, 1));
     seen.before_send = NULL;
     CHECK(seen.sends == (ranks->rank == 0 ? CHUNKS : 0));
-    /* ferry-mpi must have copied the second chunk while MPI was sending the first chunk. */
+    /* ferry-mpi must have copied the second chunk without waiting for the send of the first chunk.
+     */
     if (ranks->rank == 0)
         CHECK(copies_before_send[1] == (ranks->separate ? 2 : 0) && waits_before_send[1] == 0);
     for (unsigned int i = 0; ranks->rank == 0 && i < CHUNKS; i++)

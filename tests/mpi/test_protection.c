@@ -282,8 +282,8 @@ test_receives(struct ranks *ranks)
         receive_protected(ranks, &layouts[i]);
 }
 
-/* Each byte of a message must be copied between host and device only once, although its range is
- * protected. */
+/* Checks that the protection of a range causes no additional copies. Each byte of a message must be
+ * copied between host and device only once. */
 static void
 test_bytes(struct ranks *ranks)
 {
@@ -420,7 +420,7 @@ test_failures(struct ranks *ranks)
             receive_too_little(ranks, by_pointers, layout, 0, 4 * (int)i + 1);
         if (elements_of(layout) > 3 * CHUNK_INTS && !direct)
             receive_too_little(ranks, ranks->mpi, layout, 3 * CHUNK_INTS, 4 * (int)i + 2);
-        if (!direct) /* with device pointers, MPI itself writes an incomplete chunk to the range */
+        if (!direct) /* a direct receive also writes an incomplete chunk to the range */
             receive_too_little(ranks, ranks->mpi, layout, elements_of(layout) - 1, 4 * (int)i + 3);
     }
     ferry_mpi_destroy(&by_pointers);

@@ -55,7 +55,7 @@ test_creation(struct ranks *ranks)
     CHECK_FAILS(ferry_mpi_create(ranks->context, inter, NULL, &mpi), FERRY_ERROR_UNSUPPORTED,
                 "intercommunicator");
     CHECK(!mpi);
-    /* In a communicator with half of the ranks, the ranks are numbered from 0. */
+    /* `half` contains every second rank of MPI_COMM_WORLD, and numbers its ranks from 0. */
     CHECK_OK(ferry_mpi_create(ranks->context, half, NULL, &mpi));
     CHECK(ferry_mpi_rank(mpi) == ranks->rank / 2 && ferry_mpi_size(mpi) == ranks->size / 2);
     ferry_mpi_destroy(&mpi);
@@ -197,8 +197,8 @@ test_ranges(struct ranks *ranks)
     check_still_works(ranks);
 }
 
-/* Checks that a call fails and sends nothing if a scope is open on its range. A call that would
- * write to a read-only buffer must fail in the same way. */
+/* Checks that a call fails and sends nothing if a scope is open on its range. Also checks that a
+ * receive into a read-only buffer fails. */
 static void
 test_busy(struct ranks *ranks)
 {

@@ -33,7 +33,7 @@ must(const char *call, bool well)
 static ferry_context *context;
 static int source[COUNT];
 
-/* Starts work that uses the library's helper threads, the threads of the device, and the magazines
+/* Starts work that uses the library's worker threads, the threads of the device, and the magazines
  * of a pool. */
 static ferry_buffer *
 start_work(void)
@@ -94,8 +94,8 @@ destroy_in_an_exit_handler(void)
     exit(0);
 }
 
-/* The test destroys a context in a callback on one of the library's helper threads. The library
- * then ends the context on a separate thread. exit() must wait for this thread. */
+/* A test destroys a context in a callback, which runs on a thread of the library. The library then
+ * ends the context on a separate thread, and exit() must wait for this thread. */
 static int target[COUNT];
 static atomic_bool given_back, may_go_on, has_ended;
 
@@ -286,7 +286,8 @@ driver_is_gone(void)
     for (size_t i = 0; i < LENGTH(calls); i++) {
         ferry_buffer *buffer = start_work();
         WORKS(ferry_buffer_wait_idle(buffer, 1));
-        /* Only one call fails, because a context stays lost after CUDA_ERROR_DEINITIALIZED. */
+        /* One injected failure is enough, because Ferry treats a context as lost after
+         * CUDA_ERROR_DEINITIALIZED. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
         ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||

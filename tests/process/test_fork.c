@@ -27,10 +27,11 @@ __tsan_default_options(void)
     return "die_after_fork=0";
 }
 
-/* The thread sanitizer does not support threads that a forked child starts. */
+/* Whether this is a build with the thread sanitizer, which does not support threads that a forked
+ * child starts. */
 #define THREADS_ARE_WATCHED FERRYI_THREAD_SANITIZER
-/* The address sanitizer's allocator may hang in the child of a fork, if other threads of the parent
- * allocated during the fork. */
+/* Whether this is a build with the address sanitizer. Its allocator may hang in a forked child if
+ * other threads of the parent allocated during the fork. */
 #define ALLOCATOR_MAY_HANG FERRYI_ADDRESS_SANITIZER
 
 /* Objects of the library that exist in the parent when it forks. */
@@ -430,8 +431,9 @@ ask_exchange(ferry_context *context, struct exchanged *e)
 }
 
 /* Runs in the forked child. Deletes the child's copies of the parent's objects, which must not
- * affect the parent. `how` selects whether exports are deleted before or after leases, buffers and
- * the context, or nothing is deleted. */
+ * affect the parent. `how & 1` deletes the exports, and `how & 2` the leases, the buffers and the
+ * context. If `how` is 2, the exports are deleted last. `how & 4` ends the child with _exit()
+ * instead of exit(). */
 static void
 be_the_exchanging_child(ferry_context *context, struct exchanged *e, int how)
 {

@@ -73,8 +73,8 @@ test_a_million_buffers(void **state)
         write_counting(f, buffers[i], i % 2 ? 1 : 0, 0, 64, (int)(i % 1000));
     for (size_t i = 0; i < count; i += 97)
         expect_counting(f, buffers[i], i % 2 ? 0 : 1, 0, 64, (int)(i % 1000));
-    /* First every second buffer is destroyed in the order of creation. Then the others are
-     * destroyed in reverse order. Neither order may be slow. */
+    /* Destroys every second buffer in the order of creation, and then the others in reverse order.
+     * Both orders must be fast. */
     for (size_t i = 0; i < count; i += 2)
         ferry_buffer_destroy(&buffers[i]);
     for (size_t i = count; i-- > 0;)

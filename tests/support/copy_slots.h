@@ -3,8 +3,8 @@
 #define FERRY_TESTS_COPY_SLOTS_H
 
 /*
- * Tests call the device's function `copy` as if there were one function for each direction:
- * FERRYI_CALL(device, copy_upload, target, source, bytes, stream) or
+ * Macros with which tests call the function `copy` of a device as if there were one function for
+ * each direction of a copy: FERRYI_CALL(device, copy_upload, target, source, bytes, stream) or
  * device->ops->copy_upload(device, target, source, bytes, stream).
  */
 

@@ -65,7 +65,7 @@ fake_host_function(bool runs)
 }
 
 /* Returns an error if the process must not call the driver at this moment: after exit(), in a
- * forked child, or in a host function. */
+ * forked child, or, under the rule "host" of FAKECUDA_STRICT, in a host function. */
 static fake_result
 check_process(void)
 {

@@ -146,7 +146,8 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
 }
 
 /* Finds the functions with which tests control fakecuda in the CUDA driver that this process uses.
- * Returns false if this driver is not fakecuda. A recorder of driver calls may wrap the driver. */
+ * Returns false if this driver is not fakecuda. If a recorder of driver calls wraps the driver,
+ * finds the functions in the wrapped driver. */
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {

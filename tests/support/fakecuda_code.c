@@ -490,7 +490,7 @@ cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int gr
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    if (queue->capture) /* each launch of the captured graph runs the kernel */
+    if (queue->capture) /* the kernel is not queued now, but by each launch of the captured graph */
         return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
     fake_kernel_begins();
     return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));

@@ -53,8 +53,9 @@ use_view(struct copy *copy, const void *memory)
 }
 
 /* Checks the device pointer of a copy. The memory must belong to this context or to a peer of it,
- * or must be managed or page-locked memory. The driver refuses an unknown address. An unknown
- * address in a batch makes the copy fail on the device later; a real driver crashes there. */
+ * or must be managed or page-locked memory. A call with an unknown address fails. A batch with an
+ * unknown address is accepted, and the device faults when it runs the copy. A real driver crashes
+ * in such a batch. */
 static fake_result
 check_device_side(const fake_context *context, struct copy *copy, const void *memory, size_t bytes)
 {
@@ -71,8 +72,8 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* Checks the host pointer of a copy. If the memory is pageable and is the source, its bytes are
- * copied during the call. If it is the target, the call waits until the copy has ended. */
+/* Checks the host pointer of a copy. The bytes of a pageable source are copied during the call. If
+ * the target is pageable, the call waits until the copy has ended. */
 static fake_result
 check_host_side(struct copy *copy, const void *memory, size_t bytes, bool is_source)
 {
@@ -188,7 +189,7 @@ check_contexts(const fake_context *target, const fake_context *source)
     if (!target || !source || !target->retained || !source->retained)
         return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
     return source
-        ->error; /* the source's context has ended after a fault; the current context stays valid */
+        ->error; /* the fault that ended the source's context, or 0; the current context is valid */
 }
 
 ferryi_cu_result

@@ -114,7 +114,7 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     struct CUmod_st *module;
     char *name;
-    int static_bytes, shared_bytes; /* bytes of static shared memory; limit of the dynamic one */
+    int static_bytes, shared_bytes; /* static shared memory; limit of dynamic shared memory */
     bool loaded;                    /* used only under the rule FAKE_STRICT_LOAD */
     int parameter_count;            /* -1 if the PTX has no parameter list */
     size_t parameters[FAKE_PARAMETERS];
@@ -159,7 +159,8 @@ struct fake_block {
     fake_context *context;
     char *memory;
     size_t bytes;
-    char *view;  /* device address of memory that the host cannot always access; otherwise NULL */
+    char *view;  /* second address, which the device uses, of memory that the host cannot always
+                    access; otherwise NULL */
     void *whole; /* start of the allocation if `memory` is not its start; otherwise NULL */
 };
 

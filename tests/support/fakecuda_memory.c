@@ -12,7 +12,7 @@
 #define PAGE 4096
 
 static struct fake_block *blocks;
-static int views; /* number of blocks with a second address, `view` */
+static int views; /* number of blocks that the device accesses at a second address, `view` */
 
 struct fake_block *
 fake_block_of(const void *memory, size_t bytes)
@@ -45,7 +45,7 @@ add_block(const struct fake_block *plan)
     return true;
 }
 
-/* -- managed memory that the host is kept out of while kernels run -- */
+/* -- managed memory, which the host cannot access while kernels run -- */
 
 static size_t
 whole_pages(size_t bytes)
@@ -311,8 +311,9 @@ fake_is_registered_in_part(const void *memory, size_t bytes)
     return false;
 }
 
-/* Checks that no page of the range is allocated or registered, and that all of them are mapped. The
- * driver locks whole pages, and some drivers refuse to lock a page twice. */
+/* Returns an error if a part of the range is not mapped, or if the range overlaps an allocation or
+ * a registered range. Some drivers refuse to lock a page twice. The strict mode FAKE_STRICT_PAGES
+ * imitates them, so that ranges which share a page also overlap. */
 static fake_result
 check_pages(char *memory, size_t bytes)
 {
@@ -331,8 +332,9 @@ check_pages(char *memory, size_t bytes)
     return FERRYI_CUDA_SUCCESS;
 }
 
-/* Returns whether the process cannot write the memory. A read() from a pipe writes the first byte's
- * present value back, so the byte does not change. */
+/* Returns whether the process cannot write the memory. The function lets the kernel copy the first
+ * byte to a pipe and back. The copy back fails if the memory is read-only, and otherwise does not
+ * change the byte. */
 static bool
 is_constant(void *memory)
 {
@@ -397,7 +399,7 @@ fake_blocks_end(fake_context *context)
     }
 }
 
-/* -- prefetch and advice: of managed memory only; what is checked is where they point -- */
+/* -- prefetch and advice: fakecuda moves no memory, and only checks and records the location -- */
 
 static fake_result
 point_at(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device)

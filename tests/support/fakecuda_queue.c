@@ -254,8 +254,9 @@ fake_wait(struct fake_queue *queue, uint64_t number)
     fake_queue_drop(queue);
 }
 
-/* In lazy mode, queries do not run work. When a program queries an event, this function starts a
- * thread that runs the work up to item `number`. So a program that polls an event ends. */
+/* Starts a thread that runs the queue's work up to item `number`, in lazy mode only. A query of an
+ * event needs this: the query itself runs no work, so a program that polls the event would never
+ * end. */
 void
 fake_want(struct fake_queue *queue, uint64_t number)
 {
@@ -272,7 +273,7 @@ fake_wait_context(fake_context *context)
     while (queue) {
         if (queue->done < queue->queued) {
             fake_wait(queue, queue->queued);
-            queue = context->queues; /* begins again, because the wait released the lock */
+            queue = context->queues; /* the wait unlocked the mutex, so the list may have changed */
         } else {
             queue = queue->next;
         }

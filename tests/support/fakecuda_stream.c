@@ -167,7 +167,7 @@ cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* -- the times of events: work of a queue writes them down -- */
+/* -- times of events, which a work item of the queue records -- */
 
 static void
 drop_reached(struct fake_reached *reached)
@@ -251,9 +251,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
-/* Checks that a call may wait for the event or query it. An event that was recorded in a capture
- * occurs only when the captured graph runs. A wait for such an event therefore invalidates the
- * capture. */
+/* Returns an error if the event is not valid or was recorded in a capture. A captured event
+ * occurs only when the captured graph runs, so a wait for it or a query invalidates the capture. */
 static fake_result
 check_event(ferryi_cu_event event)
 {

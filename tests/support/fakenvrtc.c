@@ -3,11 +3,12 @@
  * fakenvrtc: a shared library that imitates NVRTC. A program loads it if FERRY_NVRTC_LIBRARY names
  * it. The code that it produces consists of a line with the options, an entry point that fakecuda
  * finds, and the source text. A source that contains "#error" does not compile. A source that
- * contains "#warning" produces a log. FAKENVRTC_VERSION sets the reported version, such as 130.
+ * contains "#warning" produces a log. The environment variable FAKENVRTC_VERSION sets the reported
+ * version, such as 130.
  *
- * A build with -DFAKENVRTC_MAJOR=12 imitates NVRTC 12.8 and accepts the architectures of that
- * release. The code that this build produces declares PTX version 8.7, or the version in
- * FAKENVRTC_PTX_12. The values 13 and 11 imitate releases 13 and 11.2.
+ * A build with -DFAKENVRTC_MAJOR=N imitates NVRTC 11.2, 12.8 or 13.0, for N = 11, 12 or 13. It
+ * supports the architectures of that release. Its code declares the PTX version of that release,
+ * such as 8.7 for N = 12, unless the environment variable FAKENVRTC_PTX_N sets a different version.
  *
  * Tests look up fakenvrtc_compilations() with dlsym(). It returns the number of compilations.
  */
@@ -147,7 +148,8 @@ write_target(char *end, int option_count, const char *const *options)
 }
 
 /* Compiles a program. For a source with the name "scale.cu", the result contains the entry point
- * "scale". It also contains the entry points of a conversion, such as "scale_nearest". */
+ * "scale". The result also contains the entry points that Ferry looks up in its conversion kernels,
+ * such as "scale_nearest". */
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {

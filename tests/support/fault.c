@@ -129,8 +129,8 @@ fault_synchronize(ferryi_device *device)
     return status == FERRY_OK ? inner(device)->ops->synchronize(inner(device)) : status;
 }
 
-/* Returns the device that a fault device wraps. Returns NULL, which means the host, and devices of
- * other kinds unchanged. */
+/* Returns the device that a fault device wraps. Returns a device of a different kind unchanged, and
+ * also NULL, which means the host. */
 static ferryi_device *
 unwrap(ferryi_device *device)
 {
@@ -167,7 +167,8 @@ fault_copy_batch(ferryi_device *device, const struct ferryi_copy *copies, size_t
     return status;
 }
 
-/* Counts the call under a name that depends on the direction of the copy. */
+/* Counts the call and passes it to the wrapped device. The name of the call depends on the
+ * direction of the copy, such as "copy_upload". */
 static ferry_status
 fault_copy(ferryi_device *device, const struct ferryi_copy *copy, void *stream)
 {

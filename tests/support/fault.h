@@ -3,8 +3,8 @@
 #define FERRY_TEST_FAULT_H
 
 /*
- * The fault device: wraps a different device and makes its N-th call fail. All devices of the kind
- * share one counter.
+ * The fault device: wraps a different device and makes its N-th call fail. All fault devices share
+ * one counter.
  *
  *     for (uint64_t nth = 1;; nth++) {
  *         fault_arm(nth);
@@ -51,9 +51,10 @@ bool fault_tripped(void);
 const char *fault_tripped_slot(void);
 
 /*
- * Sets a hook, a function that each counted device call calls first, on its own thread and with its
- * name. If the hook returns a status other than FERRY_OK, the device call returns this status. The
- * hook may call Ferry, with the same effect as a call of a second thread. NULL removes the hook.
+ * Sets a hook, which each counted device call calls first, with the name of the device call and on
+ * the same thread. If the hook returns a status other than FERRY_OK, the device call returns this
+ * status. A hook may call Ferry, to simulate a call that a second thread makes at this moment. NULL
+ * removes the hook.
  */
 void fault_hook(ferry_status (*hook)(const char *slot, void *user), void *user);
 

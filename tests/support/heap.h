@@ -10,8 +10,8 @@
 
 #include "src/base/sanitizer.h"
 
-/* Whether the C library counts the bytes on the heap. A sanitizer replaces malloc() and does not
- * count. mallinfo2() exists in glibc 2.33 and newer. */
+/* 1 if the C library counts the bytes on the heap, otherwise 0. The count needs mallinfo2(), which
+ * exists in glibc 2.33 and newer. The malloc() of a sanitizer does not count. */
 #define HEAP_IS_COUNTED 0
 #if defined(__GLIBC__) && !FERRYI_SANITIZED_MALLOC
 #if __GLIBC_PREREQ(2, 33)

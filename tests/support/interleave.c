@@ -15,8 +15,8 @@
 
 typedef void start_function(uint64_t seed, const void *base);
 
-/* An interleaving point is identified by its distance from this function, because the address of
- * the program differs between runs. */
+/* The interleaver identifies a point of the code by its distance from the function interleave().
+ * The address of the point differs between runs, and the distance does not. */
 #define FERRY_TEST_CODE ((const void *)(uintptr_t)&interleave)
 
 static start_function *

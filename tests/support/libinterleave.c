@@ -18,11 +18,11 @@ void interleave_point(const void *site);
 
 /* How often and how long threads are delayed. The seed selects one of four settings. */
 struct manner {
-    /* A thread yields, or sleeps, at one of N points that it passes. The members hold N - 1, and N
-     * is a power of two. */
+    /* Of `yields` + 1 points that a thread passes, it yields at one on average. Of `sleeps` + 1
+     * points, it sleeps at one. Both sums are powers of two. */
     uint64_t yields, sleeps;
     uint32_t longest_ns;
-    uint32_t hot; /* N - 1 if one of N points is hot, where N is a power of two */
+    uint32_t hot; /* of `hot` + 1 points, one is hot on average; the sum is a power of two */
 };
 
 static const struct manner manners[] = {

@@ -165,7 +165,7 @@ nvtx_tool_region(const void *pointer)
     return bytes;
 }
 
-/* -- ranges: a line for each, indented by its depth -- */
+/* -- NVTX ranges: the tool records a line for each, indented by the depth of the range -- */
 
 static char ranges_text[1 << 16];
 static size_t ranges_length;

@@ -5,8 +5,9 @@
 /*
  * An NVTX tool that receives the ranges of the domain "ferry" and the calls of the memory API, just
  * as compute-sanitizer does. NVTX loads this library if NVTX_INJECTION64_PATH names it. The tool
- * records live heaps and regions. It ends the process if two heaps overlap, if a region is outside
- * its heap or overlaps a different region, or if a range ends that never began.
+ * records live heaps and regions, which are NVTX's words for the slabs of a pool and their
+ * allocated blocks. It ends the process if two heaps overlap, if a region is outside its heap or
+ * overlaps a different region, or if a range ends that never began.
  */
 
 #include <stddef.h>

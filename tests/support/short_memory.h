@@ -3,11 +3,11 @@
 #define FERRY_TEST_SHORT_MEMORY_H
 
 /*
- * Makes the N-th allocation from the C library fail. The program must be linked with
- * short_memory_dep. Its --wrap options redirect malloc(), calloc(), realloc(), aligned_alloc(),
- * strdup() and vasprintf() in all statically linked code to this file. Shared libraries still call
- * the original functions. A test arms a failure, calls the library, queries whether the failure
- * occurred, and disarms. All threads share one counter.
+ * Makes the N-th allocation from the C library fail. The program must be linked with the Meson
+ * dependency short_memory_dep. The --wrap options of this dependency redirect malloc(), calloc(),
+ * realloc(), aligned_alloc(), strdup() and vasprintf() in all statically linked code to this file.
+ * Shared libraries still call the original functions. A test arms a failure, calls the library,
+ * queries whether the failure occurred, and disarms. All threads share one counter.
  */
 
 #include <stdbool.h>

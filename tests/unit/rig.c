@@ -16,8 +16,8 @@ self(ferryi_device *device)
     return (rig *)device;
 }
 
-/* Locks the mutex of the test device. If a test has selected this call to fail, returns an error
- * without locking. */
+/* Locks the mutex that all rigs (simulated devices) share. If the test has selected this call to
+ * fail, returns an error without locking. */
 static ferry_status
 enter(ferryi_device *device, const char *slot)
 {
@@ -58,8 +58,8 @@ lies_in(const rig *owner, const void *pointer, size_t bytes, bool host)
     return false;
 }
 
-/* Returns whether a copy on the test device accepts this host memory. The caller must hold the
- * device's lock. */
+/* Returns whether copies on this rig accept the host memory, because it is pinned or the rig
+ * accepts pageable memory. The caller must hold the mutex of the rigs. */
 static bool
 takes(const rig *r, const void *pointer, size_t bytes)
 {

@@ -6,8 +6,8 @@
  * A rig is a simulated device for tests of the code above the device table. A rig performs queued
  * work only when a caller waits, so a missing wait leads to stale bytes. It refuses pointers of
  * other devices. It refuses unpinned host pointers unless the test has enabled pageable memory. It
- * counts live objects. It lets a call fail that the test selects. All rigs can copy directly to
- * each other unless `no_peers` is set.
+ * counts live objects. A test can select a call that must fail. All rigs can copy directly to each
+ * other unless `no_peers` is set.
  */
 
 #include "src/device/device.h"

@@ -275,8 +275,8 @@ count_of(struct count *counts, size_t room, uint64_t key)
     return &counts[i];
 }
 
-/* Several threads allocate and free blocks. For each address, the log must contain an allocation
- * and a free in turn, even if they are from different threads. */
+/* Several threads allocate and free blocks. For each address, the lines of the log must be an
+ * allocation and a free in turn, even if different threads made these calls. */
 static void
 test_threads_write_whole_lines_in_an_order_that_happened(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compares coherence with a byte-by-byte oracle, over all possible sequences of operations on a
- * small buffer.
+ * Compares the rules of coherence (src/map/coherence.h) with a byte-by-byte oracle, over all
+ * possible sequences of operations on a small buffer.
  *
  * The oracle stores the newest value of each byte, and the value that each place has in memory. It
  * moves and writes values just as the library does, and checks the values that a reader gets. A
@@ -55,9 +55,10 @@ count_valid(const struct oracle *o, int b)
     return count;
 }
 
-/* Returns the number of possible states of one byte. A byte is lost, or a set of places has its
- * written value, or a set of places has it as zero. If the set is empty, the byte was never
- * written. The state of a buffer is a number whose digits are the states of its bytes. */
+/* Returns the number of possible states of one byte. A byte is lost, or written, or reads as zero
+ * because it was never written. A written byte is valid at one or more places. An unwritten byte
+ * has its zero at any set of places, which may be empty. The state of a buffer is a number whose
+ * digits are the states of its bytes. */
 static int
 digits_of(int places)
 {
@@ -147,9 +148,9 @@ oracle_apply(struct oracle *o, struct operation op)
 }
 
 /*
- * Returns the preferred source of a byte that must be moved to `place`. For a device, the order is:
- * places with the same memory, zeros for unwritten bytes, reachable devices, the host, other
- * devices. The host prefers devices to other places.
+ * Returns the preferred source of a byte that must be moved to `place`. The order is: a place with
+ * the same memory, zeros if the byte is unwritten, a reachable device, the host, any other device.
+ * If `place` is the host, every device counts as reachable.
  */
 static int
 oracle_source(const struct oracle *o, int b, int place, ferryi_places same, ferryi_places reachable)
@@ -241,7 +242,8 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
     }
 }
 
-/* Plans the moves of a range as a valid map does that has the segments of the window. */
+/* Plans the moves of a range. Calls the planner of the valid map on a map that contains only the
+ * segments of the window. */
 static size_t
 plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
      ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost)
@@ -488,8 +490,8 @@ test_zeros_that_were_read_stay_unwritten(void **state)
     assert_true(ferryi_places_written(FERRYI_PLACE_BIT(1)));
     assert_false(ferryi_places_written(read));
     assert_int_equal(read, FERRYI_ZEROS | FERRYI_PLACE_BIT(1));
-    /* To read bytes that are zero, a place is filled with zeros. If a place with the same memory
-     * already has these zeros, it is the source instead. */
+    /* Bytes that were never written read as zero, so a read fills its place with zeros. If a place
+     * with the same memory already has these zeros, it is the source instead. */
     assert_int_equal(ferryi_coherence_source(read, 0, 0, FERRYI_EVERY_PLACE), FERRYI_ZERO);
     assert_int_equal(ferryi_coherence_source(read, 0, 3, FERRYI_EVERY_PLACE), 1);
     /* When the last replica of bytes that are zero is removed, the bytes must not become lost. */

@@ -384,9 +384,9 @@ test_values(void **state)
 /* -- floats by stride -------------------------------------------------------------------------- */
 
 /*
- * Converts every 257th binary32 value to the most common targets, or every 4099th under a
- * sanitizer. If FERRY_LONG is set, converts all values. The oracle then checks only one block of
- * values in 64, and blocks for which the instruction sets have different results.
+ * Converts binary32 values to four common targets: every 257th value, or every 4099th under a
+ * sanitizer, or all values if FERRY_LONG is set. With all values, the oracle checks only one block
+ * of values in 64, and the blocks for which the results of the instruction sets differ.
  */
 static void
 test_floats(void **state)
@@ -458,9 +458,9 @@ test_counts(void **state)
 }
 
 /*
- * Compares the conversion of short arrays with the oracle, for both rounding policies. Each length
- * uses different values. A loop treats the elements behind its last full vector separately, and
- * their number depends on the length.
+ * Compares the conversion of short arrays with the oracle, for both rounding policies. A loop
+ * treats the elements behind its last full vector separately. Their number depends on the length of
+ * the array, so the test varies the length, and uses different values for each length.
  */
 static void
 check_short_counts(size_t which, enum ferryi_number from, enum ferryi_number to)
@@ -489,9 +489,9 @@ test_short_counts(void **state)
     }
 }
 
-/* Checks that the search of the policy CHECK returns the first element that does not fit into the
- * target type. The test varies the position of this element, and also adds such elements behind it.
- */
+/* Checks the function with which the policy CHECK searches an array. It must return the first
+ * element that does not fit into the target type. The test varies the position of this element, and
+ * also adds such elements behind it. */
 static void
 check_first_unfit(ferryi_convert_search *search, enum ferryi_number from, enum ferryi_number to)
 {

@@ -35,7 +35,7 @@ clear_rules(void **state)
     return clear_faults(state);
 }
 
-/* -- managed memory that host and device may not use at once -- */
+/* -- managed memory that host and device must not access at the same time -- */
 
 static sigjmp_buf faulted;
 
@@ -118,8 +118,8 @@ test_such_memory_is_not_offered(void **state)
     close_device(device);
 }
 
-/* Managed memory has the same address at every place. Checks that a managed buffer can be created
- * only if the devices of its context support managed memory. */
+/* Checks that a managed buffer can be created only in a context with a CUDA device, and only if all
+ * devices support managed memory. The buffer has the same address at every place. */
 static void
 test_every_device_must_offer_it(void **state)
 {
@@ -978,7 +978,7 @@ test_the_process_keeps_a_primary_context(void **state)
     }
 }
 
-/* -- pools, of whose memory a free waits for the device -- */
+/* -- pools on a CUDA device, where each free waits for the device -- */
 
 static void
 test_pools_free_when_the_device_is_short(void **state)
@@ -989,8 +989,9 @@ test_pools_free_when_the_device_is_short(void **state)
     (void)state;
     OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
     uint64_t frees = fake->fakecuda_calls_of("cuMemFree_v2");
-    /* Each block is too large for the memory of the previous block. On a CUDA device a free waits
-     * for the device. So the pool must free memory only when the device has none left. */
+    /* Each block is larger than the previous one, so the pool cannot reuse idle memory. It must
+     * free this memory only when the device has none left, because cuMemFree() waits for the
+     * device. */
     for (size_t i = 0; i < 5; i++) {
         ferry_block *block;
         OK(ferry_pool_allocate(pool, mebibytes[i] << 20, NULL, &block));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests properties of the CUDA device over fakecuda that the contract suite cannot observe. */
+/* Tests properties of the CUDA device, over the fake driver fakecuda, that the tests of all kinds
+ * of devices in tests/device cannot observe. */
 #include "tests/support/copy_slots.h"
 #include "tests/unit/cuda_fixture.h"
 
-/* -- managed memory through both generations of calls -- */
+/* -- managed memory, with the old and new versions of the prefetch and advice calls -- */
 
 static void
 check_generation(int build, const char *prefetch, const char *advise)
@@ -74,7 +75,7 @@ check_batch(int build, const char *call, void *stream_wanted)
         OK(device->ops->stream_create(device, &stream));
     for (int i = 0; i < BATCH; i++) {
         pinned[i] = i + 1;
-        /* The copy in the middle of the batch has 0 bytes. */
+        /* Skips copies[500], which stays zero, so that the batch contains a copy of 0 bytes. */
         copies[i + (i >= 500)] = (struct ferryi_copy){memory + 8 * i, &pinned[i], sizeof(int),
                                                       FERRY_DIRECTION_UPLOAD, NULL};
     }
@@ -521,8 +522,9 @@ copy_rows(ferryi_device *device, void *target, const void *source, ferry_directi
     return device->ops->copy_2d(device, &rows, device->per_thread_stream);
 }
 
-/* Copies host memory of which only a part is registered. The call must return a device error. If
- * the device accepts pageable memory, the call must return UNSUPPORTED instead. */
+/* Copies host memory of which only a part is registered, which the driver refuses. The device must
+ * return a device error. If it accepts pageable memory, it must return UNSUPPORTED instead, so that
+ * the transfer engine stages the copy. */
 static void
 test_memory_registered_in_part_is_unsupported_where_pageable_is_taken(void **state)
 {

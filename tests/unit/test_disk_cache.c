@@ -180,8 +180,8 @@ test_entries_are_bounded(void **state)
     assert_int_equal(access(entry, F_OK), 0);
     snprintf(path, sizeof(path), "%s/%064x", cache, 0);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* If the cache exceeds its limit on bytes, it must remove the oldest file first. Here that file
-     * alone reaches the limit. */
+    /* The oldest file alone is as large as the limit on the bytes of the cache. The next entry
+     * exceeds the limit, so the cache must remove the oldest file and keep the entry. */
     snprintf(path, sizeof(path), "%s/%064x.1-1", cache, 0);
     folder_write_file(path, "", 0);
     assert_int_equal(truncate(path, (off_t)256 << 20), 0);
@@ -236,8 +236,8 @@ test_any_other_length_is_found_out(void **state)
     char *bytes = folder_read_file(path, &count);
     for (size_t length = 0; length < count; length++)
         assert_refused(path, bytes, length, length <= HASH_BYTES ? "bytes" : "not match its hash");
-    /* This byte exists, because the function that read the file allocated one byte more than it
-     * read. */
+    /* This write stays inside the array, because folder_read_file() allocates one byte more than it
+     * reads. */
     bytes[count] = 0;
     assert_refused(path, bytes, count + 1, "not match its hash");
     keep();

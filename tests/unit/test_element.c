@@ -347,7 +347,8 @@ test_no_memory_for_a_description(void **state)
     element.name = "forty";
     element.cuda_declaration = "struct forty;";
     take_in_spite_of_short_memory(&element);
-    /* The type is first interned without a CUDA declaration, and then again with one. */
+    /* Interning `late` a second time adds a CUDA declaration to the known type. The library must
+     * allocate memory for the declaration, and this allocation must also be able to fail. */
     late.name = "late";
     assert_int_equal(ferryi_element_intern(&late, &kept), FERRY_OK);
     late.cuda_declaration = "struct late;";

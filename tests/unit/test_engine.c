@@ -616,8 +616,8 @@ test_repeating_elements_need_one_call(void **state)
 
 /* -- NUMA nodes -------------------------------------------------------------------------------- */
 
-static int policies[2]; /* NUMA policy during the latest allocation of pinned memory, and the first
-                           node of this policy; node -1: none */
+static int policies[2]; /* [0]: NUMA policy during the latest allocation of pinned memory; [1]:
+                           first node of this policy, or -1 if it has none */
 
 static ferry_status
 note_policy(ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
@@ -690,7 +690,8 @@ test_chunks_prefer_the_node_of_their_device(void **state)
     assert_int_equal(policies[0], POLICY_PREFERRED);
     assert_int_equal(policies[1], 0);
     assert_int_equal(policy_now(), POLICY_DEFAULT);
-    /* unknown node, node that this machine lacks, and number above every possible node */
+    /* For these nodes, the engine must not set a policy: unknown node, node that this machine
+     * lacks, and number above every possible node. */
     static const int others[] = {-1, 1000, 100000};
     for (size_t i = 0; i < 3; i++) {
         note_chunk(others[i]);
@@ -953,8 +954,9 @@ test_progress_over_several_transfers(void **state)
     struct watch w = {.stop_at = 4};
     ferry_copy_options options = {.chunk_bytes = 3500, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = &options, .total = 30000};
-    /* The engine calls keep_going after each 3500 bytes of a transfer: at 3500 and 7000 in the
-     * first transfer, and at 13500 and 17000 in the second. */
+    /* Each transfer has 10000 bytes, and the engine calls keep_going after each 3500 of them: at
+     * 3500 and 7000 in the first transfer, and at 13500 and 17000 in the second. The last of these
+     * calls cancels. */
     assert_int_equal(trip_go(&t, &job), FERRY_OK);
     assert_int_equal(w.calls, 2);
     assert_int_equal(w.last, 7000);
@@ -1039,8 +1041,9 @@ assert_chunks(unsigned threads, size_t ring_chunk, size_t bytes, size_t expected
     bench_close(&b);
 }
 
-/* Checks that uploads have several chunks in flight, unless they are very short, and that long
- * uploads use whole chunks, because each chunk costs driver calls. */
+/* Checks into how many chunks uploads are divided. Short uploads have several chunks in flight,
+ * unless they are very short. Long uploads use chunks of the full size, because each chunk costs
+ * driver calls. */
 static void
 test_uploads_are_divided_into_chunks(void **state)
 {
@@ -1133,8 +1136,9 @@ test_what_a_device_does_not_take_is_staged(void **state)
             }
             trip_finish(&t);
             assert_prefix(&t, t.bytes);
-            /* If `part` is 1, the engine copies in chunks and must stage only the chunks from the
-             * refused byte on. If `part` is 0, it must stage the whole range. */
+            /* The refused byte is in the middle of the memory. If `part` is 1, the engine copies in
+             * chunks and must stage only the second half. If `part` is 0, it must stage all of the
+             * memory. */
             assert_int_equal(t.b.engine->chunks * 4 * KIB, part ? MIB / 2 : MIB);
             trip_close(&t);
         }

@@ -137,7 +137,7 @@ test_pages_follow_the_report(void **state)
     struct fixture *f = *state;
     unsigned combinations = 3 * 3 * 3 * 3;
     for (unsigned n = 0; n < combinations; n++) {
-        /* Consecutive combinations differ in several pages. */
+        /* Orders the combinations so that consecutive ones differ in several pages. */
         unsigned rest = n * 37 % combinations;
         for (size_t i = 0; i < PAGES; i++, rest /= 3)
             f->allowed[i] = (enum ferryi_protection)(rest % 3);

@@ -94,8 +94,8 @@ test_without_sharing_it_is_done_at_once(void **state)
     ferryi_helpers_clear(&helpers);
 }
 
-/* A thread that submits tasks also runs queued tasks while it waits. Checks that it runs a task
- * whose data is in a helper thread's caches only after the other tasks. */
+/* A thread that submits tasks also runs queued tasks while it waits. Checks that it first runs the
+ * tasks whose data may be in its own caches. It runs the other tasks later, in their order. */
 static void
 test_own_tasks_come_first(void **state)
 {

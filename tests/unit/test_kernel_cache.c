@@ -167,7 +167,8 @@ test_everything_that_matters_is_in_the_key(void **state)
     source.architecture = 75;
     assert_kept(&source);
     /* The device is newer than the compiler, so the compiler writes PTX for compute capability 9.0.
-     * The option for compute_90 requests the same code. */
+     * The option for compute_90 requests the same PTX, but must get a cache entry that is
+     * different. */
     source.architecture = 120;
     assert_kept(&source);
     source.options = own;
@@ -178,9 +179,9 @@ test_everything_that_matters_is_in_the_key(void **state)
     assert_int_equal(warnings, 0);
 }
 
-/* Checks that the code of one compiler is not used with another. In one case, another compiler file
- * has the same version. In a second case, a file with the same size and time has another version.
- */
+/* Checks that the code of one compiler is not used with another. The first other compiler is a
+ * different file with the same version. The second has a different version, but its file has the
+ * same size and time. */
 static void
 test_another_compiler_compiles_anew(void **state)
 {

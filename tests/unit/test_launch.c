@@ -689,7 +689,7 @@ test_failures_travel_with_the_data(void **state)
     }
 }
 
-/* -- failures of host functions that others have overtaken ------------------------------------- */
+/* -- host functions that fail after later uses of their buffers were queued -------------------- */
 
 static ferry_status
 failing_late(const ferry_call *call, void *user)
@@ -735,8 +735,8 @@ assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
     assert_says("the matrix is singular");
 }
 
-/* Writes to a buffer while a kernel that will fail on it is queued. The bytes of these writes must
- * stay valid. The other bytes that the kernel wrote must be lost. */
+/* Queues a kernel that overwrites a buffer, and makes it fail after newer writes to parts of this
+ * buffer were queued. These parts must stay valid. The rest of the buffer must be lost. */
 static void
 test_a_late_failure_loses_nothing_newer(void **state)
 {
@@ -787,8 +787,9 @@ test_a_late_failure_loses_nothing_newer(void **state)
     }
 }
 
-/* Queues a kernel that will fail, and a second kernel that reads its output. The test then
- * overwrites this output. The results of the second kernel must be lost nevertheless. */
+/* Queues a kernel that will fail, then kernels that read its output, and then a write that
+ * overwrites this output. The result of the last kernel must be lost, because it depends on the
+ * output of the failing kernel and not on the newer bytes. */
 static void
 test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
 {

@@ -119,7 +119,7 @@ test_links(void **state)
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
     put("sys/bus/pci/devices/0000:01:00.0/max_link_speed", "32.0 GT/s PCIe\n");
     put("sys/bus/pci/devices/0000:01:00.0/current_link_width",
-        "255\n"); /* the width that a link reports while it is down */
+        "255\n"); /* a link that is down reports the width 255 */
     assert_int_equal(ferryi_machine_link(root, "0000:01:00.0"), 0);
 }
 

@@ -37,8 +37,8 @@ struct choice {
     int there[3];            /* major releases of NVRTC that are installed */
     int chosen;              /* release of NVRTC whose code the driver loads; 0: none */
     const char *target;      /* architecture for which the code must be compiled */
-    const char *refused_ptx; /* PTX version that the NVRTC of the driver's release writes; NULL: a
-                                version that the driver accepts */
+    const char *refused_ptx; /* PTX version that the NVRTC of the driver's release writes, although
+                                the driver refuses it; NULL: a version that the driver accepts */
     const char *says;        /* expected error message if no release of NVRTC is usable */
 };
 
@@ -64,8 +64,8 @@ static int (*install(int release))(void)
     return compilations;
 }
 
-/* Hides the NVRTC releases that a case must not find. Loads empty libraries under their names,
- * which the loader then finds in their place. */
+/* Hides the NVRTC releases that a case must not find. For each of them, the function loads an empty
+ * library with the same soname. The loader then finds the empty library instead. */
 static bool
 hide_others(const struct choice *choice)
 {
@@ -178,8 +178,8 @@ test_choices(void **state)
         {MIDDLE, 101, {12}, 12, "=sm_101", NULL, NULL},
         {MIDDLE, 103, {12}, 12, "=compute_100", NULL, NULL},
         {MIDDLE, 110, {12}, 12, "=compute_100", NULL, NULL},
-        /* If the driver refuses the PTX of the NVRTC of the driver's release, the library must use
-         * a different NVRTC. */
+        /* The NVRTC of the driver's release writes PTX that the driver refuses. The library must
+         * then use a different NVRTC. */
         {MIDDLE, 86, {12, 11, 13}, 11, "=sm_86", "8.8", NULL},
         {NEW, 90, {13, 12}, 12, "=sm_90", "9.1", NULL},
         /* If no other NVRTC is installed, the driver's error is returned. */

@@ -6,8 +6,9 @@
 
 #include "tests/support/nvtx_tool.h"
 
-/* Tests which heaps and regions of device memory the library reports through NVTX. The variable
- * NVTX_INJECTION64_PATH names a test library that receives the reports. */
+/* Tests which device memory the library reports through NVTX: a slab of a pool as a heap, and an
+ * allocated block as a region. The variable NVTX_INJECTION64_PATH names a test library that
+ * receives the reports. */
 
 enum { HELD = 64, STEPS = 20000 };
 

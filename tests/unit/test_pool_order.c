@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
+#include "src/pool/magazine.h"
 #include "src/stream/stream.h"
 #include "tests/support/copy_slots.h"
 #include "tests/support/lazy.h"
 
-/* -- a device whose streams move only when the test says so ------------------------------------ */
+/* -- a device whose queued work completes only when the test requests it ----------------------- */
 
 struct crank_stream {
     uint64_t queued, done; /* numbers of operations: queued, and completed */
@@ -293,18 +294,44 @@ test_blocks_already_ordered_are_preferred(void **state)
         ferryi_pool_give(more[i], work_on(&f, A));
     ferryi_pool_give(b, work_on(&f, B));
     assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), b); /* found among many blocks of A */
-    /* Stream B did not use the block after it was allocated. So the last use of the block is the
-     * earlier work of stream B. */
+    /* The test frees block b without new work on it. So the last use of b is still the earlier work
+     * of stream B, and an allocation on stream A must prefer a block that stream A used. */
     ferryi_pool_give(b, 0);
     ferry_block *again = take_on(&f, LARGE, f.timelines[A]); /* a block of A */
     assert_ptr_not_equal(again, b);
     assert_int_equal(f.crank.wait_count, 0);
     ferryi_pool_give(again, 0);
     ferryi_pool_give(take_on(&f, 300, f.timelines[A]), work_on(&f, A));
-    /* Stream A still uses the freed block. The pool prefers memory of the same slab that was never
-     * used. */
+    /* Work of stream A still uses the freed block. An allocation on stream B must therefore use
+     * memory of the slab that was never used, so that stream B need not wait. */
     ferryi_pool_give(take_on(&f, 300, f.timelines[B]), work_on(&f, B));
     assert_int_equal(f.crank.wait_count, 0);
+    order_close(&f);
+}
+
+/* Nine older blocks of a bin have pending work of stream A, and the newest block has pending work of
+ * stream B. An allocation examines only eight blocks from each end of the bin. So an allocation on
+ * stream B finds its block only if it also searches from the end with the newest blocks. */
+static void
+test_the_newest_pending_blocks_are_tried(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_block *older[9];
+    order_open(&f, 0);
+    for (size_t i = 0; i < 9; i++)
+        older[i] = take_on(&f, LARGE, f.timelines[A]);
+    ferry_block *newest = take_on(&f, LARGE, f.timelines[B]);
+    for (size_t i = 0; i < 9; i++)
+        ferryi_pool_give(older[i], work_on(&f, A));
+    ferryi_pool_give(newest, work_on(&f, B));
+    ferryi_mutex_lock(&f.fixture.pool->mutex);
+    ferryi_magazines_empty(f.fixture.pool);
+    ferryi_mutex_unlock(&f.fixture.pool->mutex);
+
+    assert_ptr_equal(take_on(&f, LARGE, f.timelines[B]), newest);
+    assert_int_equal(f.crank.wait_count, 0);
+    ferryi_pool_give(newest, 0);
     order_close(&f);
 }
 
@@ -331,7 +358,7 @@ test_the_host_takes_only_what_is_done(void **state)
     order_close(&f);
 }
 
-/* -- what was pending when a block was taken stays pending when it comes back ------------------ */
+/* -- blocks that are allocated and freed while earlier work on them is still queued ------------ */
 
 static void
 test_an_unused_block_keeps_its_earlier_use(void **state)
@@ -363,7 +390,7 @@ test_a_third_timeline_does_not_hide_an_earlier_use(void **state)
 
     finish(&f, C);
     bool c_only = ferryi_sync_point_is_ordered(&f.order, f.timelines[C], block->point);
-    assert_false(c_only); /* the later work of stream C is not ordered after that of stream A */
+    assert_false(c_only); /* the work of stream C did not wait for that of stream A */
     take_on(&f, LARGE, f.timelines[C]);
     bool waits_for_a = false;
     for (size_t i = 0; i < f.crank.wait_count; i++)
@@ -560,7 +587,7 @@ test_a_take_may_be_reported_never_to_wait(void **state)
         ferry_pool_configure(f.fixture.pool, &(ferry_pool_options){.wait_ms = FERRY_WAIT_NEVER}),
         FERRY_OK);
     ferryi_pool_give(take_on(&f, 6 * MIB, f.timelines[A]), work_on(&f, A));
-    f.crank.finish_after = 1000; /* more queries than an allocation makes unless it waits */
+    f.crank.finish_after = 1000; /* far more queries than an allocation makes without waiting */
     assert_int_equal(ferryi_pool_take(f.fixture.pool, 4 * MIB, 256, NULL, &none, &pointer),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_true(f.crank.finish_after > 900);
@@ -678,7 +705,7 @@ test_streams_order_takes_and_gives(void **state)
     order_close(&f);
 }
 
-/* -- the lazy device: what is not waited for happens too late ---------------------------------- */
+/* -- the lazy device, which runs work only when a call waits for the work ---------------------- */
 
 struct lazy_fixture {
     ferryi_device *device;
@@ -838,6 +865,7 @@ main(void)
 #endif
         cmocka_unit_test(test_a_wait_covers_all_earlier_uses),
         cmocka_unit_test(test_blocks_already_ordered_are_preferred),
+        cmocka_unit_test(test_the_newest_pending_blocks_are_tried),
         cmocka_unit_test(test_the_host_takes_only_what_is_done),
         cmocka_unit_test(test_an_unused_block_keeps_its_earlier_use),
         cmocka_unit_test(test_a_third_timeline_does_not_hide_an_earlier_use),

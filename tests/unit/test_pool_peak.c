@@ -103,8 +103,8 @@ test_sizes_that_are_never_held_together(void **state)
     fixture_close(&fixture);
 }
 
-/* Allocates idle blocks, so that the pool does not grow, and then a block for which it grows. The
- * recorded peak of live bytes must include all of these blocks. */
+/* Allocates two blocks that the pool finds in its idle memory, and then a block for which the pool
+ * grows. The recorded peak of live bytes must include all three blocks. */
 static void
 test_sizes_that_are_held_together(void **state)
 {

@@ -119,25 +119,29 @@ test_pages_in_a_slab(void **state)
 
 /* -- large blocks ------------------------------------------------------------------------------ */
 
+/* The sizes of the idle blocks increase from the oldest to the newest, so a search that uses the
+ * newest block that fits would find the largest one. The first blocks that the test needs are in
+ * the middle of their bin. A search of other bins examines only eight blocks from each end. */
 static void
 test_a_large_take_gets_the_best_fit(void **state)
 {
     (void)state;
-    enum { SIZES = 12 };
+    enum { SIZES = 20 };
     struct fixture fixture;
     ferry_block *blocks[SIZES];
     fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
-    for (size_t i = 0; i < SIZES;
-         i++) /* sizes increase, so a search that takes the newest block would find the largest */
+    for (size_t i = 0; i < SIZES; i++)
         blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB);
     for (size_t i = 0; i < SIZES; i++)
         give(blocks[i]);
-    for (size_t i = 0; i < SIZES; i++) {
-        ferry_block *block = take(&fixture, GIB + (i + 1) * 32 * MIB - 100);
-        assert_int_equal(block->bytes, GIB + (i + 1) * 32 * MIB);
-        give(block);
+    for (size_t k = 0; k < SIZES; k++) {
+        size_t i = (SIZES / 2 + SIZES - k) % SIZES;
+        blocks[i] = take(&fixture, GIB + (i + 1) * 32 * MIB - 100);
+        assert_int_equal(blocks[i]->bytes, GIB + (i + 1) * 32 * MIB);
     }
     assert_int_equal(fixture.backend.allocations, SIZES);
+    for (size_t i = 0; i < SIZES; i++)
+        give(blocks[i]);
     fixture_close(&fixture);
 }
 

@@ -105,8 +105,8 @@ test_old_memory_goes_back_when_the_period_is_over(void **state)
     fixture_close(&fixture);
 }
 
-/* Checks that the pool trims idle memory after its trim period. All allocations after that period
- * find their block in a magazine, which is the fast path. */
+/* Checks that a thread trims idle memory after the trim period of the pool. The thread must do so
+ * although all of its allocations find their block in a magazine, which is the fast path. */
 static void
 test_the_period_is_seen_by_a_thread_that_only_hits(void **state)
 {

@@ -162,7 +162,7 @@ test_clean_holders_go_first(void **state)
     struct fixture fixture;
     struct keeper keeper;
     keeper_open(&keeper, &fixture);
-    /* Must evict both clean blocks and no dirty block. */
+    /* This allocation must evict both clean blocks and no dirty block. */
     ferry_block *block = take(&fixture, 8 * MIB);
     assert_int_equal(keeper.clean_count, 0);
     assert_int_equal(keeper.dirty_count, 2);

@@ -156,7 +156,7 @@ test_eight_threads_stay_within_the_limit(void **state)
     crowd_test(12 * MIB, 21);
 }
 
-/* -- a herd: one slab is all there can be, and it is enough for everybody ---------------------- */
+/* -- herd: all threads allocate at once, from a pool that has memory for only one slab --------- */
 
 static void *
 herd_run(void *user)
@@ -192,7 +192,7 @@ test_what_another_thread_is_fetching_is_waited_for(void **state)
     free(crowd);
 }
 
-/* -- churn: there is room for what every thread holds, counting what is just going back -------- */
+/* -- churn: the limit suffices only if an allocation waits for memory that is being freed ------ */
 
 static void *
 churn_run(void *user)
@@ -229,7 +229,7 @@ test_memory_that_is_going_back_is_waited_for(void **state)
     free(crowd);
 }
 
-/* -- timelines: each thread fills its blocks on its own stream, and must read the same values -- */
+/* -- timelines: each thread fills blocks on its own stream, and must read its own values back -- */
 
 #define TIMELINE_BYTES (96 * KIB)
 
@@ -333,7 +333,7 @@ test_threads_on_their_own_timelines_share_memory_in_order(void **state)
     assert_int_equal(convoy.failures, 0);
 }
 
-/* -- a sandbox that forbids the fence of all threads ------------------------------------------- */
+/* -- a sandbox that forbids membarrier(), which ferryi_fence_all() calls ----------------------- */
 
 /* Forbids membarrier() in this thread and in threads that it starts later. Returns false if the
  * system or an emulator does not support filters of system calls. */

@@ -474,7 +474,8 @@ test_choices_are_fixed(void **state)
             assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
                              known ? visible : FERRYI_COPY_LIBC);
     }
-    /* A device that copies itself. Its long uploads depend on the processor. */
+    /* Now the test device copies the chunks of the ring itself. For uploads of 128 MiB and more,
+     * the choice of the copy loop depends on the processor. */
     r.engine->devices[1]->capabilities &= ~(uint64_t)FERRYI_DEVICE_HOST_VISIBLE;
     for (int up = 0; up < 2; up++)
         for (size_t bytes = 256 * KIB; bytes < 128 * MIB; bytes *= 2)
@@ -558,8 +559,8 @@ test_ranges_that_cannot_be_registered_or_not_be_let_go(void **state)
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_ERROR_BUSY);
     ferryi_pins_release(pins, pin);
     assert_int_equal(ferryi_pins_remove(pins, memory + 4 * page), FERRY_OK);
-    /* The library also registers memory that the program has not registered. Such ranges, and
-     * ranges that the program registered, must be removed by different calls. */
+    /* Both the program and the library register ranges. ferryi_pins_remove_own() must remove only
+     * ranges of the library, and ferryi_pins_remove() only ranges of the program. */
     ferryi_pins_remove_own(pins, memory + 8 * page, page);
     assert_true(ferryi_pins_holds(pins, memory + 8 * page, page));
     assert_int_equal(ferryi_pins_add_own(pins, memory, 3 * page), FERRY_OK);

@@ -186,7 +186,7 @@ compare(const struct history *h)
 }
 
 /* Returns a random range. Most ranges are short, so that the map has many segments. One range in 16
- * may have any length. */
+ * has a random length up to that of the whole map. */
 static void
 random_range(const struct history *h, size_t *begin, size_t *end)
 {
@@ -606,8 +606,8 @@ test_excess_goes_out_and_reserved_chunks_stay(void **state)
 
 /* -- few chunks -------------------------------------------------------------------------------- */
 
-/* A merge with the previous chunk removes the first segment of a chunk. The rest of the chunk is
- * small and must be merged with the next chunk. */
+/* Checks that a chunk is merged with the next one. A write merges the first segment of the chunk
+ * into the previous chunk. The rest of the chunk is then small enough. */
 static void
 test_thin_chunks_join_behind_the_range(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks that two translation units and two shared objects can exchange buffers and a kernel. The
- * shared object that created these objects is closed before the others use them. This works because
- * the library compares elements by content and keeps no pointer into a shared object.
+ * shared object MAKER creates the buffers and the kernel. The program closes MAKER before it uses
+ * them. This works because the library compares elements by content and keeps no pointer into a
+ * shared object.
  *
  * usage: exchange MAKER OTHER
  */
@@ -63,7 +64,8 @@ close_module(const char *path, void *handle)
 #endif
 }
 
-/* Kernel function that sets the mass of the particle at index i to i + shift. */
+/* Host function of the kernel. Adds each number to the mass of the particle at the same index, and
+ * then increases the number by `shift`. */
 static ferry_status
 move_body(const ferry_call *call, void *user)
 {
