@@ -384,8 +384,8 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
         /* The claim (range lock) of this access still exists, so the buffer's storage stays alive
-         * while it is unlocked. A second close of the same scope fails, because it no longer finds
-         * the claim. */
+         * while it is unlocked. A second close of the same scope does nothing, because it no longer
+         * finds the claim. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);
         ferryi_observe_close(access, &claim, done_end, how);

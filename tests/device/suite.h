@@ -79,7 +79,8 @@ void assert_device_byte(ferryi_device *device, const void *source, size_t bytes,
                         unsigned char value);
 
 /* pass_gate() is a host function that blocks its stream until `open` is set. Then it sets `passed`.
- */
+ * A test should open the gate before its assertions: if one fails while the gate is closed, closing
+ * the device waits for the stream forever. */
 struct gate {
     atomic_bool open, passed;
 };

@@ -309,9 +309,9 @@ test_blocks_already_ordered_are_preferred(void **state)
     order_close(&f);
 }
 
-/* Nine older blocks of a bin have pending work of stream A, and the newest block has pending work of
- * stream B. An allocation examines only eight blocks from each end of the bin. So an allocation on
- * stream B finds its block only if it also searches from the end with the newest blocks. */
+/* Nine older blocks of a bin have pending work of stream A, and the newest block has pending work
+ * of stream B. An allocation examines only eight blocks from each end of the bin. So an allocation
+ * on stream B finds its block only if it also searches from the end with the newest blocks. */
 static void
 test_the_newest_pending_blocks_are_tried(void **state)
 {
