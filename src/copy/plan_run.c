@@ -8,9 +8,9 @@
 #include "src/copy/plan.h"
 #include "src/transfer/engine.h"
 
-/* Runs plans, which are lists of copies. The copies of each level are split into pieces. Each piece
- * has one source place and one target place. Pieces with the same places and properties are
- * combined into one transfer. */
+/* Runs plans. A plan is a list of copies, grouped into levels. A level begins after the previous
+ * level has been submitted. The copies of a level are split into pieces, each with one source place
+ * and one target place. Pieces between the same two places are combined into one transfer. */
 
 static ferryi_store *
 store_of(const void *owner)

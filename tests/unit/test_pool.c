@@ -343,8 +343,9 @@ test_trim_leaves_live_blocks_and_their_slabs(void **state)
     for (size_t i = 0; i < 19; i++)
         give(small[i]);
     assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
-    assert_int_equal(fixture.backend.count,
-                     2); /* allocations that are left: `large`, and the slab of small[19] */
+    /* After the trim, the pool still has the allocation of `large`, and the slab that contains
+     * small[19]. */
+    assert_int_equal(fixture.backend.count, 2);
     assert_int_equal(((char *)ferry_block_pointer(large))[7 * MIB - 1], 42);
     assert_int_equal(((char *)ferry_block_pointer(small[19]))[256 * KIB - 1], 43);
     assert_agrees(&fixture);
