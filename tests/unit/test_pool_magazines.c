@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/pool_backend.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "src/pool/magazine.h"
 
 #define LARGE (3 * MIB)
@@ -350,6 +353,28 @@ test_a_thread_forgets_the_pools_that_are_gone(void **state)
     other_end(&other);
 }
 
+/* Checks that a fork takes the caches of the thread from the child and not from the parent. */
+static void
+test_the_caches_stay_with_the_parent_of_a_fork(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    size_t count = 0;
+    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    give(take(&fixture, 100));
+    pid_t child = fork();
+    if (child == 0) {
+        count_own_caches(&count);
+        _exit((int)count);
+    }
+    int ended = 1;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    count_own_caches(&count);
+    assert_int_equal(count, 1);
+    fixture_close(&fixture);
+}
+
 static void
 test_more_pools_than_a_thread_finds_at_once(void **state)
 {
@@ -472,6 +497,7 @@ main(void)
         cmocka_unit_test(test_shortage_reaches_the_magazines_of_other_threads),
         cmocka_unit_test(test_destroy_empties_the_magazines_of_other_threads),
         cmocka_unit_test(test_a_thread_forgets_the_pools_that_are_gone),
+        cmocka_unit_test(test_the_caches_stay_with_the_parent_of_a_fork),
         cmocka_unit_test(test_more_pools_than_a_thread_finds_at_once),
         cmocka_unit_test(test_hits_go_on_while_the_pool_is_looked_at),
         cmocka_unit_test(test_the_same_without_a_fence_for_all_threads),

@@ -26,7 +26,7 @@ struct crank {
         uint64_t position;
     } waits[64]; /* waits of streams for events */
     size_t wait_count, host_waits, records;
-    bool refuses_waits;
+    bool refuses_waits, refuses_host_waits;
     unsigned finish_after; /* number of queries after which all queued work completes; 0: it never
                               completes */
 };
@@ -99,6 +99,8 @@ crank_event_synchronize(ferryi_device *device, void *event_handle)
 {
     struct crank_event *event = event_handle;
     ((struct crank *)device)->host_waits++;
+    if (((struct crank *)device)->refuses_host_waits)
+        return ferryi_fail(FERRY_ERROR_DEVICE, "event_synchronize: refused");
     if (event->stream && event->stream->done < event->position)
         event->stream->done = event->position;
     return FERRY_OK;
@@ -679,6 +681,55 @@ test_a_draining_slab_is_not_taken_from(void **state)
     order_close(&f);
 }
 
+/* -- compaction and the end of a pool ---------------------------------------------------------- */
+
+/* Queued work uses one block of the slab that the compaction empties, and a large block. Checks
+ * that the compaction waits for the work in the slab, and not for the other work. */
+static void
+test_a_compaction_waits_for_the_slabs_it_empties(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_pool_compaction compaction;
+    order_open(&f, 0);
+    leave_pending(&f);
+    assert_int_equal(ferry_pool_compact(f.fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 0);
+    assert_int_equal(counters(&f.fixture).waits, 0);
+
+    ferryi_pool_give(take_on(&f, 256 * KIB, f.timelines[B]), work_on(&f, B));
+    f.crank.finish_after = 20; /* the work of stream B is queried before it has completed */
+    assert_int_equal(ferry_pool_compact(f.fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 1);
+    assert_true(counters(&f.fixture).waits > 0);
+    finish(&f, A);
+    order_close(&f);
+}
+
+/* Checks that the end of a pool waits for each stream once, and reports a wait that fails. */
+static void
+test_the_end_of_a_pool_waits_for_each_stream(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    for (int i = 0; i < 2; i++)
+        leave_pending(&f);
+    ferryi_pool_give(take_on(&f, 100, f.timelines[B]), work_on(&f, B));
+    f.crank.refuses_host_waits = true;
+    ferryi_pool_finish(f.fixture.pool);
+    assert_int_equal(f.crank.host_waits, 2);
+    assert_non_null(strstr(f.fixture.logged, "wait for idle memory of test memory"));
+    assert_non_null(strstr(f.fixture.logged, "event_synchronize: refused"));
+
+    f.crank.refuses_host_waits = false;
+    f.fixture.logged[0] = 0;
+    ferryi_pool_finish(f.fixture.pool);
+    assert_string_equal(f.fixture.logged, "");
+    assert_int_equal(idle_blocks(&f.fixture).pending, 0);
+    order_close(&f);
+}
+
 /* -- public calls with streams ----------------------------------------------------------------- */
 
 static void
@@ -879,6 +930,8 @@ main(void)
         cmocka_unit_test(test_shortage_merges_neighbours),
         cmocka_unit_test(test_pending_neighbours_stay_apart),
         cmocka_unit_test(test_a_draining_slab_is_not_taken_from),
+        cmocka_unit_test(test_a_compaction_waits_for_the_slabs_it_empties),
+        cmocka_unit_test(test_the_end_of_a_pool_waits_for_each_stream),
         cmocka_unit_test(test_streams_order_takes_and_gives),
         cmocka_unit_test(test_lazy_work_of_the_last_holder_comes_first),
         cmocka_unit_test(test_lazy_work_keeps_its_memory),
