@@ -7,8 +7,9 @@ usage: mutation.py [WORK-FOLDER] [--count N] [--seed S] [--only PREFIX] [--again
 A copy of the project is changed, never the project itself; a seed always picks the same places of the same sources.
 Each change is built, and tests of the unit, device and buffer suites run until one fails: those of the changed noun
 first, then all others, the quickest first. A change gets 90 s of processor time; a test that takes far longer than on
-the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile is not
-counted, and what tests/analysis/equivalent.txt explains is not drawn; --check only looks whether all of that is there. The exit status is 0 at 95 % and above.
+the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile, or is
+in lines that this build leaves out, is not counted, and what tests/analysis/equivalent.txt explains is not drawn; --check only
+looks whether all of that is there. The exit status is 0 at 95 % and above.
 """
 
 import argparse
@@ -200,13 +201,21 @@ def processor_seconds():
     return times.children_user + times.children_system
 
 
-def caught_by(folder, tests, path):
+def objects(folder, path="src/*.c"):
+    """Digests of what the compiler has made of a source file, or of all."""
+    name = "_".join(pathlib.PurePosixPath(path).parts[1:])
+    return {found: hashlib.sha256(found.read_bytes()).digest() for found in folder.glob(f"src/*/{name}.o")}
+
+
+def caught_by(folder, tests, path, unchanged):
     """The first test that fails; None when none does in the time that there is."""
     end = processor_seconds() + BUDGET
     near = [test for test in tests if is_near(test, path)]
     for stage in (near, [test for test in tests if test not in near]):
         if not build(folder, {test.target for test in stage if test.target}):
             return "invalid"
+        if objects(folder, path).items() <= unchanged.items():
+            return "left out"
         for test in stage:
             if processor_seconds() >= end:
                 return None
@@ -216,13 +225,13 @@ def caught_by(folder, tests, path):
     return None
 
 
-def try_mutant(tree, folder, tests, mutant):
-    """"invalid", "survived", or the test that noticed."""
+def try_mutant(tree, folder, tests, unchanged, mutant):
+    """"invalid", "left out", "survived", or the test that noticed."""
     target = tree / mutant.path
     text = target.read_text(encoding="utf-8")
     target.write_text(text[:mutant.begin] + mutant.replacement + text[mutant.end:], encoding="utf-8")
     try:
-        return caught_by(folder, tests, mutant.path) or "survived"
+        return caught_by(folder, tests, mutant.path, unchanged) or "survived"
     finally:
         target.write_text(text, encoding="utf-8")
 
@@ -236,7 +245,7 @@ def prepare(work):
             sys.exit(result.stdout)
     if not build(folder):
         sys.exit("the unchanged project does not build")
-    return tree, folder, measured(folder, tree)
+    return tree, folder, measured(folder, tree), objects(folder)
 
 
 def survived_in(log):
@@ -271,14 +280,14 @@ def main():
         return 0
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    tree, folder, tests = prepare(options.work.resolve())
+    tree, folder, tests, unchanged = prepare(options.work.resolve())
     tried, survivors = 0, []
     for mutant in drawn:
         if tried == options.count:
             break
-        outcome = try_mutant(tree, folder, tests, mutant)
+        outcome = try_mutant(tree, folder, tests, unchanged, mutant)
         print(f"{outcome:40} {mutant}", flush=True)
-        tried += outcome != "invalid"
+        tried += outcome not in ("invalid", "left out")
         if outcome == "survived":
             survivors.append(mutant)
     for mutant in survivors:
