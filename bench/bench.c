@@ -119,22 +119,39 @@ write_member(FILE *file, const char *key, const char *text)
     fputs(", ", file);
 }
 
+/* Copies the value of a line of /proc/cpuinfo if the line is that of `key`. Returns whether it is.
+ */
+static bool
+read_value(const char *line, const char *key, char *value, size_t value_bytes)
+{
+    size_t length = strlen(key);
+    const char *colon = strchr(line, ':');
+    if (!colon || strncmp(line, key, length) != 0 ||
+        line[length + strspn(line + length, " \t")] != ':')
+        return false;
+    colon += 1 + strspn(colon + 1, " ");
+    snprintf(value, value_bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
+    return true;
+}
+
+/* The name of a virtual machine's processor is often short. Processors of several generations then
+ * share one name, and only the family and the model distinguish them. */
 void
 bench_processor(char *name, size_t name_bytes)
 {
-    char line[256];
+    char line[256], kind[96] = "", family[16] = "", model[16] = "";
     FILE *file = fopen("/proc/cpuinfo", "r");
-    snprintf(name, name_bytes, "unknown");
-    while (file && fgets(line, sizeof(line), file)) {
-        const char *colon = strchr(line, ':');
-        if (colon && strncmp(line, "model name", 10) == 0) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(name, name_bytes, "%s", colon + 1 + strspn(colon + 1, " "));
-            break;
-        }
-    }
+    /* An empty line ends the description of the first processor. */
+    while (file && fgets(line, sizeof(line), file) && line[0] != '\n')
+        if (!read_value(line, "model name", kind, sizeof(kind)) &&
+            !read_value(line, "cpu family", family, sizeof(family)))
+            read_value(line, "model", model, sizeof(model));
     if (file)
         fclose(file);
+    if (kind[0] && family[0] && model[0])
+        snprintf(name, name_bytes, "%s (family %s, model %s)", kind, family, model);
+    else
+        snprintf(name, name_bytes, "%s", kind[0] ? kind : "unknown");
 }
 
 static bool

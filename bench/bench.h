@@ -47,8 +47,8 @@ bool bench_parse(int argc, char **argv, struct bench_options *out);
  */
 ferry_context *bench_context(size_t emulated_bytes);
 
-/* Writes the processor's name, as the Linux kernel reports it, to `name`. Writes "unknown" if the
- * kernel does not report a name. */
+/* Writes the processor's name, family and model, as the Linux kernel reports them, to `name`.
+ * Writes "unknown" if the kernel does not report a name. */
 void bench_processor(char *name, size_t name_bytes);
 
 /* Prints on stderr that `what` failed and why. Returns false. */
