@@ -44,7 +44,7 @@ clean(ferryi_store *store)
     ferryi_valid_map map = store->map;
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     memset(store, 0, sizeof(*store));
-    store->cold = cold;
+    atomic_init(&store->cold, cold);
     store->claims = claims;
     store->claim_capacity = capacity;
     store->map = map;
@@ -147,7 +147,7 @@ obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options
         begin(store, context, bytes, options);
         if (cold) {
             free_cold(ferryi_store_cold_of(store));
-            store->cold = cold;
+            atomic_init(&store->cold, cold);
         }
         if (listed)
             list(context, store);
