@@ -105,9 +105,10 @@ struct ferryi_link {
 
 /*
  * A block of a pool's memory. While the block is live, `pointer`, `bytes` and `requested` are
- * constant and any thread may read them. Only the pool uses the other members. The pool frees this
- * struct only when it is destroyed, so a stale pointer to the struct stays readable. The struct
- * occupies two cache lines. The fast path of an allocation reads only the first one.
+ * constant and any thread may read them. Except for `label`, only the pool uses the other members.
+ * The pool frees this struct only when it is destroyed, so a stale pointer to the struct stays
+ * readable. The struct occupies two cache lines. The fast path of an allocation reads only the
+ * first one.
  */
 struct ferry_block {
     _Alignas(64) void *pointer;

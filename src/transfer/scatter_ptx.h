@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated from scatter.cu, which says how. */
+/* tests/lint/scatter.py --update generates this file from scatter.cu. */
 #ifndef FERRYI_SCATTER_PTX_H
 #define FERRYI_SCATTER_PTX_H
 

@@ -24,7 +24,7 @@ OPTIONS = ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_50", "-nocuda
 ASSEMBLED_FOR = "sm_75"  # an architecture that every toolkit from version 10 on supports
 
 TEXT = """/* SPDX-License-Identifier: MIT */
-/* Generated from scatter.cu, which says how. */
+/* tests/lint/scatter.py --update generates this file from scatter.cu. */
 #ifndef FERRYI_SCATTER_PTX_H
 #define FERRYI_SCATTER_PTX_H
 

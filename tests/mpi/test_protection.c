@@ -380,9 +380,9 @@ test_busy_at_start(struct ranks *ranks)
 /* -- failures ---------------------------------------------------------------------------------- */
 
 /*
- * Sends a message that is shorter than the receiver's range. The elements that do not arrive must
- * keep their old values. Each call uses a different tag, because MPI does not define what happens
- * to later messages with the same tag.
+ * Sends a message that is shorter than the receiver's range. Complete chunks are written to the
+ * range. All other elements must keep their old values. Each call uses a different tag, because MPI
+ * does not define what happens to later messages with the same tag.
  */
 static void
 receive_too_little(struct ranks *ranks, ferry_mpi *mpi, const struct layout *layout, size_t sent,
