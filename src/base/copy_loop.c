@@ -54,6 +54,9 @@ ferryi_copy_processor(void)
 {
     if (__builtin_cpu_is("amdfam19h"))
         return FERRYI_PROCESSOR_AMD_19H;
+    /* Some compilers have no name for family 1Ah. Only this family and 19h have AVX-512. */
+    if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f"))
+        return FERRYI_PROCESSOR_AMD_1AH;
     return __builtin_cpu_is("intel") ? FERRYI_PROCESSOR_INTEL : FERRYI_PROCESSOR_OTHER;
 }
 
@@ -64,7 +67,8 @@ groups_of(enum ferryi_copy_loop loop)
 {
     if (loop == FERRYI_COPY_LIBC || !__builtin_cpu_supports("avx2"))
         return NULL;
-    if (ferryi_copy_processor() == FERRYI_PROCESSOR_AMD_19H)
+    enum ferryi_processor processor = ferryi_copy_processor();
+    if (processor == FERRYI_PROCESSOR_AMD_19H || processor == FERRYI_PROCESSOR_AMD_1AH)
         return loop == FERRYI_COPY_STREAM ? stream_page : prefetch_page;
     return loop == FERRYI_COPY_STREAM ? stream_pages : prefetch_pages;
 }

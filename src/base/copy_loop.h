@@ -12,9 +12,8 @@
  * processor then need not read a target's cache lines before it writes them.
  *
  * These two loops alternate between four pages, so that several rows of DRAM are open at once. On
- * AMD family 19h the two loops copy one page after the other. On these processors, stores that
- * bypass the caches take twice as long if they alternate between pages. On processors without AVX2,
- * all loops call memcpy().
+ * AMD families 19h and 1Ah the two loops copy one page after the other, because alternating takes
+ * up to twice as long there. On processors without AVX2, all loops call memcpy().
  */
 
 #include <stdbool.h>
@@ -41,7 +40,8 @@ enum ferryi_copy_loop {
 enum ferryi_processor {
     FERRYI_PROCESSOR_OTHER,
     FERRYI_PROCESSOR_INTEL,
-    FERRYI_PROCESSOR_AMD_19H /* Zen 3 and Zen 4 */
+    FERRYI_PROCESSOR_AMD_19H, /* Zen 3 and Zen 4 */
+    FERRYI_PROCESSOR_AMD_1AH  /* Zen 5 */
 };
 
 enum ferryi_processor ferryi_copy_processor(void);

@@ -464,11 +464,17 @@ test_choices_are_fixed(void **state)
         assert_ptr_equal(how.ring, &r.engine->ports[1].ring);
         assert_int_equal(how.part, how.ring->chunk_bytes);
     }
+    static const enum ferryi_copy_loop visible_uploads[] = {
+        [FERRYI_PROCESSOR_OTHER] = FERRYI_COPY_LIBC,
+        [FERRYI_PROCESSOR_INTEL] = FERRYI_COPY_PREFETCH,
+        [FERRYI_PROCESSOR_AMD_19H] = FERRYI_COPY_STREAM,
+        [FERRYI_PROCESSOR_AMD_1AH] = FERRYI_COPY_LIBC,
+    };
     bool known = ferryi_copy_processor() != FERRYI_PROCESSOR_OTHER,
          intel = ferryi_copy_processor() == FERRYI_PROCESSOR_INTEL;
     for (int up = 0; up < 2; up++) {
         const enum ferryi_copy_loop visible =
-            up && intel ? FERRYI_COPY_PREFETCH : FERRYI_COPY_STREAM;
+            up ? visible_uploads[ferryi_copy_processor()] : FERRYI_COPY_STREAM;
         assert_int_equal(ferryi_staging_loop(r.engine, 1, up, 256 * KIB - 1), FERRYI_COPY_LIBC);
         for (size_t bytes = 256 * KIB; bytes <= 1024 * MIB; bytes *= 2)
             assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
