@@ -230,10 +230,8 @@ scrub_all(struct ferryi_access *list, size_t count)
         return FERRY_OK;
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
-    for (size_t i = 0; i < count; i++) {
-        ferryi_bring_settle(&list[i], false);
+    for (size_t i = 0; i < count; i++)
         (void)ferryi_access_close(&list[i], FERRYI_CLOSE_CANCEL, list[i].timeline);
-    }
     ferryi_last_error_restore(&why);
     return status;
 }
