@@ -583,9 +583,9 @@ bool ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_use
 ferry_status ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline,
                               const struct ferryi_uses *uses, uint64_t *out_lost);
 
-/* Orders later work on `timeline` after the last write of the replica. If `writes` is true, orders
- * this work after the replica's readers, too. If `timeline` is NULL, this thread waits for the
- * write and the readers instead. Called without the buffer's lock. */
+/* Orders later work on `timeline` after the last write of the replica and, if `writes` is true,
+ * also after the replica's readers. If `timeline` is NULL, this thread waits for the same uses
+ * instead. Called without the buffer's lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
 /* Removes the completed uses from the replica's record of uses, and also the readers in the set

@@ -71,9 +71,8 @@ ferry_status ferryi_copy_run_to(struct ferryi_copy_call *call);
 
 /*
  * The ferryi_copy_plan functions prepare a call. If `place` is -1, they choose a place where the
- * bytes are current. At most one of the two stores, which are the storage of buffers, may be NULL.
- * A NULL store means `call->file`, if that is set. Otherwise it means the caller's memory, and its
- * range begins at the memory's address.
+ * bytes are current. At most one of the two stores may be NULL. That side is then `call->file`, if
+ * that is set, and otherwise the caller's memory, whose range ferryi_copy_memory() returns.
  */
 static inline struct ferryi_range
 ferryi_copy_memory(const void *memory)

@@ -139,9 +139,9 @@ ferryi_staging_helpers_of(uint64_t link_bytes, unsigned processors)
 }
 
 /*
- * One thread cannot saturate most links. So helper threads may use all processors except the
- * processor of the calling thread. If a processor also makes the device's copies, one more
- * processor stays free.
+ * The number that the program has configured decides. Otherwise there are as many helper threads as
+ * the link needs, or fewer if the processors are too few. One processor stays free for the calling
+ * thread. If a processor of the host makes the device's copies, a second one stays free for them.
  */
 unsigned
 ferryi_staging_helpers(const ferryi_engine *engine, int place)

@@ -62,8 +62,8 @@ struct scenario {
  * call. `memory_ends`: whether every allocation after the injected failure fails, too. */
 static bool memory_fails, memory_ends;
 
-/* A hook that makes every allocation fail, beginning in the failing device call. The library then
- * has no memory to store why the call failed. */
+/* A hook that makes every allocation fail, beginning with the device call number `*user`, which is
+ * the call that fails. The library then has no memory to store why the call failed. */
 static ferry_status
 end_memory(const char *slot, void *user)
 {

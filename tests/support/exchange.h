@@ -34,7 +34,7 @@ extern const struct ArrowSchema exchange_int_schema;
 
 /* Returns the block that contains `inner`, which is a DLPack tensor or an Arrow array. */
 exchange_tensor *exchange_around(void *inner);
-/* Returns how often the deleters of all tensors together have run, on any thread. */
+/* Returns the number of calls of deleters, for all tensors and on all threads. */
 int exchange_deleted(void);
 /* Frees the block of a tensor that no consumer has received. Does not call the deleter. */
 void exchange_free(void *inner);

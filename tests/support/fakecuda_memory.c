@@ -12,7 +12,7 @@
 #define PAGE 4096
 
 static struct fake_block *blocks;
-static int views; /* number of blocks that the device accesses at a second address, `view` */
+static int views; /* number of blocks that the device accesses at a second address, `block->view` */
 
 struct fake_block *
 fake_block_of(const void *memory, size_t bytes)
