@@ -80,9 +80,7 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
 bool
 ferryi_pool_is_on_host(const ferry_pool *pool)
 {
-    ferry_memory_kind kind = pool->config.kind;
-    return kind == FERRY_MEMORY_DEFAULT ? pool->config.place == FERRY_PLACE_HOST
-                                        : kind != FERRY_MEMORY_DEVICE;
+    return pool->config.kind != FERRY_MEMORY_DEVICE;
 }
 
 struct ferryi_zoned

@@ -138,8 +138,8 @@ ferryi_caches_count(ferry_pool *pool)
 {
     ferryi_caches_lock_out(pool);
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
-        for (uint32_t i = 0; i < FERRYI_POOL_CLASSES; i++)
-            count_class(pool, FERRYI_CACHE_OF(link), i);
+        for (uint32_t list = 0; list < FERRYI_POOL_CLASSES; list++)
+            count_class(pool, FERRYI_CACHE_OF(link), list);
     ferryi_caches_let_in(pool);
     ferryi_pool_raise_peak(pool);
 }

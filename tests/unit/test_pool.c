@@ -2,6 +2,7 @@
 #include "tests/unit/pool_backend.h"
 
 #include "src/stream/stream.h"
+#include "tests/support/short_memory.h"
 
 #ifdef FERRYI_HAVE_MEMCHECK
 #include <valgrind/memcheck.h>
@@ -492,6 +493,24 @@ test_arguments_are_checked(void **state)
 }
 
 static void
+test_a_pool_is_not_made_without_host_memory(void **state)
+{
+    (void)state;
+    ferry_pool *pool = NULL;
+    const struct ferryi_pool_config config = {
+        .backend = {.alloc = backend_alloc, .free = backend_free}, .name = "test memory"};
+    int64_t live = short_memory_live();
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        short_memory_arm(nth);
+        assert_int_equal(ferryi_pool_create(&config, &pool), FERRY_ERROR_OUT_OF_MEMORY);
+        assert_true(short_memory_tripped());
+        short_memory_disarm();
+        assert_null(pool);
+        assert_int_equal(short_memory_live(), live);
+    }
+}
+
+static void
 test_streams_of_another_context_are_refused(void **state)
 {
     (void)state;
@@ -499,6 +518,10 @@ test_streams_of_another_context_are_refused(void **state)
     struct ferry_stream stream = {.context = (ferry_context *)&fixture};
     ferry_block *block = NULL;
     fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
+    assert_int_equal(ferry_pool_allocate(fixture.pool, 1, &stream, &block),
+                     FERRY_ERROR_WRONG_CONTEXT);
+    assert_null(block);
+    give(take(&fixture, 1)); /* the next allocation of this size finds a block in a magazine */
     assert_int_equal(ferry_pool_allocate(fixture.pool, 1, &stream, &block),
                      FERRY_ERROR_WRONG_CONTEXT);
     assert_null(block);
@@ -734,6 +757,7 @@ main(void)
         cmocka_unit_test(test_fragmentation_sees_holes),
         cmocka_unit_test(test_bytes_for_memory_info),
         cmocka_unit_test(test_arguments_are_checked),
+        cmocka_unit_test(test_a_pool_is_not_made_without_host_memory),
         cmocka_unit_test(test_streams_of_another_context_are_refused),
         cmocka_unit_test(test_destroy_reports_live_blocks),
         cmocka_unit_test(test_nothing_is_lost_whatever_call_fails),

@@ -138,6 +138,28 @@ test_blocks_in_use_stay_and_their_slabs_serve_again(void **state)
     mover_close(&mover);
 }
 
+/* One slab is empty, and one is so full that its blocks must not be moved. No other slab has room
+ * for them. */
+static void
+test_full_slabs_are_not_emptied(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 64, FULL = 57 }; /* a slab with FULL of its BLOCKS blocks counts as full */
+    struct fixture fixture;
+    struct mover mover;
+    ferry_pool_compaction compaction;
+    mover_open(&mover, &fixture, 0, 32 * KIB, 2 * BLOCKS, 1);
+    assert_int_equal(fixture.backend.count, 2);
+    while (mover.count > FULL)
+        give(mover.blocks[--mover.count]);
+    assert_int_equal(ferry_pool_compact(fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 1);
+    assert_int_equal(compaction.moved_bytes, 0);
+    assert_int_equal(mover.failed, 0);
+    mover_check(&mover, 32 * KIB, 1);
+    mover_close(&mover);
+}
+
 static void
 test_without_holders_only_empty_slabs_go(void **state)
 {
@@ -367,6 +389,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sparse_slabs_become_one),
         cmocka_unit_test(test_blocks_in_use_stay_and_their_slabs_serve_again),
+        cmocka_unit_test(test_full_slabs_are_not_emptied),
         cmocka_unit_test(test_without_holders_only_empty_slabs_go),
         cmocka_unit_test(test_moves_get_idle_memory_only),
         cmocka_unit_test(test_a_shortage_compacts_where_holes_are_the_reason),

@@ -681,6 +681,74 @@ test_a_draining_slab_is_not_taken_from(void **state)
     order_close(&f);
 }
 
+/* Returns a block whose release can use the fast path: the calling thread has a magazine for it. */
+static ferry_block *
+take_with_magazine(struct order_fixture *f)
+{
+    ferryi_pool_give(take_on(f, LARGE, f->timelines[A]), 0);
+    return take_on(f, LARGE, f->timelines[A]);
+}
+
+/* Frees a block with a stream whose timeline has no number. Checks that a timeline
+ * with a number waits for the stream, so that it can represent the use. */
+static void
+test_a_stream_without_a_number_is_joined(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferryi_timeline *timeline;
+    order_open(&f, 0);
+    do
+        assert_int_equal(ferryi_timeline_open(&f.order, &f.crank.base, 1, NULL, false, &timeline),
+                         FERRY_OK);
+    while (ferryi_timeline_is_numbered(timeline));
+    struct crank_stream *native = timeline->native;
+    struct ferry_stream stream = {.timeline = timeline};
+    ferry_block *block = take_with_magazine(&f);
+    native->queued++;
+    assert_int_equal(ferry_block_free(&block, &stream), FERRY_OK);
+    assert_int_equal(f.crank.wait_count, 1);
+    assert_ptr_equal(f.crank.waits[0].behind, native);
+    native->done = native->queued;
+    order_close(&f);
+}
+
+/* Allocates and frees on a stream while the test holds the mutex of the pool. A call that locks the
+ * mutex would deadlock. */
+static void
+test_a_hit_on_a_stream_takes_no_lock(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    struct ferry_stream stream = {.timeline = f.timelines[A]};
+    ferry_block *block = take_with_magazine(&f);
+    ferryi_mutex_lock(&f.fixture.pool->mutex);
+    for (int n = 0; n < 3; n++) {
+        assert_int_equal(ferry_block_free(&block, &stream), FERRY_OK);
+        assert_int_equal(ferry_pool_allocate(f.fixture.pool, LARGE, &stream, &block), FERRY_OK);
+    }
+    ferryi_mutex_unlock(&f.fixture.pool->mutex);
+    ferryi_pool_give(block, 0);
+    order_close(&f);
+}
+
+/* Frees a block with a stream that was destroyed meanwhile. The stream had no queued work, so the
+ * block must be idle. */
+static void
+test_a_retired_stream_uses_nothing(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    order_open(&f, 0);
+    struct ferry_stream stream = {.timeline = f.timelines[A]};
+    ferry_block *block = take_with_magazine(&f);
+    ferryi_timeline_retire(f.timelines[A]);
+    assert_int_equal(ferry_block_free(&block, &stream), FERRY_OK);
+    assert_int_equal(idle_blocks(&f.fixture).pending, 0);
+    order_close(&f);
+}
+
 /* -- compaction and the end of a pool ---------------------------------------------------------- */
 
 /* Queued work uses one block of the slab that the compaction empties, and a large block. Checks
@@ -930,6 +998,9 @@ main(void)
         cmocka_unit_test(test_shortage_merges_neighbours),
         cmocka_unit_test(test_pending_neighbours_stay_apart),
         cmocka_unit_test(test_a_draining_slab_is_not_taken_from),
+        cmocka_unit_test(test_a_stream_without_a_number_is_joined),
+        cmocka_unit_test(test_a_hit_on_a_stream_takes_no_lock),
+        cmocka_unit_test(test_a_retired_stream_uses_nothing),
         cmocka_unit_test(test_a_compaction_waits_for_the_slabs_it_empties),
         cmocka_unit_test(test_the_end_of_a_pool_waits_for_each_stream),
         cmocka_unit_test(test_streams_order_takes_and_gives),
