@@ -102,6 +102,7 @@ static void
 close_logged(struct logged *logged)
 {
     ferryi_pool_destroy(&logged->pool);
+    assert_string_equal(logged->said, ""); /* no line was lost */
     pthread_mutex_destroy(&logged->backend.mutex);
 }
 
