@@ -157,6 +157,21 @@ test_full_slabs_are_not_emptied(void **state)
     assert_int_equal(compaction.moved_bytes, 0);
     assert_int_equal(mover.failed, 0);
     mover_check(&mover, 32 * KIB, 1);
+
+    /* The room of the full slab does not count. So only one of two slabs with a few blocks is
+     * emptied: its blocks go to the other one. */
+    for (size_t i = FULL; i < 3 * BLOCKS; i++)
+        mover.blocks[i] = take(&fixture, 32 * KIB);
+    for (size_t i = FULL; i < 3 * BLOCKS; i++)
+        if (i >= BLOCKS && i % BLOCKS < 3)
+            mover.blocks[mover.count++] = mover.blocks[i];
+        else
+            give(mover.blocks[i]);
+    assert_int_equal(mover.count, FULL + 6);
+    assert_int_equal(fixture.backend.count, 3);
+    assert_int_equal(ferry_pool_compact(fixture.pool, &compaction), FERRY_OK);
+    assert_int_equal(compaction.freed_slabs, 1);
+    assert_int_equal(compaction.moved_bytes, 3 * 32 * KIB);
     mover_close(&mover);
 }
 

@@ -362,6 +362,28 @@ test_the_host_takes_only_what_is_done(void **state)
 
 /* -- blocks that are allocated and freed while earlier work on them is still queued ------------ */
 
+/* Checks that an allocation for the host looks at only eight pending blocks. The ninth block is the
+ * newest, and its work has completed without the pool's notice. */
+static void
+test_the_host_looks_at_few_pending_blocks(void **state)
+{
+    (void)state;
+    enum { LOOK = 8 };
+    struct order_fixture f;
+    ferry_block *blocks[LOOK + 1];
+    order_open(&f, 0);
+    for (int i = 0; i <= LOOK; i++)
+        blocks[i] = take_on(&f, LARGE, f.timelines[i < LOOK ? A : B]);
+    for (int i = 0; i <= LOOK; i++)
+        ferryi_pool_give(blocks[i], work_on(&f, i < LOOK ? A : B));
+    idle_blocks(&f.fixture); /* empties the magazines */
+    finish(&f, B);
+    ferryi_pool_give(take_on(&f, LARGE, NULL), 0);
+    assert_int_equal(f.fixture.backend.allocations, LOOK + 2);
+    finish(&f, A);
+    order_close(&f);
+}
+
 static void
 test_an_unused_block_keeps_its_earlier_use(void **state)
 {
@@ -475,6 +497,28 @@ test_trim_leaves_what_queued_work_uses(void **state)
     assert_int_equal(f.fixture.backend.count, 0);
     assert_int_equal(f.crank.host_waits, 0);
     order_close(&f);
+}
+
+/* A block's work has completed, but the pool has not noticed this. The pool must query the device
+ * before it trims at the end of a period, and before it grows beyond its high-water mark. */
+static void
+test_a_policy_sees_what_is_complete(void **state)
+{
+    (void)state;
+    static const ferry_pool_options policies[] = {{.trim_period_ms = 1}, {.high_water_bytes = MIB}};
+    for (size_t i = 0; i < 2; i++) {
+        struct order_fixture f;
+        order_open(&f, 0);
+        assert_int_equal(ferry_pool_configure(f.fixture.pool, &policies[i]), FERRY_OK);
+        leave_pending(&f);
+        idle_blocks(&f.fixture); /* empties the magazines */
+        finish(&f, A);
+        ferryi_sleep_ns(3 * 1000 * 1000);
+        ferry_block *other = take_on(&f, 4 * LARGE, f.timelines[B]);
+        assert_int_equal(f.fixture.backend.frees, 1);
+        ferryi_pool_give(other, 0);
+        order_close(&f);
+    }
 }
 
 static void
@@ -986,11 +1030,13 @@ main(void)
         cmocka_unit_test(test_blocks_already_ordered_are_preferred),
         cmocka_unit_test(test_the_newest_pending_blocks_are_tried),
         cmocka_unit_test(test_the_host_takes_only_what_is_done),
+        cmocka_unit_test(test_the_host_looks_at_few_pending_blocks),
         cmocka_unit_test(test_an_unused_block_keeps_its_earlier_use),
         cmocka_unit_test(test_a_third_timeline_does_not_hide_an_earlier_use),
         cmocka_unit_test(test_a_wait_that_fails_loses_nothing),
         cmocka_unit_test(test_a_stream_being_captured_is_not_disturbed),
         cmocka_unit_test(test_trim_leaves_what_queued_work_uses),
+        cmocka_unit_test(test_a_policy_sees_what_is_complete),
         cmocka_unit_test(test_shortage_waits_for_own_pending_memory),
         cmocka_unit_test(test_shortage_waits_no_longer_than_it_may),
         cmocka_unit_test(test_all_waits_share_one_budget),
