@@ -74,12 +74,8 @@ are_small(const struct ferryi_batch *batch)
 static ferry_status
 scatter(struct ferryi_batch *batch)
 {
-    ferryi_engine *engine = batch->run->engine;
-    int place = batch->timeline->place;
-    if (!ferryi_scatter_is_ready(engine, place))
-        return FERRY_ERROR_UNSUPPORTED;
-    return ferryi_scatter_launch(engine, place, batch->timeline, batch->entries, batch->entry_count,
-                                 batch->table);
+    return ferryi_scatter_launch(batch->run->engine, batch->timeline->place, batch->timeline,
+                                 batch->entries, batch->entry_count, batch->table);
 }
 
 /* Submits all copies of the batch in one call, which queues either all or none. Returns UNSUPPORTED

@@ -28,17 +28,25 @@ load(ferryi_engine *engine, int place)
                    device->properties.native, ferry_last_error());
 }
 
-bool
-ferryi_scatter_is_ready(ferryi_engine *engine, int place)
+/* Returns the scatter kernel of a device, or NULL if the device has none. Loads it at the first
+ * call. */
+static void *
+kernel_of(ferryi_engine *engine, int place)
 {
     struct ferryi_port *port = &engine->ports[place];
     if (!(engine->devices[place]->capabilities & FERRY_CAN_LOAD_CODE))
-        return false;
+        return NULL;
     ferryi_mutex_lock(&port->mutex);
     if (!port->scatter_asked)
         load(engine, place);
     ferryi_mutex_unlock(&port->mutex);
-    return atomic_load_explicit(&port->scatter, memory_order_acquire) != NULL;
+    return atomic_load_explicit(&port->scatter, memory_order_acquire);
+}
+
+bool
+ferryi_scatter_is_ready(ferryi_engine *engine, int place)
+{
+    return kernel_of(engine, place) != NULL;
 }
 
 ferry_status
@@ -47,12 +55,15 @@ ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timelin
                       struct ferryi_scatter_entry *table)
 {
     struct ferryi_port *port = &engine->ports[place];
+    void *kernel = kernel_of(engine, place);
+    if (!kernel)
+        return FERRY_ERROR_UNSUPPORTED;
     for (size_t i = 0; i < count; i++)
         table[i] = (struct ferryi_scatter_entry){(uintptr_t)copies[i].target,
                                                  (uintptr_t)copies[i].source, copies[i].bytes};
     void *arguments[] = {&table};
     const struct ferryi_launch launch = {
-        .function = atomic_load_explicit(&port->scatter, memory_order_acquire),
+        .function = kernel,
         .grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}},
         .arguments = arguments};
     ferry_status status = FERRYI_CALL(timeline->device, launch, &launch, timeline->native);

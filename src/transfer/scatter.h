@@ -27,8 +27,8 @@ struct ferryi_scatter_entry {
  * kernel. If loading fails, this call and all later calls return false. */
 bool ferryi_scatter_is_ready(ferryi_engine *engine, int place);
 /* Queues the scatter kernel for `count` copies. `table` must be pinned memory with room for `count`
- * entries, and must stay valid until the kernel has finished. If the function returns UNSUPPORTED,
- * the kernel cannot be used on this device any more. */
+ * entries, and must stay valid until the kernel has finished. Returns UNSUPPORTED and queues
+ * nothing if the device cannot run the kernel. A different thread may find that out at any time. */
 ferry_status ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timeline,
                                    const struct ferryi_copy *copies, size_t count,
                                    struct ferryi_scatter_entry *table);

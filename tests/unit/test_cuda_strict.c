@@ -4,6 +4,7 @@
 #include "src/stream/shell.h"
 #include "src/transfer/engine.h"
 #include "src/transfer/run.h"
+#include "src/transfer/scatter.h"
 #include "tests/support/copies.h"
 #include "tests/support/copy_slots.h"
 #include "tests/unit/cuda_fixture.h"
@@ -284,6 +285,27 @@ test_registered_memory_goes_in_no_batch(void **state)
     OK(ferry_context_unregister_host(context, memory));
     ferry_context_destroy(&context);
     free(memory);
+}
+
+/* While one thread prepares a batch, a launch of a second thread finds that the device cannot run
+ * the scatter kernel. The first thread must then copy without the kernel. */
+static void
+test_a_batch_does_without_a_kernel_that_is_gone(void **state)
+{
+    ferry_context *context = open_context("");
+    ferryi_engine *engine = context->engine;
+    ferryi_timeline *timeline;
+    struct ferryi_scatter_entry entry;
+    char bytes[2] = {1, 2};
+    const struct ferryi_copy copy = {&bytes[0], &bytes[1], 1, FERRY_DIRECTION_UPLOAD, NULL};
+    (void)state;
+    OK(ferryi_engine_timeline(engine, 1, 0, &timeline));
+    assert_true(ferryi_scatter_is_ready(engine, 1));
+    atomic_store(&engine->ports[1].scatter, NULL);
+    assert_int_equal(ferryi_scatter_launch(engine, 1, timeline, &copy, 1, &entry),
+                     FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(bytes[0], 1);
+    ferry_context_destroy(&context);
 }
 
 static void
@@ -1206,6 +1228,7 @@ main(void)
         STRICT_TEST(test_too_much_pinned_memory_is_out_of_memory),
         STRICT_TEST(test_pinned_buffers_need_no_pages),
         STRICT_TEST(test_registered_memory_goes_in_no_batch),
+        STRICT_TEST(test_a_batch_does_without_a_kernel_that_is_gone),
         STRICT_TEST(test_refused_batches_go_one_by_one),
         STRICT_TEST(test_no_batches),
         STRICT_TEST(test_the_host_faults_in_device_memory),

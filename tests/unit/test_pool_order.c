@@ -9,7 +9,9 @@
 /* -- a device whose queued work completes only when the test requests it ----------------------- */
 
 struct crank_stream {
-    uint64_t queued, done; /* numbers of operations: queued, and completed */
+    struct crank_stream *next; /* events of a destroyed stream stay valid, so the streams are freed
+                                  together at the end */
+    uint64_t queued, done;     /* numbers of operations: queued, and completed */
     bool capturing;
 };
 
@@ -25,6 +27,7 @@ struct crank {
         struct crank_stream *stream, *behind;
         uint64_t position;
     } waits[64]; /* waits of streams for events */
+    struct crank_stream *streams;
     size_t wait_count, host_waits, records;
     bool refuses_waits, refuses_host_waits;
     unsigned finish_after; /* number of queries after which all queued work completes; 0: it never
@@ -34,16 +37,18 @@ struct crank {
 static ferry_status
 crank_stream_create(ferryi_device *device, void **out)
 {
-    (void)device;
-    *out = calloc(1, sizeof(struct crank_stream));
-    return *out ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
+    struct crank *crank = (struct crank *)device;
+    struct crank_stream *stream = calloc(1, sizeof(*stream));
+    assert_non_null(stream);
+    stream->next = crank->streams;
+    *out = crank->streams = stream;
+    return FERRY_OK;
 }
 
 static ferry_status
 crank_stream_destroy(ferryi_device *device, void *stream)
 {
-    (void)device;
-    free(stream);
+    (void)device, (void)stream;
     return FERRY_OK;
 }
 
@@ -161,6 +166,11 @@ order_close(struct order_fixture *f)
 {
     fixture_close(&f->fixture);
     ferryi_order_clear(&f->order);
+    while (f->crank.streams) {
+        struct crank_stream *stream = f->crank.streams;
+        f->crank.streams = stream->next;
+        free(stream);
+    }
 }
 
 static ferry_block *
