@@ -119,8 +119,7 @@ write_member(FILE *file, const char *key, const char *text)
     fputs(", ", file);
 }
 
-/* Copies the value of a line of /proc/cpuinfo if the line is that of `key`. Returns whether it is.
- */
+/* Copies the value from a line of /proc/cpuinfo. Returns false if the line is not that of `key`. */
 static bool
 read_value(const char *line, const char *key, char *value, size_t value_bytes)
 {

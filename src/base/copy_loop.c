@@ -54,8 +54,8 @@ ferryi_copy_processor(void)
 {
     if (__builtin_cpu_is("amdfam19h"))
         return FERRYI_PROCESSOR_AMD_19H;
-    /* Some compilers have no name for family 1Ah. Of AMD's families, only
-     * 19h and this one have AVX-512. */
+    /* Some compilers have no name for family 1Ah. Of AMD's families, only 19h and this one have
+     * AVX-512. */
     if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f"))
         return FERRYI_PROCESSOR_AMD_1AH;
     return __builtin_cpu_is("intel") ? FERRYI_PROCESSOR_INTEL : FERRYI_PROCESSOR_OTHER;

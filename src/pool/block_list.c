@@ -77,12 +77,6 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
 }
 
 #ifdef FERRYI_RED_ZONES
-bool
-ferryi_pool_is_on_host(const ferry_pool *pool)
-{
-    return pool->config.kind != FERRY_MEMORY_DEVICE;
-}
-
 struct ferryi_zoned
 ferryi_block_zoned(ferry_block *block, ferryi_sync_point point)
 {

@@ -198,7 +198,11 @@ ferryi_block_begin(const ferry_block *block)
 
 #ifdef FERRYI_RED_ZONES
 /* Returns whether the host can access the pool's memory. */
-bool ferryi_pool_is_on_host(const ferry_pool *pool);
+FERRYI_INLINE bool
+ferryi_pool_is_on_host(const ferry_pool *pool)
+{
+    return pool->config.kind != FERRY_MEMORY_DEVICE;
+}
 #endif
 
 /* Returns the minimum size of the red zone behind each block of the pool (red_zone.h). */

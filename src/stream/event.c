@@ -45,9 +45,8 @@ list_time(ferry_event *event)
     ferryi_mutex_unlock(&context->event_times_mutex);
 }
 
-/* Creates a native event that measures time, and records it on the timeline's stream.
- * The stream must not be in capture mode. If this function fails, the caller may only release
- * `event`. */
+/* Creates a native event that measures time, and records it on the timeline's stream. The stream
+ * must not be in capture mode. If this function fails, the caller may only release `event`. */
 static ferry_status
 record_time(ferry_event *event, ferryi_timeline *timeline)
 {

@@ -69,15 +69,6 @@ are_small(const struct ferryi_batch *batch)
     return true;
 }
 
-/* Makes all copies of the batch with one launch of the scatter kernel, which copies many small
- * memory ranges. Returns UNSUPPORTED if the kernel is not available on the device. */
-static ferry_status
-scatter(struct ferryi_batch *batch)
-{
-    return ferryi_scatter_launch(batch->run->engine, batch->timeline->place, batch->timeline,
-                                 batch->entries, batch->entry_count, batch->table);
-}
-
 /* Submits all copies of the batch in one call, which queues either all or none. Returns UNSUPPORTED
  * if the copies must be submitted one by one. */
 static ferry_status
@@ -94,8 +85,10 @@ submit_together(struct ferryi_batch *batch)
         return FERRY_ERROR_UNSUPPORTED;
     /* For small copies, one launch of the scatter kernel is faster than the driver's batched copy.
      */
-    ferry_status status =
-        batch->table && are_small(batch) ? scatter(batch) : FERRY_ERROR_UNSUPPORTED;
+    ferry_status status = FERRY_ERROR_UNSUPPORTED;
+    if (batch->table && are_small(batch))
+        status = ferryi_scatter_launch(batch->run->engine, timeline->place, timeline,
+                                       batch->entries, batch->entry_count, batch->table);
     if (status == FERRY_ERROR_UNSUPPORTED && can_batch)
         status =
             FERRYI_CALL(device, copy_batch, batch->entries, batch->entry_count, timeline->native);

@@ -3,6 +3,7 @@
 #include "src/transfer/engine.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "src/buffer/worker.h"
 #include "tests/support/convert_kernels.h"
@@ -456,6 +457,13 @@ expect_unchanged(ferry_buffer *buffer, const snapshot *before)
     assert_int_equal(now.info.places_with_copy, before->info.places_with_copy);
     assert_int_equal(now.info.places_current, before->info.places_current);
     assert_int_equal(now.info.scopes, before->info.scopes);
+}
+
+void
+wait_until(const atomic_bool *set)
+{
+    for (int i = 0; i < 5000 && !atomic_load(set); i++)
+        usleep(1000);
 }
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */

@@ -10,6 +10,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -117,6 +118,9 @@ void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, 
  * real use would. */
 void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
            size_t count);
+/* Waits until the flag is set, or for 5 s. Does not call ferryi_sleep_ns(), whose calls some tests
+ * count. */
+void wait_until(const atomic_bool *set);
 
 /* Opens an OVERWRITE scope on a range of the buffer at the place, and sets each element i in the
  * range to i + `first`. */

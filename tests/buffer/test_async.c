@@ -185,14 +185,6 @@ struct gate {
     atomic_bool held, open;
 };
 
-/* Waits until the flag is set, or for 5 s. */
-static void
-wait_until(const atomic_bool *set)
-{
-    for (int i = 0; i < 5000 && !atomic_load(set); i++)
-        ferryi_sleep_ns(1000000);
-}
-
 /* A trace callback. The first transfer in the direction `gate->direction` blocks here until
  * `gate->open` is set. */
 static void

@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
@@ -503,8 +502,7 @@ static bool
 go_on_when_set(size_t done, size_t total, void *user)
 {
     (void)done, (void)total;
-    for (int i = 0; i < 5000 && !atomic_load((atomic_bool *)user); i++)
-        usleep(1000);
+    wait_until(user);
     return true;
 }
 

@@ -743,8 +743,8 @@ take_with_magazine(struct order_fixture *f)
     return take_on(f, LARGE, f->timelines[A]);
 }
 
-/* Frees a block with a stream whose timeline has no number. Checks that a timeline
- * with a number waits for the stream, so that it can represent the use. */
+/* Frees a block with a stream whose timeline has no number. Checks that a timeline with a number
+ * waits for the stream, so that it can represent the use. */
 static void
 test_a_stream_without_a_number_is_joined(void **state)
 {

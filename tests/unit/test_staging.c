@@ -464,21 +464,28 @@ test_choices_are_fixed(void **state)
         assert_ptr_equal(how.ring, &r.engine->ports[1].ring);
         assert_int_equal(how.part, how.ring->chunk_bytes);
     }
-    static const enum ferryi_copy_loop visible_uploads[] = {
-        [FERRYI_PROCESSOR_OTHER] = FERRYI_COPY_LIBC,
-        [FERRYI_PROCESSOR_INTEL] = FERRYI_COPY_PREFETCH,
-        [FERRYI_PROCESSOR_AMD_19H] = FERRYI_COPY_STREAM,
-        [FERRYI_PROCESSOR_AMD_1AH] = FERRYI_COPY_LIBC,
+    static const struct {
+        enum ferryi_copy_loop visible[2], engine, long_upload; /* visible: download, upload */
+    } expected[] = {
+        [FERRYI_PROCESSOR_OTHER] = {{FERRYI_COPY_LIBC, FERRYI_COPY_LIBC},
+                                    FERRYI_COPY_LIBC,
+                                    FERRYI_COPY_LIBC},
+        [FERRYI_PROCESSOR_INTEL] = {{FERRYI_COPY_STREAM, FERRYI_COPY_PREFETCH},
+                                    FERRYI_COPY_STREAM,
+                                    FERRYI_COPY_PREFETCH},
+        [FERRYI_PROCESSOR_AMD_19H] = {{FERRYI_COPY_STREAM, FERRYI_COPY_STREAM},
+                                      FERRYI_COPY_STREAM,
+                                      FERRYI_COPY_STREAM},
+        [FERRYI_PROCESSOR_AMD_1AH] = {{FERRYI_COPY_STREAM, FERRYI_COPY_LIBC},
+                                      FERRYI_COPY_STREAM,
+                                      FERRYI_COPY_STREAM},
     };
-    bool known = ferryi_copy_processor() != FERRYI_PROCESSOR_OTHER,
-         intel = ferryi_copy_processor() == FERRYI_PROCESSOR_INTEL;
+    const enum ferryi_processor processor = ferryi_copy_processor();
     for (int up = 0; up < 2; up++) {
-        const enum ferryi_copy_loop visible =
-            up ? visible_uploads[ferryi_copy_processor()] : FERRYI_COPY_STREAM;
         assert_int_equal(ferryi_staging_loop(r.engine, 1, up, 256 * KIB - 1), FERRYI_COPY_LIBC);
         for (size_t bytes = 256 * KIB; bytes <= 1024 * MIB; bytes *= 2)
             assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
-                             known ? visible : FERRYI_COPY_LIBC);
+                             expected[processor].visible[up]);
     }
     /* Now the test device copies the chunks of the ring itself. For uploads of 128 MiB and more,
      * the choice of the copy loop depends on the processor. */
@@ -486,11 +493,9 @@ test_choices_are_fixed(void **state)
     for (int up = 0; up < 2; up++)
         for (size_t bytes = 256 * KIB; bytes < 128 * MIB; bytes *= 2)
             assert_int_equal(ferryi_staging_loop(r.engine, 1, up, bytes),
-                             known ? FERRYI_COPY_STREAM : FERRYI_COPY_LIBC);
-    assert_int_equal(ferryi_staging_loop(r.engine, 1, true, 128 * MIB), !known ? FERRYI_COPY_LIBC
-                                                                        : intel
-                                                                            ? FERRYI_COPY_PREFETCH
-                                                                            : FERRYI_COPY_STREAM);
+                             expected[processor].engine);
+    assert_int_equal(ferryi_staging_loop(r.engine, 1, true, 128 * MIB),
+                     expected[processor].long_upload);
     r.engine->devices[1]->capabilities |= FERRYI_DEVICE_HOST_VISIBLE;
     rig_close(&r);
 }
