@@ -138,8 +138,8 @@ test_blocks_in_use_stay_and_their_slabs_serve_again(void **state)
     mover_close(&mover);
 }
 
-/* One slab is empty, and one is so full that its blocks must not be moved. No other slab has room
- * for them. */
+/* Checks that a compaction frees an empty slab and leaves a nearly full one alone. If it emptied
+ * the nearly full slab too, no slab would be left for the blocks of that slab. */
 static void
 test_full_slabs_are_not_emptied(void **state)
 {

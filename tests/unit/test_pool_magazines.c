@@ -353,7 +353,7 @@ test_a_thread_forgets_the_pools_that_are_gone(void **state)
     other_end(&other);
 }
 
-/* Checks that a fork takes the caches of the thread from the child and not from the parent. */
+/* Checks that the parent's thread keeps its caches after a fork, and that the child has none. */
 static void
 test_the_caches_stay_with_the_parent_of_a_fork(void **state)
 {

@@ -9,9 +9,9 @@
 /* -- a device whose queued work completes only when the test requests it ----------------------- */
 
 struct crank_stream {
-    struct crank_stream *next; /* events of a destroyed stream stay valid, so the streams are freed
-                                  together at the end */
-    uint64_t queued, done;     /* numbers of operations: queued, and completed */
+    struct crank_stream *next; /* an event points to its stream and may outlive it, so order_close()
+                                  frees all streams */
+    uint64_t queued, done;     /* counts of operations: queued, and completed */
     bool capturing;
 };
 
@@ -372,8 +372,9 @@ test_the_host_takes_only_what_is_done(void **state)
 
 /* -- blocks that are allocated and freed while earlier work on them is still queued ------------ */
 
-/* Checks that an allocation for the host looks at only eight pending blocks. The ninth block is the
- * newest, and its work has completed without the pool's notice. */
+/* Checks that an allocation for the host looks at only eight blocks that queued work uses. The work
+ * of the ninth and newest block has completed, but the pool does not find that out and allocates
+ * new memory. */
 static void
 test_the_host_looks_at_few_pending_blocks(void **state)
 {
@@ -743,8 +744,9 @@ take_with_magazine(struct order_fixture *f)
     return take_on(f, LARGE, f->timelines[A]);
 }
 
-/* Frees a block with a stream whose timeline has no number. Checks that a timeline with a number
- * waits for the stream, so that it can represent the use. */
+/* Frees a block with a stream whose timeline has no number, because all numbers are taken. The
+ * pool cannot record a use on such a timeline. Checks that a timeline with a number waits for the
+ * stream, so that the use can be recorded there. */
 static void
 test_a_stream_without_a_number_is_joined(void **state)
 {
