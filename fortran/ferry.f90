@@ -759,10 +759,12 @@ contains
 
     ! -- contexts --
 
-    ! Opens the devices of the list, such as 'emulated:2'; without one, those of FERRY_DEVICE.
-    subroutine context_create(self, devices, status)
+    ! Opens the devices of the list, such as 'emulated:2'; without one, those of FERRY_DEVICE. Each
+    ! device pool holds at most device_bytes_limit bytes, if that is given.
+    subroutine context_create(self, devices, device_bytes_limit, status)
         class(ferry_context), intent(inout) :: self
         character(len=*), intent(in), optional :: devices
+        integer(c_size_t), intent(in), optional :: device_bytes_limit
         integer(c_int), intent(out), optional :: status
         type(ferry_c_context_options) :: options
         character(kind=c_char), allocatable, target :: list(:)
@@ -776,6 +778,7 @@ contains
             list(len_trim(devices) + 1) = c_null_char
             options%devices = c_loc(list)
         end if
+        if (present(device_bytes_limit)) options%device_bytes_limit = device_bytes_limit
         call self%destroy()
         call ferry_check(ferry_c_context_create(options, self%owned), status)
     end subroutine

@@ -72,6 +72,22 @@ warn_of_limit_without_effect(const ferry_context *context)
                    context->device_bytes_limit, context->names[1]);
 }
 
+/* Lowers a limit of the context to that of the tuning string, in which 0 means none. */
+static void
+lower_limit(size_t *limit, uint64_t tuned)
+{
+    if (tuned > 0 && (*limit == 0 || tuned < *limit))
+        *limit = (size_t)tuned;
+}
+
+static void
+lower_limits(ferry_context *context, const struct ferryi_context_tuning *tuning)
+{
+    lower_limit(&context->device_bytes_limit, tuning->device_bytes_limit);
+    lower_limit(&context->host_bytes_limit, tuning->host_bytes_limit);
+    lower_limit(&context->pinned_bytes_limit, tuning->pinned_bytes_limit);
+}
+
 static ferry_status
 open_default_streams(ferry_context *context)
 {
@@ -287,6 +303,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     struct ferryi_context_tuning tuning;
     FERRY_TRY(status, fail, ferryi_order_init(&context->order, &context->log));
     FERRY_TRY(status, fail, ferryi_context_tuning_read(&tuning, options->tuning, &context->log));
+    lower_limits(context, &tuning);
     FERRY_TRY(status, fail, name_allocation_log(context, options->allocation_log));
     FERRY_TRY(status, fail, open_trace(context, options->trace_file));
     FERRY_TRY(status, fail, open_devices(context, options, &tuning));

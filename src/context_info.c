@@ -56,7 +56,6 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
     ferryi_place_pool_memory(context, host ? 0 : place, &memory);
     info.live = memory.live;
     info.cached = memory.cached;
-    size_t limit = host ? context->host_bytes_limit : context->device_bytes_limit;
     if (host) {
         info.total = ferryi_physical_memory();
         info.free = left_of(info.total, memory.reserved);
@@ -64,9 +63,9 @@ ferry_context_get_memory_info(ferry_context *context, int place, ferry_memory_in
         FERRYI_OR_RETURN(
             FERRYI_CALL(context->devices[place], memory_info, &info.free, &info.total));
     }
-    if (limit) {
-        info.total = ferryi_min_size(info.total, limit);
-        info.free = ferryi_min_size(info.free, left_of(limit, memory.limited));
+    if (memory.limit) {
+        info.total = ferryi_min_size(info.total, memory.limit);
+        info.free = ferryi_min_size(info.free, left_of(memory.limit, memory.limited));
     }
     info.used = info.total - info.free;
     *out = info;

@@ -52,6 +52,9 @@ static const struct key {
     {"emulated.bandwidth", MEMBER(emulated_bytes_per_second), false, sizes,
      "bytes per second such as 3.5G", 1, UINT64_C(1) << 60},
     {"emulated.peers", MEMBER(emulated_without_peers), true, switches, "yes or no", 0, UINT64_MAX},
+    {"device.limit", MEMBER(device_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
+    {"host.limit", MEMBER(host_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
+    {"pinned.limit", MEMBER(pinned_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
     {"cuda.batches", MEMBER(cuda_without_batches), true, switches, "yes or no", 0, UINT64_MAX},
 };
 

@@ -76,7 +76,9 @@ typedef struct ferry_context_options {
                                      the memory of the device. When a pool reaches the limit,
                                      Ferry evicts unused replicas to make room. For the device
                                      "host", host_bytes_limit applies instead; a context with
-                                     only that device logs a warning */
+                                     only that device logs a warning. The keys device.limit,
+                                     host.limit and pinned.limit of the tuning lower the three
+                                     limits */
     size_t host_bytes_limit;    /**< most bytes that the pool of pageable host memory may hold;
                                      default: the physical memory */
     size_t pinned_bytes_limit;  /**< most bytes that the pool of pinned memory and the replicas
@@ -160,7 +162,9 @@ typedef struct ferry_place_info {
 
 /** Memory at a place, in bytes. `total` is the sum of `free` and `used`. */
 typedef struct ferry_memory_info {
-    size_t total;  /**< memory of the place, or the context's limit if that is smaller */
+    size_t total;  /**< memory of the place, or the limit if that is smaller. The limit is that of
+                        the pool: limit_bytes of ferry_pool_configure(), or else that of the
+                        context */
     size_t free;   /**< memory that can still be allocated: the smaller of what the limit still
                         permits and what is free at the place */
     size_t used;   /**< total - free. Without a limit this is the memory of this context, and on a

@@ -63,6 +63,13 @@ typedef struct ferry_pool_stats {
                                        pool */
     double fragmentation;         /**< 1 - largest_free_bytes / cached_bytes; 0 when nothing is
                                        cached */
+    uint64_t limit_bytes;         /**< most bytes that the pool may hold from the device or the
+                                       system; 0: there is no limit. A reset does not change it */
+    uint64_t peak_live_bytes;     /**< highest value of live_bytes that the pool has seen. The pool
+                                       looks when it grows, when its statistics are read or reset,
+                                       and whenever it has found an eighth of reserved_bytes for
+                                       allocations outside of the threads' magazines. A peak
+                                       between two looks is missed */
     uint64_t reserved[4];
 } ferry_pool_stats;
 
@@ -103,12 +110,17 @@ typedef struct ferry_pool_class_stats {
  * longer requests. A pool of a CUDA device's memory does so only when less than an eighth of that
  * memory is free, because freeing it waits for all work of the device. If release_threshold_bytes
  * is SIZE_MAX, the pool keeps everything.
+ *
+ * The pool can only free slabs without a live block, so it may hold more than 1.5 times the peak. A
+ * program that allocates and frees blocks of random sizes in random order needs a limit_bytes of
+ * about twice its peak of live bytes. With less, its allocations fail, or Ferry evicts and moves
+ * replicas.
  */
 typedef struct ferry_pool_options {
     size_t limit_bytes;             /**< most bytes that the pool may hold from the device or the
-                                         system. Default: the limit that the context's options set
-                                         for this kind of memory; a pool of ferry_pool_create() has
-                                         no limit */
+                                         system. Default: the limit that the context's options or
+                                         FERRY_TUNING set for this kind of memory; a pool of
+                                         ferry_pool_create() has no limit */
     size_t high_water_bytes;        /**< if the pool holds more than this many bytes from the device
                                          or the system, it frees idle memory. Default: no limit */
     size_t release_threshold_bytes; /**< number of cached bytes that the pool keeps when it frees

@@ -73,6 +73,9 @@ void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
         if (status_of_call != FERRY_OK)                                                            \
             return status_of_call;                                                                 \
     } while (0)
+/* Returns how many error messages this thread has set so far. Two equal results mean that no
+ * message was set in between. */
+uint64_t ferryi_error_count(void);
 /* Sets the index that ferry_error_index() returns. Must be called after ferryi_fail(), because
  * ferryi_fail() clears the index. */
 void ferryi_fail_index(size_t index);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/callback.h"
 
+#include <stdio.h>
+
 #include "src/base/hold.h"
 
 _Thread_local struct ferryi_hold_thread ferryi_hold_thread;
@@ -11,8 +13,11 @@ ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kin
                       const char *name)
 {
     const struct ferryi_callback *outer = ferryi_callback_thread.innermost;
-    *callback = (struct ferryi_callback){
-        .kind = kind, .name = name, .outer = outer, .held = ferryi_hold_thread.depth};
+    *callback = (struct ferryi_callback){.kind = kind,
+                                         .name = name,
+                                         .outer = outer,
+                                         .held = ferryi_hold_thread.depth,
+                                         .errors = ferryi_error_count()};
     if (outer && outer->kind > kind) {
         callback->kind = outer->kind;
         callback->name = outer->name;
@@ -27,6 +32,18 @@ ferryi_callback_leave(const struct ferryi_callback *callback)
 {
     ferryi_callback_thread.innermost = callback->outer;
     ferryi_hold_thread.depth = callback->held;
+}
+
+ferry_status
+ferryi_callback_failed(const struct ferryi_callback *callback, ferry_status status)
+{
+    char own[64];
+    snprintf(own, sizeof(own), "it returned %d, %s", (int)status, ferry_status_name(status));
+    if (ferryi_error_count() == callback->errors)
+        ferryi_explain("%s", own);
+    else
+        ferryi_explain_in("%s", own);
+    return status;
 }
 
 ferry_status

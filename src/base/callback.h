@@ -36,9 +36,10 @@ struct ferryi_callback {
     const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
     const void *context; /* context of the library call that runs the callback; NULL: unknown */
     const struct ferryi_callback *outer;
-    unsigned held; /* number of holds (hold.h) of the thread when the callback started. The thread
-                      has no holds during the callback, so that the callback does not run prepared
-                      for driver calls. The number is restored afterwards */
+    unsigned held;   /* number of holds (hold.h) of the thread when the callback started. The thread
+                        has no holds during the callback, so that the callback does not run prepared
+                        for driver calls. The number is restored afterwards */
+    uint64_t errors; /* ferryi_error_count() when the callback started */
 };
 
 extern _Thread_local struct ferryi_callback_thread {
@@ -52,6 +53,13 @@ extern _Thread_local struct ferryi_callback_thread {
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,
                            const char *name);
 void ferryi_callback_leave(const struct ferryi_callback *callback);
+
+/* Sets the error message of a callback that has returned `status`, which is not FERRY_OK. The
+ * message says what it returned, and after that the last message that was set inside the callback.
+ * An earlier message of the thread, which has nothing to do with the callback, is not used. The
+ * status need not be one of enum ferry_status. Returns `status`. */
+FERRYI_COLD ferry_status ferryi_callback_failed(const struct ferryi_callback *callback,
+                                                ferry_status status);
 
 static inline enum ferryi_callback_kind
 ferryi_callback_kind(void)

@@ -23,6 +23,7 @@ struct failure {
 };
 
 static _Thread_local struct failure *failure;
+static _Thread_local uint64_t error_count;
 
 /* The failure that a thread reports if its own failure struct cannot be allocated. Every allocated
  * failure struct starts as a copy of this object. The object is never written. */
@@ -118,6 +119,7 @@ void
 ferryi_explainv(const char *format, va_list arguments)
 {
     struct failure *mine = this_failure();
+    error_count++;
     if (!mine)
         return;
     vsnprintf(mine->message, sizeof(mine->message), format, arguments);
@@ -143,6 +145,7 @@ ferryi_explain_in(const char *format, ...)
     va_end(arguments);
 
     struct failure *mine = this_failure();
+    error_count++;
     if (!mine)
         return;
     char *message = mine->message;
@@ -155,6 +158,12 @@ ferryi_explain_in(const char *format, ...)
     message[length + 2 + kept] = 0;
     memcpy(message, prefix, length);
     memcpy(message + length, ": ", 2);
+}
+
+uint64_t
+ferryi_error_count(void)
+{
+    return error_count;
 }
 
 void

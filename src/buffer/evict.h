@@ -37,5 +37,8 @@ size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
 /* Moves replicas in device memory out of the blocks that a compaction of the pool is emptying. Does
  * not move host replicas, or replicas that a scope, a call or a pin uses. */
 size_t ferryi_relocate(void *user, ferry_pool *pool);
+/* Names the buffers that hold the most memory of the pool, and says why they keep it: open scopes,
+ * a call of this thread, or a hold. See holders.c. */
+void ferryi_holders_describe(void *user, ferry_pool *pool, char *text, size_t text_bytes);
 
 #endif

@@ -177,6 +177,22 @@ choose_callbacks(const ferry_context *context, struct ferryi_place_backend *user
     }
 }
 
+static void
+choose_limit(const ferry_context *context, ferry_memory_kind kind,
+             struct ferryi_pool_config *config)
+{
+    if (kind == FERRY_MEMORY_PINNED) {
+        config->limit_bytes = context->pinned_bytes_limit;
+        config->limit_name = "pinned_bytes_limit";
+    } else if (kind == FERRY_MEMORY_PAGEABLE) {
+        config->limit_bytes = context->host_bytes_limit;
+        config->limit_name = "host_bytes_limit";
+    } else {
+        config->limit_bytes = context->device_bytes_limit;
+        config->limit_name = "device_bytes_limit";
+    }
+}
+
 ferry_status
 ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                             struct ferryi_pool_config *config)
@@ -208,9 +224,6 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
         config->backend.info = device_memory_info;
     config->backend.free_waits =
         user->device && (user->device->capabilities & FERRYI_DEVICE_FREE_WAITS);
-    config->limit_bytes = kind == FERRY_MEMORY_DEVICE    ? context->device_bytes_limit
-                          : kind == FERRY_MEMORY_PINNED  ? context->pinned_bytes_limit
-                          : kind == FERRY_MEMORY_MANAGED ? context->device_bytes_limit
-                                                         : context->host_bytes_limit;
+    choose_limit(context, kind, config);
     return FERRY_OK;
 }

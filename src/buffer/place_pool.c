@@ -50,11 +50,11 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
                                         .name = name};
     /* In managed memory all places share one replica. An eviction would free the only copy of the
      * bytes, so pools of managed memory do not evict. */
-    if (kind != FERRY_MEMORY_MANAGED)
-        config.holders = (struct ferryi_pool_holders){
-            .evict = ferryi_evict,
-            .relocate = kind == FERRY_MEMORY_DEVICE ? ferryi_relocate : NULL,
-            .user = context};
+    config.holders = (struct ferryi_pool_holders){
+        .evict = kind == FERRY_MEMORY_MANAGED ? NULL : ferryi_evict,
+        .relocate = kind == FERRY_MEMORY_DEVICE ? ferryi_relocate : NULL,
+        .describe = ferryi_holders_describe,
+        .user = context};
     ferry_status status;
     FERRY_TRY(status, fail, ferryi_place_backend_choose(context, place, kind, &config));
     FERRY_TRY(status, fail, open_allocation_log(context, place, kind, &config.allocation_log));
@@ -139,6 +139,17 @@ check_backend(const ferry_context *context, const ferry_pool_backend *backend,
     return FERRY_OK;
 }
 
+/* Returns the status that a function of the program's backend has returned. Explains it if it is a
+ * failure. */
+static ferry_status
+program_ended(const struct ferryi_callback *running, ferry_status status, const char *function)
+{
+    if (status == FERRY_OK)
+        return status;
+    (void)ferryi_callback_failed(running, status);
+    return ferryi_fail_in(status, "call %s of the pool's backend", function);
+}
+
 static ferry_status
 program_alloc(void *user, size_t bytes, void **out)
 {
@@ -147,7 +158,7 @@ program_alloc(void *user, size_t bytes, void **out)
     ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "alloc of a pool's backend");
     ferry_status status = backend->alloc(backend->user, bytes, out);
     ferryi_callback_leave(&running);
-    return status;
+    return program_ended(&running, status, "alloc");
 }
 
 static ferry_status
@@ -158,7 +169,7 @@ program_free(void *user, void *memory, size_t bytes)
     ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "free of a pool's backend");
     ferry_status status = backend->free(backend->user, memory, bytes);
     ferryi_callback_leave(&running);
-    return status;
+    return program_ended(&running, status, "free");
 }
 
 ferry_status
@@ -275,7 +286,8 @@ void
 ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_memory *out)
 {
     const int limited = place ? FERRY_MEMORY_DEVICE : FERRY_MEMORY_PAGEABLE;
-    *out = (struct ferryi_place_memory){0};
+    *out = (struct ferryi_place_memory){.limit = place ? context->device_bytes_limit
+                                                       : context->host_bytes_limit};
     ferryi_mutex_lock(&context->pool_mutex);
     for (int kind = 0; kind < FERRYI_MEMORY_KINDS; kind++) {
         struct ferryi_pool_counters counters;
@@ -285,8 +297,10 @@ ferryi_place_pool_memory(ferry_context *context, int place, struct ferryi_place_
         out->live += counters.live_bytes;
         out->cached += counters.cached_bytes;
         out->reserved += counters.reserved_bytes;
-        if (kind == limited)
+        if (kind == limited) {
             out->limited = counters.reserved_bytes;
+            out->limit = counters.limit_bytes;
+        }
         for (size_t i = 0; i < FERRY_POOL_CLASS_COUNT; i++) {
             out->hits += counters.classes[i].hits;
             out->misses += counters.classes[i].allocations - counters.classes[i].hits;

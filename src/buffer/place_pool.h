@@ -56,8 +56,9 @@ ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferr
 /* Sums of the memory and the counters of all pools of one place. */
 struct ferryi_place_memory {
     /* Numbers of bytes at present. `limited` is the part of `reserved` that counts against the
-     * limit of the place. Page-locked and managed memory have separate limits. */
-    size_t live, cached, reserved, limited;
+     * limit of the place. Page-locked and managed memory have separate limits. `limit` is that
+     * limit: the one of the pool, or that of the context if there is no pool yet; 0: none. */
+    size_t live, cached, reserved, limited, limit;
     /* `hits` and `misses` since the last reset, and the other counts since the pools were created
      */
     uint64_t hits, misses, device_allocations, trims, evictions, waits, shortages;

@@ -63,8 +63,8 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     ferryi_checked_size(store, place, &taken, &align);
     status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" at %s", bytes,
-                              ferryi_store_name(store), store->context->names[place]);
+        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" in %s", bytes,
+                              ferryi_store_name(store), ferryi_pool_name(pool));
     /* The previous use of the block may still be running. Recording a write here makes the first
      * write to this replica wait for that use. */
     if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))

@@ -31,11 +31,15 @@ run_own(const ferry_conversion *conversion, void *target, const void *source, si
     ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "of the conversion");
     ferry_status status = conversion->convert(target, source, count, policy);
     ferryi_callback_leave(&running);
-    if (status == FERRY_OK || status == FERRY_ERROR_OUT_OF_RANGE)
+    /* ferry_conversion_failed(), which the function calls for an element that does not fit, has
+     * set the message. */
+    if (status == FERRY_OK ||
+        (status == FERRY_ERROR_OUT_OF_RANGE && ferryi_error_count() != running.errors))
         return status;
-    return ferryi_fail(
-        status, "convert %zu elements from %s to %s: the program's function refused them: %s",
-        count, conversion->from->name, conversion->to->name, ferry_status_name(status));
+    (void)ferryi_callback_failed(&running, status);
+    return ferryi_fail_in(status,
+                          "convert %zu elements from %s to %s: the program's function refused them",
+                          count, conversion->from->name, conversion->to->name);
 }
 
 ferry_status

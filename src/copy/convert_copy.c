@@ -137,9 +137,15 @@ take_scratch(const struct device_work *work, size_t bytes, struct scratch *out)
     ferry_pool *pool;
     ferry_status status =
         ferryi_place_pool(work->store->context, work->place, FERRY_MEMORY_DEVICE, &pool);
-    return status == FERRY_OK ? ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, work->timeline,
-                                                 &out->block, &out->memory)
-                              : status;
+    if (status != FERRY_OK)
+        return status;
+    status =
+        ferryi_pool_take(pool, bytes, FERRYI_POOL_ALIGN, work->timeline, &out->block, &out->memory);
+    return status == FERRY_OK
+               ? status
+               : ferryi_fail_in(status,
+                                "reserve %zu bytes for the conversion of buffer \"%s\" in %s",
+                                bytes, ferryi_store_name(work->store), ferryi_pool_name(pool));
 }
 
 static void

@@ -36,6 +36,8 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 {
     ferryi_mutex_lock(&pool->mutex);
     pool->limit_bytes = options->limit_bytes ? options->limit_bytes : pool->config.limit_bytes;
+    pool->limit_name =
+        options->limit_bytes ? "limit_bytes of ferry_pool_options" : pool->config.limit_name;
     pool->high_water_bytes = options->high_water_bytes;
     pool->release_threshold_bytes = options->release_threshold_bytes;
     pool->trim_period_ns = to_ns(options->trim_period_ms);

@@ -55,16 +55,19 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
 static void
 free_slabs(ferry_pool *pool)
 {
+    size_t lost = 0;
     ferryi_mutex_is_needless(&pool->mutex);
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);
         ferryi_link_remove(&slab->in_pool);
         if (ferryi_slab_free_memory(pool, slab) != FERRY_OK)
-            ferryi_log(pool->config.log, FERRY_LOG_ERROR,
-                       "destroy the pool of %s: %zu bytes are lost: %s", pool->name, slab->bytes,
-                       ferry_last_error());
+            lost += slab->bytes;
         free(slab);
     }
+    if (lost > 0)
+        ferryi_log(pool->config.log, FERRY_LOG_ERROR,
+                   "destroy the pool of %s: %zu bytes are lost: %s", pool->name, lost,
+                   ferry_last_error());
 }
 
 void
@@ -89,6 +92,12 @@ ferryi_pool_destroy(ferry_pool **pool_address)
     ferryi_mutex_destroy(&pool->mutex);
     free(pool->name);
     free(pool);
+}
+
+const char *
+ferryi_pool_name(const ferry_pool *pool)
+{
+    return pool->name;
 }
 
 ferry_context *

@@ -64,6 +64,9 @@ struct ferryi_pool_holders {
     /* Moves the bytes of blocks for which ferryi_block_is_draining() is true to new blocks. Skips
      * blocks that are in use. @return the number of bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);
+    /* Writes a description of the largest holders of the pool's blocks to `text`, for the message
+     * of an allocation that fails. Writes "" if there are none. */
+    void (*describe)(void *user, ferry_pool *pool, char *text, size_t text_bytes);
     void *user;
 };
 
@@ -79,8 +82,9 @@ struct ferryi_pool_config {
     int place; /* place to which the blocks belong; pinned and managed memory can be used at other
                   places too */
     ferry_memory_kind kind;
-    size_t limit_bytes; /* maximum number of bytes taken from the backend if the options set no
-                           limit; 0: no limit */
+    size_t limit_bytes;     /* maximum number of bytes taken from the backend if the options set no
+                               limit; 0: no limit */
+    const char *limit_name; /* a literal: the option that sets `limit_bytes`, for messages */
     ferry_pool_options options;
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
     /* NULL if allocations are not logged. The pool owns the log and closes it. With a log, threads
@@ -135,11 +139,12 @@ struct ferry_block {
 };
 
 /*
- * Allocates a block for later work of `timeline`. If `timeline` is NULL, the block is for the host
- * and has no pending use. `align` must be a power of two. If `align` exceeds the alignment of
- * blocks of this size, the function allocates a larger block. *out_pointer is an aligned address in
- * the block, the same that ferry_block_pointer() returns. A request for zero bytes returns a block
- * and a NULL pointer.
+ * Allocates a block for later work of `timeline`. The message of a failure does not name the pool's
+ * memory, because the caller puts what it attempted before the message. If `timeline` is NULL, the
+ * block is for the host and has no pending use. `align` must be a power of two. If `align` exceeds
+ * the alignment of blocks of this size, the function allocates a larger block. *out_pointer is an
+ * aligned address in the block, the same that ferry_block_pointer() returns. A request for zero
+ * bytes returns a block and a NULL pointer.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; or an error of the backend, or of the wait for the
  * block's last use
  */
@@ -152,6 +157,8 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
+/* Returns the name of the pool's memory in messages. */
+const char *ferryi_pool_name(const ferry_pool *pool);
 /* Returns whether a compaction is emptying the block's slab. The block must be live. Threads: any.
  */
 bool ferryi_block_is_draining(const ferry_block *block);
@@ -160,8 +167,8 @@ bool ferryi_pool_holds(ferry_pool *pool, const void *address);
 /* Counters of a pool since its creation. A reset sets the numbers of allocations, hits and frees to
  * 0. A hit is an allocation that reuses idle memory. */
 struct ferryi_pool_counters {
-    size_t live_bytes, cached_bytes,
-        reserved_bytes; /* current values; set only by ferryi_pool_get_counters() */
+    size_t live_bytes, cached_bytes, reserved_bytes,
+        limit_bytes; /* current values; set only by ferryi_pool_get_counters() */
     /* Counters for each size class of the public statistics. Their member `cached_bytes` is not
      * maintained. The number of bytes that was requested for a block determines the block's
      * class. */

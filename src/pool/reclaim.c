@@ -24,7 +24,8 @@ find_slab(ferry_pool *pool, uint64_t until_ns)
 }
 
 /* If the backend fails to free a slab, the slab stays in the pool as idle memory, and no more slabs
- * are freed. */
+ * are freed. The failure is logged, unless the previous one was: each allocation that finds no
+ * memory tries again. */
 size_t
 ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
                       uint64_t *out_slabs)
@@ -32,6 +33,7 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
     struct ferryi_slab *slab;
     ferry_status status = FERRY_OK;
     size_t given = 0;
+    bool first = false; /* whether this is the first call of `free` that fails */
     ferryi_mutex_lock(&pool->mutex);
     while (status == FERRY_OK && given < want_bytes && pool->cached_bytes > keep_bytes &&
            (slab = find_slab(pool, until_ns))) {
@@ -41,6 +43,8 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
         ferryi_mutex_unlock(&pool->mutex);
         status = ferryi_slab_free_memory(pool, slab);
         ferryi_mutex_lock(&pool->mutex);
+        first = status != FERRY_OK && !pool->free_fails;
+        pool->free_fails = status != FERRY_OK;
         if (status == FERRY_OK) {
             pool->reserved_bytes -= bytes;
             pool->counters.device_frees++;
@@ -56,8 +60,10 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
     }
     pool->counters.trims += given > 0;
     ferryi_mutex_unlock(&pool->mutex);
-    if (status != FERRY_OK)
-        ferryi_log(pool->config.log, FERRY_LOG_WARNING, "give idle memory of %s back: %s",
+    if (first)
+        ferryi_log(pool->config.log, FERRY_LOG_WARNING,
+                   "give idle memory of %s back: %s; the memory stays in the pool, and this is not "
+                   "logged again until memory could be given back",
                    pool->name, ferry_last_error());
     return given;
 }

@@ -41,7 +41,8 @@ reuse_or_grow(struct shortage *shortage)
 {
     ferry_status status = ferryi_pool_reuse(shortage->pool, shortage->request, shortage->out);
     return status == FERRY_OK && !*shortage->out
-               ? ferryi_pool_grow(shortage->pool, shortage->request, false, shortage->out)
+               ? ferryi_pool_grow(shortage->pool, shortage->request,
+                                  ferryi_pool_slab_bytes(shortage->request->need), shortage->out)
                : status;
 }
 
@@ -54,6 +55,21 @@ wait_for_backend(ferry_pool *pool)
     for (unsigned round = 0; round < BACKEND_WAITS && pool->backend_calls > 0; round++)
         ferryi_cond_wait(&pool->settled, &pool->mutex);
     ferryi_mutex_unlock(&pool->mutex);
+}
+
+/* Attempts to grow by less than a whole slab: by a block of the request's size class, and then by
+ * the bytes that the request needs at least. A backend that has no room for a slab, or a limit that
+ * leaves none, may still have room for these. */
+static ferry_status
+grow_by_block(struct shortage *shortage)
+{
+    struct ferryi_pool_request *request = shortage->request;
+    size_t least;
+    ferry_status status = ferryi_pool_grow(shortage->pool, request, request->need, shortage->out);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY &&
+        ferryi_round_up(request->least, FERRYI_POOL_ALIGN, &least) && least < request->need)
+        status = ferryi_pool_grow(shortage->pool, request, least, shortage->out);
+    return status;
 }
 
 /* Attempts the allocation from idle memory and from the backend. If both fail, returns as much idle
@@ -74,10 +90,7 @@ use_own_memory(struct shortage *shortage)
     for (size_t i = 0; i < 2 && status == FERRY_ERROR_OUT_OF_MEMORY; i++)
         if (ferryi_pool_give_back(pool, 0, returned[i], UINT64_MAX, NULL) > 0)
             status = reuse_or_grow(shortage);
-    /* A backend that has no memory for a whole slab may still have enough for the block alone. */
-    if (status == FERRY_ERROR_OUT_OF_MEMORY && need <= FERRYI_POOL_SLAB_BLOCK)
-        status = ferryi_pool_grow(pool, shortage->request, true, shortage->out);
-    return status;
+    return status == FERRY_ERROR_OUT_OF_MEMORY ? grow_by_block(shortage) : status;
 }
 
 /* -- the steps: each returns whether it made memory available ---------------------------------- */
@@ -204,7 +217,7 @@ ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *requ
                                 .out = out,
                                 .wait_ns = pool->wait_ns,
                                 .attempts = ATTEMPTS};
-    request->any_fit = true;
+    request->any_fit = request->least_fits = true;
     ferry_status status = make_room(&shortage);
     while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage))
         status = make_room(&shortage);

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "src/pool/slab.h"
+#include "src/pool/magazine.h"
 
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
 /* Maximum number of unusable blocks that a search of a list examines before it gives up. */
@@ -11,6 +11,9 @@
  * insertion searches for its position from the end of the list, over at most this number of
  * slabs. */
 #define LOOK_BACK 64
+/* The number of live bytes is compared with its peaks whenever 1/PEAK_PART of the pool's memory was
+ * committed. */
+#define PEAK_PART 8
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -217,13 +220,15 @@ ferryi_pool_merge(ferry_pool *pool)
 /* -- finding idle memory ----------------------------------------------------------------------- */
 
 /* Returns whether a block in the bin of the request has a suitable size. A small block must have
- * room for the request at an aligned address, and may be of any larger size. A large block must
+ * room for a block of the request's size class at an aligned address, and may be of any larger
+ * size. With `least_fits`, room for the requested bytes is enough. A large block must
  * have the size of the request or, with `any_fit`, be at most 1/8 larger. */
 static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
+    size_t small = request->least_fits ? request->least : request->need;
     if (request->list < FERRYI_POOL_SMALL_CLASSES)
-        return block->bytes >= request->need + ferryi_block_gap(block, request->block_align);
+        return block->bytes >= small + ferryi_block_gap(block, request->block_align);
     return block->bytes == request->need || (request->any_fit && block->bytes >= request->least &&
                                              block->bytes - request->least <= request->least / 8);
 }
@@ -283,6 +288,10 @@ find(const ferry_pool *pool, const struct ferryi_pool_request *request)
         block = search(pool, bin + 1, true, false, request);
     if (!block && small)
         block = find_larger(pool, request);
+    /* A block that was cut may have room for the requested bytes, but not for a whole block of
+     * their size class. */
+    if (!block && small && request->least_fits && request->list > 0)
+        block = search(pool, bin - 1, true, false, request);
     if (!block && request->timeline)
         block = search(pool, bin, true, true, request);
     return block;
@@ -333,6 +342,17 @@ counts_of(ferry_pool *pool, size_t requested)
                 .classes[ferryi_pool_statistics_class(requested + ferryi_pool_zone_bytes(pool))];
 }
 
+/* Compares the number of live bytes with its peaks if the blocks that were committed since the last
+ * comparison have an eighth of the pool's memory. To count the live bytes, all threads are locked
+ * out of their caches, so the comparison is not made at each commit. */
+FERRYI_POOL_LOCKED static void
+note_peak(ferry_pool *pool, size_t bytes)
+{
+    pool->unseen_bytes += bytes;
+    if (pool->unseen_bytes >= pool->reserved_bytes / PEAK_PART)
+        ferryi_caches_count(pool);
+}
+
 void
 ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_pool_request *request,
                     bool hit)
@@ -358,6 +378,7 @@ ferryi_block_commit(ferry_pool *pool, ferry_block *block, const struct ferryi_po
     class->live_blocks++;
     class->live_bytes += block->bytes;
     class->requested_bytes += block->requested;
+    note_peak(pool, block->bytes);
 }
 
 void

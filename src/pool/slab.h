@@ -94,7 +94,9 @@ struct ferry_pool {
     atomic_bool is_maintained; /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
-        size_t limit_bytes; /* maximum number of bytes taken from the backend; 0: no limit */
+        size_t limit_bytes;     /* maximum number of bytes taken from the backend; 0: no limit */
+        const char *limit_name; /* the option that sets the limit, for messages */
+        bool free_fails;        /* whether the backend's last call of `free` failed */
         size_t high_water_bytes, release_threshold_bytes;
         uint64_t trim_period_ns, trim_age_ns, next_trim_ns;
         /* For each size class, full magazines that no thread owns. */
@@ -120,9 +122,18 @@ struct ferry_pool {
         struct ferryi_pool_counters counters;
         uint64_t evictions_at_reset; /* value of counters.evictions when the statistics were last
                                         reset */
+        uint64_t peak_live_bytes;    /* largest number of live bytes since that reset */
+        size_t unseen_bytes; /* bytes of the blocks that were committed since the number of live
+                                bytes was last compared with its peaks */
         ferry_pool_shortage *on_shortage;
         void *on_shortage_user;
     };
+};
+
+/* What a pool had when an allocation failed: its limit (0: none), the bytes that it held from the
+ * backend, its idle bytes, and the size of the largest idle part that the allocation could use. */
+struct ferryi_pool_figures {
+    size_t limit, reserved, cached, largest;
 };
 
 /* The requirements of one allocation. */
@@ -138,7 +149,11 @@ struct ferryi_pool_request {
     ferryi_timeline *timeline; /* NULL: the host */
     bool any_fit; /* whether a search examines all blocks of a bin and, for a large request, accepts
                      a block that is up to 1/8 too large */
-    bool fresh;   /* whether the memory of the block has just come from the backend */
+    bool least_fits; /* whether a search accepts a block that has room for the requested bytes, but
+                        not for a block of their size class */
+    bool fresh;      /* whether the memory of the block has just come from the backend */
+    bool internal;   /* whether the caller puts the name of the memory before an error message */
+    struct ferryi_pool_figures seen; /* set by ferryi_out_of_memory_is_over() */
 };
 
 #define FERRYI_SLAB_OF(link, member)                                                               \
@@ -335,14 +350,24 @@ bool ferryi_pool_wait_pending(ferry_pool *pool, uint64_t *wait_ns);
 /* Allocates a block from idle memory. Sets *out to NULL if no idle memory is suitable. */
 ferry_status ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request,
                                ferry_block **out);
-/* Allocates a block from new memory of the backend, normally from a new slab. With `single`, the
- * new memory is only as large as the block. */
-ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
+/* Allocates a block from `bytes` bytes of new memory of the backend, which are at least as many as
+ * the request's minimum. If they are more than the size class needs, the rest is idle. */
+ferry_status ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t bytes,
                               ferry_block **out);
 /* Runs the steps of shortage.c to make memory available for an allocation. Must be called after
  * ferryi_pool_reuse() and ferryi_pool_grow() found no memory. */
 ferry_status ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                                            ferry_block **out);
+
+/* -- failed allocations (out_of_memory.c): without the mutex -- */
+
+/* Returns whether an allocation that found no memory would find some now, because another thread
+ * has freed it since. Stores what the pool has in `request->seen`. */
+bool ferryi_out_of_memory_is_over(ferry_pool *pool, struct ferryi_pool_request *request);
+/* Completes the error message of an allocation that found no memory: puts how much memory was
+ * requested and how much there was before the reason, and the largest holders behind it. Must be
+ * called after ferryi_out_of_memory_is_over(). Returns FERRY_ERROR_OUT_OF_MEMORY. */
+ferry_status ferryi_out_of_memory_fail(ferry_pool *pool, const struct ferryi_pool_request *request);
 
 /* -- compaction (compact.c): without the mutex -- */
 

@@ -38,6 +38,9 @@ ferryi_pool_raise_peak(ferry_pool *pool)
     int64_t live = ferryi_pool_live_bytes(pool);
     if (live > (int64_t)pool->counters.peak_live_bytes)
         pool->counters.peak_live_bytes = (uint64_t)live;
+    if (live > (int64_t)pool->peak_live_bytes)
+        pool->peak_live_bytes = (uint64_t)live;
+    pool->unseen_bytes = 0;
 }
 
 void
@@ -49,6 +52,7 @@ ferryi_pool_get_counters(ferry_pool *pool, struct ferryi_pool_counters *out)
     out->live_bytes = (size_t)ferryi_pool_live_bytes(pool);
     out->cached_bytes = pool->cached_bytes;
     out->reserved_bytes = pool->reserved_bytes;
+    out->limit_bytes = pool->limit_bytes;
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -62,6 +66,8 @@ ferryi_pool_reset_stats(ferry_pool *pool)
     pool->counters.frees = 0;
     pool->evictions_at_reset = pool->counters.evictions;
     pool->peak_reserved_bytes = pool->reserved_bytes;
+    pool->peak_live_bytes = 0;
+    ferryi_pool_raise_peak(pool);
     ferryi_mutex_unlock(&pool->mutex);
 }
 
@@ -106,6 +112,8 @@ read_all(ferry_pool *pool, struct figures *out)
     all->peak_reserved_bytes = pool->peak_reserved_bytes;
     all->largest_free_bytes = ferryi_pool_largest_free(pool);
     all->evictions = pool->counters.evictions - pool->evictions_at_reset;
+    all->limit_bytes = pool->limit_bytes;
+    all->peak_live_bytes = pool->peak_live_bytes;
     if (all->cached_bytes > 0)
         all->fragmentation = 1.0 - (double)all->largest_free_bytes / (double)all->cached_bytes;
     ferryi_mutex_unlock(&pool->mutex);

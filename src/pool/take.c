@@ -7,6 +7,10 @@
 #include "src/pool/magazine.h"
 #include "src/stream/stream.h"
 
+/* Maximum number of times that an allocation is repeated because another thread has freed memory
+ * since it failed. */
+#define RETRIES 16
+
 /* -- from idle memory -------------------------------------------------------------------------- */
 
 /* Makes the request's stream wait for the last use of the chosen block, and makes the block live.
@@ -90,17 +94,17 @@ is_within_limit(const ferry_pool *pool, size_t bytes)
 }
 
 ferry_status
-ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool single,
+ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t bytes,
                  ferry_block **out)
 {
-    size_t bytes = single ? request->need : ferryi_pool_slab_bytes(request->need);
     void *memory = NULL;
-    struct ferryi_slab *slab = ferryi_slab_new(pool, bytes, request->need);
+    struct ferryi_slab *slab = ferryi_slab_new(pool, bytes, ferryi_min_size(request->need, bytes));
     if (!slab)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     ferryi_mutex_lock(&pool->mutex);
     bool within = is_within_limit(pool, bytes);
+    const char *limit_name = pool->limit_name;
     if (within) {
         pool->requesting_bytes += bytes;
         pool->backend_calls++;
@@ -120,7 +124,9 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, bool sin
         ferryi_slab_drop(pool, slab);
     }
     ferryi_mutex_unlock(&pool->mutex);
-    return within ? status : ferryi_fail(status, "the pool's limit is reached");
+    return within ? status
+                  : ferryi_fail(status, "the limit %s is reached",
+                                limit_name ? limit_name : "of the pool");
 }
 
 /* -- from idle memory or the backend ----------------------------------------------------------- */
@@ -157,7 +163,7 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
                            "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
         ferryi_pool_make_room(pool, request->need);
-        status = ferryi_pool_grow(pool, request, false, out);
+        status = ferryi_pool_grow(pool, request, ferryi_pool_slab_bytes(request->need), out);
         if (status == FERRY_ERROR_OUT_OF_MEMORY)
             status = ferryi_pool_overcome_shortage(pool, request, out);
         ferryi_pool_maintain(pool, true);
@@ -167,45 +173,15 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Describes the free and the total memory for an error message. If the pool has a limit, the free
- * memory is what the limit allows, or what the backend has if that is less. The function preserves
- * the thread's last error, because that error says why the allocation failed. */
-static void
-describe_memory(const ferry_pool *pool, size_t limit, size_t reserved, char *text,
-                size_t text_bytes)
-{
-    const struct ferryi_pool_backend *backend = &pool->config.backend;
-    size_t left = 0, total = 0;
-    FERRYI_KEEP_ERROR(reason);
-    bool known = backend->info && backend->info(backend->user, &left, &total) == FERRY_OK;
-    if (limit > 0) {
-        size_t within = limit > reserved ? limit - reserved : 0;
-        left = known ? ferryi_min_size(left, within) : within;
-        total = limit;
-    }
-    if (known || limit > 0)
-        snprintf(text, text_bytes, "free %zu, total %zu", left, total);
-    else
-        snprintf(text, text_bytes, "free and total unknown, %zu taken", reserved);
-}
-
-/* Prepends a description of the request to the error message of a failed allocation. If memory ran
- * out, also adds how much memory is available. */
+/* Completes the error message of a failed allocation. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
-    char memory[96];
-    ferryi_mutex_lock(&pool->mutex);
-    size_t limit = pool->limit_bytes, reserved = pool->reserved_bytes, cached = pool->cached_bytes,
-           largest = ferryi_pool_largest_free(pool);
-    ferryi_mutex_unlock(&pool->mutex);
-
-    if (status != FERRY_ERROR_OUT_OF_MEMORY)
-        return ferryi_fail_in(status, "take %zu bytes from %s", request->bytes, pool->name);
-    describe_memory(pool, limit, reserved, memory, sizeof(memory));
-    return ferryi_fail_in(
-        status, "take %zu bytes from %s: requested %zu, %s, cached %zu, largest free %zu bytes",
-        request->bytes, pool->name, request->bytes, memory, cached, largest);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && request->need > 0)
+        status = ferryi_out_of_memory_fail(pool, request);
+    return request->internal
+               ? status
+               : ferryi_fail_in(status, "take %zu bytes from %s", request->bytes, pool->name);
 }
 
 static void
@@ -220,25 +196,28 @@ log_take(const ferry_pool *pool, const struct ferryi_pool_request *request,
 }
 
 FERRYI_COLD static ferry_status
-take_slowly(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline,
-            ferry_block **out)
+take_slowly(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
-    struct ferryi_pool_request request = {.bytes = bytes, .align = align, .timeline = timeline};
     ferry_block *block = NULL;
     ferry_status status;
 
-    if (!ferryi_pool_request_plan(&request, ferryi_pool_zone_bytes(pool), &pool->config.backend)) {
+    if (!ferryi_pool_request_plan(request, ferryi_pool_zone_bytes(pool), &pool->config.backend)) {
+        request->need = 0;
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
     } else {
-        if (request.list < FERRYI_POOL_CLASSES && request.align == 1)
-            block = ferryi_cache_take_slowly(pool, &request);
-        status = block ? FERRY_OK : obtain(pool, &request, &block);
+        if (request->list < FERRYI_POOL_CLASSES && request->align == 1)
+            block = ferryi_cache_take_slowly(pool, request);
+        status = block ? FERRY_OK : obtain(pool, request, &block);
+        for (int i = 0; i < RETRIES && status == FERRY_ERROR_OUT_OF_MEMORY &&
+                        ferryi_out_of_memory_is_over(pool, request);
+             i++)
+            status = obtain(pool, request, &block);
     }
-    log_take(pool, &request, status == FERRY_OK ? block : NULL);
+    log_take(pool, request, status == FERRY_OK ? block : NULL);
     if (status != FERRY_OK)
-        return take_failed(pool, &request, status);
+        return take_failed(pool, request, status);
 
-    ferryi_red_zone_out(ferryi_block_zoned(block, 0), request.fresh);
+    ferryi_red_zone_out(ferryi_block_zoned(block, 0), request->fresh);
     *out = block;
     return FERRY_OK;
 }
@@ -251,7 +230,9 @@ take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, 
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "take %zu bytes from a pool: %s is NULL",
                            bytes, pool ? "out" : "pool");
     FERRYI_OR_RETURN(ferryi_pool_check_stream(pool, stream, "take memory from"));
-    return take_slowly(pool, bytes, align, stream ? ferryi_stream_timeline(stream) : NULL, out);
+    struct ferryi_pool_request request = {
+        .bytes = bytes, .align = align, .timeline = stream ? ferryi_stream_timeline(stream) : NULL};
+    return take_slowly(pool, &request, out);
 }
 
 static inline ferry_status
@@ -332,7 +313,9 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *
                              ? ferryi_cache_take(pool, bytes, timeline, pool->config.order)
                              : NULL;
     if (__builtin_expect(!block, 0)) {
-        ferry_status status = take_slowly(pool, bytes, align, timeline, out);
+        struct ferryi_pool_request request = {
+            .bytes = bytes, .align = align, .timeline = timeline, .internal = true};
+        ferry_status status = take_slowly(pool, &request, out);
         if (status == FERRY_OK)
             *out_pointer = ferry_block_pointer(*out);
         return note_site(status, out, __builtin_return_address(0));

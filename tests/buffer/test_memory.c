@@ -361,6 +361,42 @@ test_memory_of_a_buffer_is_used_again(void **state)
     }
 }
 
+/* ferry_memory_info follows the limit that ferry_pool_configure() sets, and half of what it says is
+ * free can be allocated. The statistics of the pool state the same limit. */
+static void
+test_memory_info_knows_the_limit_of_the_pool(void **state)
+{
+    fixture *f = *state;
+    enum { MIB = 1 << 20 };
+    for (int place = 0; place <= f->places; place++) {
+        ferry_memory_info info;
+        ferry_pool *pool;
+        ferry_pool_stats stats;
+        ferry_block *block;
+        ferry_context *context;
+        OK(ferry_context_create(NULL, &context));
+        OK(ferry_context_pool(context, place, FERRY_MEMORY_DEFAULT, &pool));
+        for (size_t limit = 10 * MIB; limit <= 20 * MIB; limit += 10 * MIB) {
+            const ferry_pool_options options = {.limit_bytes = limit, .wait_ms = 1};
+            OK(ferry_pool_configure(pool, &options));
+            OK(ferry_context_get_memory_info(context, place, &info));
+            assert_int_equal(info.total, limit);
+            assert_int_equal(info.free, limit);
+            OK(ferry_pool_allocate(pool, info.free / 2, NULL, &block));
+            OK(ferry_context_get_memory_info(context, place, &info));
+            assert_int_equal(info.total, limit);
+            assert_int_equal(info.free + info.used, info.total);
+            assert_true(info.used >= limit / 2 && info.used < limit);
+            OK(ferry_pool_get_stats(pool, &stats));
+            assert_int_equal(stats.limit_bytes, limit);
+            assert_int_equal(info.used, stats.reserved_bytes);
+            OK(ferry_block_free(&block, NULL));
+            OK(ferry_pool_trim(pool, 0));
+        }
+        ferry_context_destroy(&context);
+    }
+}
+
 /* If a limit applies at a place, `free` in ferry_memory_info is the number of bytes that can still
  * be allocated under this limit. Memory that does not count towards the limit, for example memory
  * of a different context, does not reduce `free`. */
@@ -492,6 +528,7 @@ main(void)
         TEST(test_managed_memory_takes_advice_and_prefetch),
         TEST(test_memory_info_adds_up),
         TEST(test_a_limit_without_effect_is_logged),
+        TEST(test_memory_info_knows_the_limit_of_the_pool),
         TEST(test_memory_info_of_a_limit_counts_what_it_limits),
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),

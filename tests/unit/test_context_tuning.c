@@ -161,6 +161,45 @@ test_a_context_uses_it(void **state)
     ferry_context_destroy(&context);
 }
 
+/* The limits of the tuning string lower those of the options, and do not raise them. */
+static void
+test_limits_are_lowered(void **state)
+{
+    (void)state;
+    const struct {
+        size_t option;
+        const char *tuning;
+        size_t expected;
+    } cases[] = {{0, "device.limit=8M", 8 << 20},
+                 {4 << 20, "device.limit=8M", 4 << 20},
+                 {12 << 20, "device.limit=8M", 8 << 20},
+                 {12 << 20, "device.limit=0", 12 << 20}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ferry_context *context;
+        ferry_memory_info info;
+        const ferry_context_options options = {.devices = "emulated",
+                                               .device_bytes_limit = cases[i].option,
+                                               .tuning = cases[i].tuning};
+        OK(ferry_context_create(&options, &context));
+        OK(ferry_context_get_memory_info(context, 1, &info));
+        assert_int_equal(info.total, cases[i].expected);
+        ferry_context_destroy(&context);
+    }
+    ferry_context *context;
+    ferry_memory_info info;
+    ferry_pool *pool;
+    ferry_pool_stats stats;
+    const ferry_context_options options = {.devices = "emulated",
+                                           .tuning = "host.limit=8M pinned.limit=4M"};
+    OK(ferry_context_create(&options, &context));
+    OK(ferry_context_get_memory_info(context, 0, &info));
+    assert_int_equal(info.total, 8 << 20);
+    OK(ferry_context_pool(context, 0, FERRY_MEMORY_PINNED, &pool));
+    OK(ferry_pool_get_stats(pool, &stats));
+    assert_int_equal(stats.limit_bytes, 4 << 20);
+    ferry_context_destroy(&context);
+}
+
 int
 main(void)
 {
@@ -171,6 +210,7 @@ main(void)
         cmocka_unit_test(test_wrong_environment_is_logged),
         cmocka_unit_test(test_the_option_goes_before_the_environment_key_by_key),
         cmocka_unit_test(test_a_context_uses_it),
+        cmocka_unit_test(test_limits_are_lowered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
