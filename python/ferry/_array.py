@@ -6,15 +6,17 @@ from __future__ import annotations
 import math
 import operator
 import os
+import struct
+import sys
 
 from . import _exchange, _ferry
 from ._context import Context, Count, Place, Stream, default_context
-from ._element import element, pack
+from ._element import element, element_or_none, pack
 from ._ferry import Element
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
@@ -125,11 +127,17 @@ class Array(_ferry.Array):
             raise TypeError("an array without dimensions has no length")
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no elements to iterate over: use item()")
+        return (self[index] for index in range(self.shape[0]))
+
     def __repr__(self) -> str:
-        if self.closed:
+        try:
+            name = f" {self.name!r}" if self.name else ""
+            return f"<ferry.Array{name} {self.dtype.name}{list(self.shape)} {self.state} {self._describe_places()}>"
+        except _ferry.StateError:  # another thread may close it at any moment
             return "<ferry.Array, closed>"
-        name = f" {self.name!r}" if self.name else ""
-        return f"<ferry.Array{name} {self.dtype.name}{list(self.shape)} {self.state} {self._describe_places()}>"
 
     def _describe_places(self) -> str:
         current, places = self.places, [self.context.place(index) for index in self.copies]
@@ -145,11 +153,13 @@ class Array(_ferry.Array):
 
         The owner of wrapped memory, on the host or on a device, finds the newest values there on return.
         """
-        if self.closed:
-            return
-        info = self._info()
-        if info["lent_at"] is not None and not info["read_only"]:
-            self.sync_to(info["lent_at"])
+        try:
+            info = self._info()
+            if info["lent_at"] is not None and not info["read_only"]:
+                self.sync_to(info["lent_at"])
+        except _ferry.StateError:
+            if not self.closed:  # else it was closed before, or by another thread meanwhile
+                raise
         self._close()
 
     # -- views -------------------------------------------------------------------------------------------------------
@@ -241,7 +251,12 @@ class Array(_ferry.Array):
         return float(self.item())
 
     def __index__(self) -> int:
+        if self.ndim or self.dtype.kind not in ("int", "uint"):
+            raise _ferry.WrongTypeError("only an array of integers without dimensions is an index")
         return operator.index(self.item())
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         return self.copy()
@@ -287,13 +302,34 @@ class Array(_ferry.Array):
             raise _ferry.ArgumentError(f"convert is one of {', '.join(_POLICIES)}, not {convert!r}")
         if isinstance(other, (str, os.PathLike)):
             raise _ferry.WrongTypeError("a path: use store() and load_from()")
-        shape, strides = (other.shape, other._strides()) if isinstance(other, Array) else _shape_of_memory(other)
+        shape, strides, kind = (other.shape, other._strides(), None) if isinstance(other, Array) else _layout_of_memory(other)
         if shape != self.shape:
             raise _ferry.ArgumentError(f"the shapes {shape} and {self.shape} differ")
-        if (strides or c_strides(shape)) != self._strides() and self.size > 1:
-            raise _ferry.UnsupportedError("the order of the dimensions differs")
-        return _ferry.copy(target, source, None, _POLICIES[convert] if convert else 0, stream, wait,
-                           progress_function(progress), 0, False, False)
+        policy, step = _POLICIES[convert] if convert else 0, progress_function(progress)
+        if any(size != 1 and stride != own for size, stride, own in zip(shape, strides, self._strides())) and self.size:
+            if isinstance(other, Array):
+                raise _ferry.UnsupportedError("the order of the dimensions differs")
+            return self._copy_strided(other, other is source, kind, policy, stream, wait, step)
+        return _ferry.copy(target, source, kind, policy, stream, wait, step, 0, False, False)
+
+    def _copy_strided(self, memory: Any, is_source: bool, kind: Element | None, policy: int, stream: Stream | None, wait: bool,
+                      progress: Any) -> None:
+        """A copy with memory in another order, by way of memory in the order of this array."""
+        import numpy
+
+        if not wait:
+            raise _ferry.UnsupportedError("the order of the dimensions differs from that of the array: copy with wait=True")
+        outside = numpy.asarray(memory)
+        staged = numpy.ndarray(self.shape, outside.dtype, numpy.empty(outside.nbytes, numpy.uint8), 0,
+                               [stride * outside.itemsize for stride in self._strides()])
+        if is_source:
+            staged[...] = outside
+            _ferry.copy(self, staged, kind, policy, stream, True, progress, 0, False, False)
+            return
+        if not outside.flags.writeable:
+            raise _ferry.ArgumentError("copy_to: the memory is read-only")
+        _ferry.copy(staged, self, kind, policy, stream, True, progress, 0, False, False)
+        outside[...] = staged
 
     def store(self, path: str | os.PathLike[str], *, offset: int = 0, wait: bool = True, progress: Any = None,
               direct: bool = False, keep_rest: bool = False) -> Any:
@@ -346,10 +382,12 @@ class Array(_ferry.Array):
         if self.dtype.format is None or self.dtype.kind not in ("float", "int", "uint", "bool") or \
                 self._strides() != c_strides(self.shape):
             return self.numpy().tolist()
-        if not self.shape:
-            return flat.cast(self.dtype.format)[0]
         if not self.size:
             return _nothing(self.shape)
+        if self.dtype.bits == 16 and self.dtype.kind == "float":  # memoryviews know it from CPython 3.12 on
+            return _nested(list(struct.unpack(f"{self.size}e", flat)), self.shape)
+        if not self.shape:
+            return flat.cast(self.dtype.format)[0]
         return flat.cast(self.dtype.format, self.shape).tolist()
 
     def item(self) -> Any:
@@ -388,15 +426,48 @@ class Array(_ferry.Array):
         return pickle.PickleBuffer(self._view(element("u1"), 0, (self.nbytes,), None).read())
 
 
+def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
+    """Values in C order as nested lists."""
+    for size in reversed(shape[1:]):
+        values = [values[at:at + size] for at in range(0, len(values), size)]
+    return values if shape else values[0]
+
+
 def _nothing(shape: tuple[int, ...]) -> list[Any]:
     return [] if shape[0] == 0 else [_nothing(shape[1:]) for _ in range(shape[0])]
 
 
-def _shape_of_memory(memory: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    view = memoryview(memory)
-    if not view.c_contiguous:
-        raise _ferry.UnsupportedError("the memory is not in C order: copy it first")
-    return view.shape or (), None
+def _layout_of_memory(memory: Any) -> tuple[tuple[int, ...], tuple[float, ...], Element | None]:
+    """Shape, strides in elements, and the element if the buffer protocol need not name it."""
+    if _is_ndarray(memory):
+        kind = element(memory.dtype)
+        return memory.shape, tuple(stride / kind.itemsize for stride in memory.strides), kind
+    try:
+        with memoryview(memory) as view:
+            shape = view.shape or ()
+            return shape, tuple(stride / view.itemsize for stride in view.strides or ()) or c_strides(shape), None
+    except (TypeError, ValueError, BufferError) as error:
+        if isinstance(error, _ferry.Error):
+            raise
+        raise _ferry.WrongTypeError(f"copy: {error}") from error
+
+
+def _is_ndarray(memory: Any) -> bool:
+    """True for arrays and scalars of NumPy, whose dtypes are more than the buffer protocol has formats for."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(memory, (numpy.ndarray, numpy.generic))
+
+
+def _as_ndarray(source: Any, kind: Element | None) -> Any:
+    """An ndarray of the element, converted by NumPy."""
+    import numpy
+
+    try:
+        return numpy.asarray(source, dtype=None if kind is None else kind.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, _ferry.Error):
+            raise
+        raise _ferry.WrongTypeError(f"array: {error}") from error
 
 
 def _describe(kind: Element) -> Any:
@@ -459,21 +530,16 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
         else:
             return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None, name)
     kind = None if dtype is None else element(dtype)
-    own = getattr(source, "dtype", None)
-    if not _exports_memory(source):
-        import numpy
-
-        source = numpy.asarray(source, dtype=None if kind is None else kind.dtype)
-        kind = kind or element(source.dtype)
-    elif own is not None and type(own).__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+    if _is_ndarray(source):
         if kind is None:
-            kind = element(own)
-        elif own != kind.dtype:
-            source = source.astype(kind.dtype)
+            kind = element(source.dtype)
+        elif element_or_none(source.dtype) is not kind:
+            source = _as_ndarray(source, kind)
+    elif not _exports_memory(source):
+        source = _as_ndarray(source, kind)
+        kind = kind or element(source.dtype)
     elif kind is not None and not _holds(source, kind):
-        import numpy
-
-        source = numpy.asarray(memoryview(source)).astype(kind.dtype)
+        source = _as_ndarray(memoryview(source), kind)
     if kind is not None and kind.format is None:
         return Array._create_from(context or default_context(), source.view("u2"), element("u2"), name).view(kind)
     return Array._create_from(context or default_context(), source, kind, name)
@@ -515,11 +581,16 @@ def wrap(memory: Any, dtype: Any = None, *, read_only: bool | None = None, conte
     if isinstance(memory, Array):
         raise _ferry.WrongTypeError("wrap takes memory of the host: a view of an Array is a[...]")
     kind = None if dtype is None else element(dtype)
-    if read_only is None:
+    if _is_ndarray(memory):
+        kind = kind or element(memory.dtype)
+        read_only = not memory.flags.writeable if read_only is None else read_only
+    elif read_only is None:
         try:
             with memoryview(memory) as view:
                 read_only = view.readonly
-        except TypeError as error:
+        except (TypeError, ValueError, BufferError) as error:
+            if isinstance(error, _ferry.Error):
+                raise
             raise _ferry.WrongTypeError(f"wrap: {error}") from error
     return Array._wrap(context or default_context(), memory, kind, read_only, name)
 

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-import importlib
+import builtins
+import math
 import os
 import struct
 import sys
+import threading
+import types
 
 from . import _ferry
 from ._ferry import Element
@@ -90,7 +93,7 @@ def _from_numpy(what: Any) -> Element:
         raise _ferry.WrongTypeError(f"{what!r} names no element")
     try:
         dtype = numpy.dtype(what)
-    except TypeError as error:
+    except Exception as error:  # NumPy asks objects of any class for their dtype
         raise _ferry.WrongTypeError(f"{what!r} names no element") from error
     if dtype.name == "bfloat16":
         return _BFLOAT16
@@ -98,11 +101,69 @@ def _from_numpy(what: Any) -> Element:
         raise _ferry.WrongTypeError(f"{dtype} holds Python objects, which have no place on a device")
     if dtype.subdtype is not None:
         raise _ferry.WrongTypeError(f"{dtype} has a shape of its own: add it to that of the array")
-    if dtype.fields is None:
-        if dtype.str[0] == ">":
-            raise _ferry.WrongTypeError(f"{dtype} is big-endian: convert it to the byte order of the machine")
-        return _ferry.parse_element(_TYPESTR, dtype.str)
-    return _ferry.element_of(numpy.empty(1, dtype))
+    if dtype.names is not None:
+        return _from_fields(dtype)
+    if dtype.str[0] == ">":
+        raise _ferry.WrongTypeError(f"{dtype} is big-endian: convert it to the byte order of the machine")
+    if dtype.kind in "mM":
+        raise _ferry.WrongTypeError(f"{dtype} is a date, which no element holds: view the ndarray as 'i8'")
+    return _ferry.parse_element(_TYPESTR, dtype.str)
+
+
+_LETTERS = {("b", 1): "?", ("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q", ("u", 1): "B", ("u", 2): "H", ("u", 4): "I",
+            ("u", 8): "Q", ("f", 2): "e", ("f", 4): "f", ("f", 8): "d", ("c", 8): "Zf", ("c", 16): "Zd"}
+
+
+def _from_fields(dtype: Any) -> Element:
+    """The element of a structured dtype. NumPy itself writes no format for fields that are out of order or dates."""
+    fields: list[tuple[int, int, str]] = []
+    _flatten(dtype, "", 0, fields)
+    text, end = "=", 0
+    for offset, size, field in sorted(fields):
+        if offset < end:
+            raise _ferry.UnsupportedError(f"the fields of {dtype} overlap: an element has each byte once")
+        text += ("" if offset == end else f"{offset - end}x") + field
+        end = offset + size
+    if end < dtype.itemsize:
+        text += f"{dtype.itemsize - end}x"
+    return _ferry.parse_element(_BUFFER, f"T{{{text}}}")
+
+
+def _flatten(dtype: Any, prefix: str, start: int, out: list[tuple[int, int, str]]) -> None:
+    """Offset, size and format of each field, where fields of nested structs count as fields of the outer one."""
+    for name in dtype.names:
+        kind, offset = dtype.fields[name][:2]
+        count = 1
+        while kind.subdtype is not None:
+            kind, shape = kind.subdtype
+            count *= math.prod(shape)
+        if kind.names is not None and count == 1:
+            _flatten(kind, f"{prefix}{name}.", start + offset, out)
+            continue
+        if kind.names is not None:
+            raise _ferry.UnsupportedError(f"{dtype}: the field {name!r} is an array of structs")
+        letter = _letter_of(kind, name)
+        if kind.kind in "SV":
+            count *= kind.itemsize
+        if count == 0:
+            raise _ferry.UnsupportedError(f"{dtype}: the field {name!r} has no bytes")
+        if ":" in name or "\0" in name or not name.isprintable():
+            raise _ferry.UnsupportedError(f"{dtype}: the name of the field {name!r} cannot be written in a format of the buffer protocol")
+        size = count * (1 if kind.kind in "SV" else kind.itemsize)
+        out.append((start + offset, size, f"({count}){letter}:{prefix}{name}:" if count > 1 else f"{letter}:{prefix}{name}:"))
+
+
+def _letter_of(kind: Any, name: str) -> str:
+    """The letter of the buffer protocol for the numbers of a field."""
+    if kind.str[0] == ">":
+        raise _ferry.WrongTypeError(f"the field {name!r} is big-endian: convert it to the byte order of the machine")
+    if kind.kind == "S" or kind.kind == "V" and kind.str[:2] == "|V" and kind.isbuiltin != 2:
+        return "B"
+    letter = _LETTERS.get((kind.kind, kind.itemsize))
+    if letter is None:
+        raise _ferry.WrongTypeError(f"the field {name!r} is of {kind}, which no element holds"
+                                    + (": view it as 'i8'" if kind.kind in "mM" else ""))
+    return letter
 
 
 def _from_file(path: str) -> Element:
@@ -125,18 +186,44 @@ def element_of_file(found: Any) -> Element:
     return _ferry.make_struct(found.full_name, found.bytes, found.align, found.cuda_text or None, fields)
 
 
+_generator: dict[str, types.ModuleType] = {}
+_generator_lock = threading.RLock()
+
+
 def load_generator(name: str) -> Any:
-    """A module of ferry-gen, whose modules find each other on the path of modules."""
-    found = sys.modules.get(name)
-    if found is not None:
+    """A module of ferry-gen. It is no module of the program, whose own modules may have its name."""
+    with _generator_lock:
+        found = _generator.get(name)
+        if found is None:
+            from importlib.machinery import SourceFileLoader
+
+            path = os.path.join(GENERATOR, name + ".py")
+            found = _generator[name] = types.ModuleType(name)
+            found.__dict__.update(__file__=path, __builtins__={**vars(builtins), "__import__": _import})
+            writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+            try:
+                exec(SourceFileLoader(name, path).get_code(name), found.__dict__)
+            except BaseException:
+                del _generator[name]
+                raise
+            finally:
+                sys.dont_write_bytecode = writes_nothing
         return found
-    writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    sys.path.insert(0, GENERATOR)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(GENERATOR)
-        sys.dont_write_bytecode = writes_nothing
+
+
+def _import(name: str, *arguments: Any, **options: Any) -> Any:
+    """The import statement of these modules, which find each other."""
+    own = os.path.exists(os.path.join(GENERATOR, name + ".py"))
+    return load_generator(name) if own else builtins.__import__(name, *arguments, **options)
+
+
+def after_fork() -> None:
+    """A child has no thread that will ever give the lock back."""
+    global _generator_lock
+    _generator_lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=after_fork)
 
 
 def pack(what: Element, value: Any) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 
 from . import _ferry
 
@@ -17,13 +18,40 @@ _IS_COPIED = 2
 
 def is_legacy(max_version: tuple[int, int] | None) -> bool:
     """True when the consumer takes no tensor of DLPack 1.0."""
-    return max_version is None or max_version[0] < 1
+    if max_version is None:
+        return True
+    try:
+        major, _ = map(operator.index, max_version)
+    except (TypeError, ValueError) as error:
+        raise _ferry.WrongTypeError(f"max_version is a pair of integers, not {max_version!r}") from error
+    return major < 1
+
+
+def _device_pair(device: Any) -> tuple[int, int]:
+    try:
+        kind, number = map(operator.index, device)
+    except (TypeError, ValueError) as error:
+        raise _ferry.WrongTypeError(f"dl_device is a pair of integers, not {device!r}") from error
+    return kind, number
 
 
 class Access(_ferry.Access):
     """One use of an array at one place. It ends with its `with`, or with the last object that uses its memory."""
 
     __slots__ = ()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """An ndarray over the memory of the host, or a copy where another dtype or the caller asks for one.
+
+        NumPy asks the buffer protocol first, and calls this one when that has refused. Without it NumPy would make an
+        array of no dimensions that holds the access itself.
+        """
+        made = self._ndarray()
+        if dtype is not None and made.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"the access holds {made.dtype}: another dtype needs a copy")
+            return made.astype(dtype)
+        return made.copy() if copy else made
 
     def __dlpack_device__(self) -> tuple[int, int]:
         device: tuple[int, int] = self.array.context.place(self.place).dlpack_device
@@ -39,7 +67,7 @@ class Access(_ferry.Access):
             return export_dlpack(self.array, stream, max_version, dl_device, copy)
         if self.place:
             self._check_stream(stream)
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+        if dl_device is not None and _device_pair(dl_device) != self.__dlpack_device__():
             raise BufferError("an access stays at its place: export the array instead")
         return _ferry.export_dlpack(self, is_legacy(max_version), 0)
 
@@ -69,7 +97,8 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
                   copy: bool | None) -> object:
     """Array.__dlpack__: lends the array for reading and writing, until the consumer's tensor ends."""
     here = device_of(array)
-    device = here if dl_device is None else tuple(dl_device)
+    device = here if dl_device is None else _device_pair(dl_device)
+    legacy = is_legacy(max_version)
     if device not in (here, (_CPU, 0)):
         raise BufferError(f"the array cannot be exported to the device {device}")
     if copy is False and device != here:
@@ -82,7 +111,7 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
     if place and stream == 0:
         raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
     access = _ferry.open_for_export(array, _UPDATE, place, ordered)
-    return _ferry.export_dlpack(access, is_legacy(max_version), _IS_COPIED if copy and not is_legacy(max_version) else 0)
+    return _ferry.export_dlpack(access, legacy, _IS_COPIED if copy and not legacy else 0)
 
 
 def device_of(array: Any) -> tuple[int, int]:

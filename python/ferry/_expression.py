@@ -6,11 +6,12 @@ from __future__ import annotations
 import functools
 import os
 import re
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _ferry
-from ._array import Array, empty
+from ._array import Array, c_strides, empty
 from ._context import Context, Stream, default_context
 from ._element import element, element_of_file, load_generator
 from ._ferry import Element
@@ -86,28 +87,86 @@ def _trim(folder: str) -> None:
             pass
 
 
+def _seal(code: bytes) -> bytes:
+    """What follows the code in a file of the cache. The loader ignores it."""
+    import hashlib
+
+    return b"ferry-host-function " + hashlib.sha256(code).digest()
+
+
+def _from_cache(kept: str) -> ctypes.CDLL | None:
+    """The library of a file of the cache; None without one, and for a damaged file, whose pages could end the process."""
+    import ctypes
+
+    try:
+        with open(kept, "rb") as file:
+            whole = file.read()
+        end = len(whole) - len(_seal(b""))
+        if end > 0 and _seal(whole[:end]) == whole[end:]:
+            return ctypes.CDLL(kept)
+    except OSError:
+        pass
+    return None
+
+
+def _into_cache(made: str, kept: str) -> None:
+    """Keep a library for other processes. What the disk cannot hold is not kept."""
+    import tempfile
+
+    part = None
+    try:
+        with open(made, "rb") as file:
+            code = file.read()
+        handle, part = tempfile.mkstemp(dir=os.path.dirname(kept))
+        with open(handle, "wb") as file:
+            file.write(code + _seal(code))
+            file.flush()
+            os.fsync(file.fileno())  # a name without its bytes would be left by a machine that stops
+        os.replace(part, kept)
+        part = None
+        _trim(os.path.dirname(kept))
+    except OSError:
+        pass
+    finally:
+        try:
+            if part:
+                os.unlink(part)
+        except OSError:
+            pass
+
+
+def _stage(cache: str | None) -> str:
+    """A new folder for the compiler."""
+    import tempfile
+
+    try:
+        return tempfile.mkdtemp(prefix="ferry-")
+    except OSError:
+        if cache is None:
+            raise
+        return tempfile.mkdtemp(dir=cache)
+
+
 def _compiled(source: str, headers: dict[str, str], folders: Sequence[str]) -> ctypes.CDLL:
     """The shared object of a C source, which the cache keeps."""
     import ctypes  # these take longer to import than all of this package
     import hashlib
     import shutil
     import subprocess
-    import tempfile
 
     command = _compiler()
-    flags = ["-O2", "-fPIC", "-shared", "-w", *(f"-I{folder}" for folder in (*INCLUDES, *folders))]
+    # A name that nothing declares is an error of the compiler, not of the loader.
+    flags = ["-O2", "-fPIC", "-shared", "-Werror=implicit-function-declaration", "-Wl,-z,defs", *(f"-I{folder}" for folder in (*INCLUDES, *folders))]
     program = shutil.which(command[0]) or command[0]
     version = os.stat(program)
     named = repr((source, sorted(headers.items()), command, flags, os.path.realpath(program), version.st_size, version.st_mtime_ns,
                   _ferry.version))
     cache = None if headers or folders else _cache_folder()  # those files may change
     kept = os.path.join(cache, hashlib.sha256(named.encode()).hexdigest() + ".so") if cache else None
-    if kept and os.path.exists(kept):
-        try:
-            return ctypes.CDLL(kept)
-        except OSError:
-            os.unlink(kept)  # damaged: the new one gets another file
-    stage = tempfile.mkdtemp(dir=cache)
+    found = _from_cache(kept) if kept else None
+    if found is not None:
+        return found
+    stage = _stage(cache)
     try:
         for name, text in headers.items():
             path = os.path.join(stage, name)
@@ -121,13 +180,15 @@ def _compiled(source: str, headers: dict[str, str], folders: Sequence[str]) -> c
                               capture_output=True, text=True, check=False)
         if done.returncode:
             raise _ferry.CompileError(f"{' '.join(command)}: {done.stderr.strip()}")
+        try:
+            library = ctypes.CDLL(made)
+        except OSError as error:
+            raise _ferry.CompileError(f"{' '.join(command)}: {error}") from error
         if kept:
-            os.replace(made, kept)
-            made = kept
-            _trim(os.path.dirname(kept))
-        return ctypes.CDLL(made)
+            _into_cache(made, kept)
+        return library
     finally:
-        shutil.rmtree(stage)
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 @functools.cache
@@ -173,6 +234,7 @@ class _Expression:
             self._file["include"] = list(include)
         self._folders = [os.path.abspath(folder) for folder in folders] + [os.path.dirname(os.path.abspath(path)) for path in types]
         self._made: dict[tuple[Element, ...], list[Kernel]] = {}
+        self._lock = threading.Lock()
         self.name = name
         self.context = context or default_context()
         self._variables = sorted({word for words in self._words for word in words[:-1] if _VARIABLE.fullmatch(word)})
@@ -187,9 +249,10 @@ class _Expression:
     def _kernels(self, bound: dict[str, Element]) -> list[Kernel]:
         """The kernels for these types."""
         key = tuple(bound[variable] for variable in self._variables)
-        if key not in self._made:
-            self._made[key] = self._make(bound)
-        return self._made[key]
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = self._make(bound)
+            return self._made[key]
 
     def _make(self, bound: dict[str, Element]) -> list[Kernel]:
         generator = _module("ferry_kernels")
@@ -255,7 +318,15 @@ class _Expression:
         for name, value in arrays[1:]:
             if value.shape != arrays[0][1].shape:
                 raise _ferry.ArgumentError(f"{self.name}: {name} has the shape {value.shape}, but {arrays[0][0]} has {arrays[0][1].shape}")
+            if value._strides() != arrays[0][1]._strides():
+                raise _ferry.UnsupportedError(f"{self.name}: the order of the dimensions of {name} differs from that of {arrays[0][0]}")
         return arrays[0][1]
+
+    @staticmethod
+    def _in_memory_order(values: Sequence[Any]) -> list[Any]:
+        """The arrays of a call as they lie in memory, in which order the elements are numbered."""
+        return [value._view(value.dtype, 0, (value.size,), None) if isinstance(value, Array) and value._strides() != c_strides(value.shape)
+                else value for value in values]
 
     def __repr__(self) -> str:
         return f"<ferry.{type(self).__name__} {self.name}({', '.join(' '.join(words) for words in self._words)})>"
@@ -284,12 +355,18 @@ class Elementwise(_Expression):
             raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
         bound = self._bind(arguments)
         kernel, = self._kernels(bound)
-        made = [empty(first_given.shape, kind, context=self.context) for _, kind in kernel.parameters[len(arguments):-1]]
+        made = [self._like(first_given, kind) for _, kind in kernel.parameters[len(arguments):-1]]
         values = [*arguments, *made]
         if first_given.size:
-            kernel(stream, grid(first_given.size), *values, first_given.size)
+            kernel(stream, grid(first_given.size), *self._in_memory_order(values), first_given.size)
         written = [value for value, access in zip(values, self._accesses) if access == "overwrite"]
         return written[0] if len(written) == 1 else tuple(written) or None
+
+
+    def _like(self, given: Array, kind: Element) -> Array:
+        """A new array of the same shape and order."""
+        made = empty(given.shape, kind, context=self.context)
+        return made if given._strides() == c_strides(given.shape) else made._view(kind, 0, given.shape, given._strides())
 
 
 class Reduction(_Expression):
@@ -300,13 +377,17 @@ class Reduction(_Expression):
         if len(arguments) != len(self._words):
             raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
         count = self._first(arguments).size
+        if out is not None and not isinstance(out, Array):
+            raise _ferry.WrongTypeError(f"{self.name}: out must be a ferry.Array")
+        if out is not None and out.size == 0:
+            raise _ferry.RangeError(f"{self.name}: out has no element for the result")
         first, finish = self._kernels(self._bind(arguments))
         kind = finish.parameters[1][1]
         # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
         blocks = min(count // 1024 + 1, 1024)
         partial = empty(blocks, kind, context=self.context)
         result = empty(1, kind, context=self.context) if out is None else out.reshape(-1)[:1]
-        first(stream, grid(blocks * 256), *arguments, partial, count)
+        first(stream, grid(blocks * 256), *self._in_memory_order(arguments), partial, count)
         finish(stream, grid(256), partial, result, blocks)
         return result.item() if out is None else out
 

@@ -30,8 +30,11 @@ def dtype_of(element: Element) -> numpy.dtype[Any]:
         return numpy.dtype(element.typestr)
     if not element.fields:
         return numpy.dtype(f"V{element.itemsize}")
-    formats = [(dtype_of(field), (count,)) if count > 1 else dtype_of(field) for _, field, _, count in element.fields]
-    aligned = element.alignment > 1
+    bases = [dtype_of(field) for _, field, _, _ in element.fields]
+    formats = [(base, (count,)) if count > 1 else base for base, (_, _, _, count) in zip(bases, element.fields)]
+    # NumPy refuses the flag for a layout that is not aligned by its own rules, whatever Ferry's element says.
+    aligned = element.alignment > 1 and all(offset % base.alignment == 0 and element.itemsize % base.alignment == 0
+                                            for base, (_, _, offset, _) in zip(bases, element.fields))
     layout: Any = {"names": [name for name, *_ in element.fields], "formats": formats,
                    "offsets": [offset for _, _, offset, _ in element.fields], "itemsize": element.itemsize}
     made: numpy.dtype[Any] = numpy.dtype(layout, align=aligned)

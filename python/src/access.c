@@ -77,14 +77,15 @@ ferrypy_access_open(struct access_object *self)
     }
     if (self->lease)
         return 0;
-    if (!ferrypy_array_check(array))
-        return -1;
     ferrypy_label(label);
     options.label = label;
     if (self->stream)
         options.stream = self->stream->stream;
     else if (!self->unordered && self->place != FERRY_PLACE_HOST &&
              !(options.stream = ferrypy_default_stream(array->context, self->place)))
+        return -1;
+    /* Nothing between the check and the retained handle lets another thread close the array. */
+    if (!ferrypy_array_check(array))
         return -1;
     buffer = ferry_buffer_retain(array->buffer);
     FERRYPY_BLOCKING(status,
@@ -241,12 +242,21 @@ access_enter(PyObject *object, PyObject *unused)
     return entered;
 }
 
+/* __exit__(kind, value, traceback). An exception discards what was written: half a result is not
+ * published. */
 static PyObject *
 access_exit(PyObject *object, PyObject *const *arguments, Py_ssize_t count)
 {
-    (void)arguments;
-    (void)count;
-    return end_access((struct access_object *)object, false);
+    PyObject *result;
+
+    if (count == 0 || arguments[0] == Py_None)
+        return end_access((struct access_object *)object, false);
+    result = end_access((struct access_object *)object, true);
+    if (result)
+        return result;
+    /* The exception of the program must not be replaced by this one. */
+    PyErr_WriteUnraisable(object);
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -264,6 +274,20 @@ access_abandon(PyObject *object, PyObject *unused)
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */
+
+/* _ndarray(): an ndarray over the memory of the host, which keeps the access open */
+static PyObject *
+access_ndarray(PyObject *object, PyObject *unused)
+{
+    struct access_object *self = (struct access_object *)object;
+
+    (void)unused;
+    if (self->place != FERRY_PLACE_HOST)
+        return ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                                 "an access of a device has no host memory: use DLPack or "
+                                 "__cuda_array_interface__, or read the array on the host");
+    return ferrypy_access_view(self);
+}
 
 static PyObject *
 get_pointer(PyObject *object, void *unused)
@@ -322,6 +346,7 @@ static PyMethodDef methods[] = {
     {"close", access_close, METH_NOARGS, "Ends the access. What was written counts."},
     {"abandon", access_abandon, METH_NOARGS,
      "Ends the access without publishing what was written."},
+    {"_ndarray", access_ndarray, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef members[] = {

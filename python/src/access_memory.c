@@ -32,6 +32,9 @@ ferrypy_access_view(struct access_object *self)
 
     if (!ndarray)
         return PyErr_Occurred() ? NULL : PyMemoryView_FromObject((PyObject *)self);
+    /* Opening gives up the interpreter lock, which `laying` below must not outlast. */
+    if (ferrypy_access_open(self) < 0)
+        return NULL;
     dtype = ferrypy_element_dtype(array->element);
     if (!dtype)
         return NULL;
@@ -61,7 +64,9 @@ is_fortran(const struct array_object *array)
 
     for (int i = 0; i < array->rank; i++) {
         if (array->extents[i] == 0)
-            return true;
+            return true; /* no elements are in every order */
+    }
+    for (int i = 0; i < array->rank; i++) {
         if (array->extents[i] != 1 && array->extents[array->rank + i] != next)
             return false;
         next *= array->extents[i];

@@ -31,6 +31,7 @@ ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObjec
 {
     struct array_object *self = (struct array_object *)PyType_GenericAlloc(type, 0);
     int64_t next = 1;
+    bool empty = false;
 
     if (!self) {
         ferrypy_release_later(release_buffer, buffer);
@@ -47,10 +48,13 @@ ferrypy_array_object(PyTypeObject *type, struct context_object *context, PyObjec
         Py_DECREF((PyObject *)self);
         return PyErr_NoMemory();
     }
+    for (int i = 0; i < rank; i++)
+        empty = empty || shape[i] == 0;
     for (int i = rank - 1; i >= 0; i--) {
         self->extents[i] = shape[i];
-        /* A stride over one element says nothing: all arrays have the same. */
-        self->extents[rank + i] = strides && shape[i] != 1 ? strides[i] : next;
+        /* A stride says nothing over one element, or without elements: all such arrays have the
+         * same. */
+        self->extents[rank + i] = strides && !empty && shape[i] != 1 ? strides[i] : next;
         /* Sizes of an array without elements may overflow. */
         next = (int64_t)((uint64_t)next * (uint64_t)(shape[i] ? shape[i] : 1));
     }
@@ -86,9 +90,11 @@ ferrypy_array_is_c(const struct array_object *self)
 {
     int64_t next = 1;
 
-    for (int i = self->rank - 1; i >= 0; i--) {
+    for (int i = 0; i < self->rank; i++) {
         if (self->extents[i] == 0)
-            return true;
+            return true; /* no elements are in every order */
+    }
+    for (int i = self->rank - 1; i >= 0; i--) {
         if (self->extents[i] != 1 && self->extents[self->rank + i] != next)
             return false;
         next *= self->extents[i];

@@ -80,18 +80,12 @@ check_element(PyObject *element)
     return good;
 }
 
-/* True for memory whose elements are packed in some order, with `strides` in elements. */
-static bool
-read_extents(const Py_buffer *view, int64_t shape[FERRYPY_RANK_MAX],
-             int64_t strides[FERRYPY_RANK_MAX])
+/* Flags with which exported memory is asked for. An exporter need not name an element that the
+ * caller knows, and NumPy cannot name all that it has. */
+static int
+flags_for(PyObject *element)
 {
-    for (int i = 0; i < view->ndim; i++) {
-        shape[i] = view->shape[i];
-        if (view->strides[i] % view->itemsize)
-            return false;
-        strides[i] = view->strides[i] / view->itemsize;
-    }
-    return PyBuffer_IsContiguous(view, 'A');
+    return PyBUF_STRIDES | (element == Py_None ? PyBUF_FORMAT : 0);
 }
 
 /* _create_from(context, exporter, element or None, name): copies. _wrap(context, exporter, element
@@ -101,20 +95,21 @@ array_create_from(PyObject *type, PyObject *arguments)
 {
     ferry_buffer_options options = {0};
     struct context_object *context;
-    int64_t shape[FERRYPY_RANK_MAX];
+    int64_t shape[FERRYPY_RANK_MAX], strides[FERRYPY_RANK_MAX];
     PyObject *exporter, *element, *made = NULL;
     struct ferrypy_owner *owner;
     ferry_buffer *buffer;
     ferry_status status;
     Py_buffer *view;
     void *packed = NULL;
+    bool is_packed;
 
     if (!PyArg_ParseTuple(arguments, "O!OOz:_create_from", ferrypy_context_type,
                           (PyObject **)&context, &exporter, &element, &options.name) ||
         !check_element(element))
         return NULL;
     ferrypy_run_deferred();
-    owner = ferrypy_owner_create(exporter, PyBUF_FORMAT | PyBUF_STRIDES);
+    owner = ferrypy_owner_create(exporter, flags_for(element));
     if (!owner)
         return NULL;
     view = ferrypy_owner_buffer(owner);
@@ -122,14 +117,9 @@ array_create_from(PyObject *type, PyObject *arguments)
         Py_INCREF(element);
     else if (!(element = ferrypy_element_of_buffer(view)))
         goto end;
-    if (view->ndim > FERRYPY_RANK_MAX || view->itemsize == 0 ||
-        (size_t)view->itemsize != ((struct element_object *)element)->element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "items of %zd bytes do not fit the element",
-                          view->itemsize);
+    if (!ferrypy_memory_read(view, ((struct element_object *)element)->element->bytes, shape,
+                             &is_packed, strides))
         goto end;
-    }
-    for (int i = 0; i < view->ndim; i++)
-        shape[i] = view->shape[i];
     if (!PyBuffer_IsContiguous(view, 'C')) {
         packed = PyMem_Malloc((size_t)(view->len ? view->len : 1));
         if (!packed) {
@@ -162,6 +152,7 @@ array_wrap(PyObject *type, PyObject *arguments)
     PyObject *exporter, *element, *made;
     struct ferrypy_owner *owner;
     int rank, read_only;
+    bool is_packed;
     ferry_buffer *buffer;
     ferry_status status;
     Py_buffer *view;
@@ -171,12 +162,7 @@ array_wrap(PyObject *type, PyObject *arguments)
         !check_element(element))
         return NULL;
     ferrypy_run_deferred();
-    owner = ferrypy_owner_create(exporter,
-                                 PyBUF_FORMAT | PyBUF_STRIDES | (read_only ? 0 : PyBUF_WRITABLE));
-    if (!owner && !read_only && PyErr_ExceptionMatches(PyExc_BufferError)) {
-        PyErr_Clear();
-        ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "wrap: the memory is read-only");
-    }
+    owner = ferrypy_owner_create(exporter, flags_for(element) | (read_only ? 0 : PyBUF_WRITABLE));
     if (!owner)
         return NULL;
     view = ferrypy_owner_buffer(owner);
@@ -185,13 +171,10 @@ array_wrap(PyObject *type, PyObject *arguments)
         Py_INCREF(element);
     else if (!(element = ferrypy_element_of_buffer(view)))
         goto fail;
-    if (rank > FERRYPY_RANK_MAX || view->itemsize == 0 ||
-        (size_t)view->itemsize != ((struct element_object *)element)->element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "items of %zd bytes do not fit the element",
-                          view->itemsize);
+    if (!ferrypy_memory_read(view, ((struct element_object *)element)->element->bytes, shape,
+                             &is_packed, strides))
         goto fail;
-    }
-    if (!read_extents(view, shape, strides)) {
+    if (!is_packed) {
         ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
                           "wrap needs packed elements: copy them with ferry.array()");
         goto fail;
@@ -233,14 +216,13 @@ array_view(PyObject *object, PyObject *arguments)
     int rank;
 
     if (!PyArg_ParseTuple(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element,
-                          &offset, &PyTuple_Type, &sizes, &steps) ||
-        !ferrypy_array_check(self))
+                          &offset, &PyTuple_Type, &sizes, &steps))
         return NULL;
     count = ferrypy_shape_read(sizes, element->element->bytes, shape, &rank);
     if (count < 0)
         return NULL;
     if (steps != Py_None) {
-        if (PyTuple_Size(steps) != rank)
+        if (!PyTuple_Check(steps) || PyTuple_Size(steps) != rank)
             return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
                                      "a view needs as many strides as sizes");
         for (int i = 0; i < rank; i++) {
@@ -249,6 +231,9 @@ array_view(PyObject *object, PyObject *arguments)
                 return NULL;
         }
     }
+    /* The sizes may be objects whose code closes the array. */
+    if (!ferrypy_array_check(self))
+        return NULL;
     if (element == self->element && offset % (Py_ssize_t)element->element->bytes == 0)
         status =
             ferry_buffer_view(self->buffer, element->element,

@@ -104,8 +104,8 @@ static PyObject *
 import_arrow(PyObject *module, PyObject *arguments)
 {
     PyObject *schema_capsule, *array_capsule, *element, *made;
-    struct ArrowDeviceArray host = {.device_type = 1, .device_id = -1}, *array;
-    struct ArrowArray *moved = NULL;
+    struct ArrowDeviceArray local = {.device_type = 1, .device_id = -1};
+    struct ArrowArray *moved;
     struct ArrowSchema *schema;
     struct context_object *context;
     ferry_buffer *buffer;
@@ -124,27 +124,29 @@ import_arrow(PyObject *module, PyObject *arguments)
     if (!schema)
         return NULL;
     if (PyCapsule_IsValid(array_capsule, "arrow_device_array")) {
-        array = PyCapsule_GetPointer(array_capsule, "arrow_device_array");
+        struct ArrowDeviceArray *given = PyCapsule_GetPointer(array_capsule, "arrow_device_array");
+        local = *given;
+        moved = &given->array;
     } else {
         moved = PyCapsule_GetPointer(array_capsule, "arrow_array");
         if (!moved)
             return NULL;
-        host.array = *moved;
-        array = &host;
+        local.array = *moved;
     }
-    if (!array->array.release)
+    if (!moved->release)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
                                  "from_arrow: the array was consumed");
-    if (!ferrypy_take_arrow(&array->array))
+    if (!ferrypy_take_arrow(&local.array))
         return NULL;
+    /* No other thread takes the array out of its capsule while this one waits. */
+    moved->release = NULL;
     FERRYPY_BLOCKING(status,
-                     ferry_buffer_import_arrow(context->context, array, schema, NULL, &buffer));
+                     ferry_buffer_import_arrow(context->context, &local, schema, NULL, &buffer));
     if (status != FERRY_OK) {
-        ferrypy_untake_arrow(&array->array);
+        ferrypy_untake_arrow(&local.array);
+        *moved = local.array;
         return ferrypy_fail(status);
     }
-    if (moved)
-        moved->release = NULL;
     element = ferrypy_element_object(ferry_buffer_element(buffer));
     if (!element) {
         ferry_buffer_destroy(&buffer);

@@ -35,6 +35,9 @@ int ferrypy_error_init(PyObject *module);
 PyObject *ferrypy_fail(ferry_status status);
 /* Raises the exception of a status with a message of the binding; always NULL. */
 PyObject *ferrypy_fail_with(ferry_status status, const char *format, ...);
+/* Turns the exception of an exporter that refused its memory into one of Ferry's with the same
+ * text, unless it is one, or no refusal. */
+void ferrypy_refused(void);
 /* Returns a text of the library as a str. It may have any bytes, as paths do, or be cut inside a
  * character. */
 PyObject *ferrypy_text(const char *text);
@@ -194,6 +197,19 @@ struct access_object *ferrypy_access_object(struct array_object *array, ferry_ac
                                             int place, struct stream_object *stream, bool raw);
 /* Opens the lease unless it is open; -1 with an exception set on failure. */
 int ferrypy_access_open(struct access_object *self);
+
+/* -- memory.c ---------------------------------------------------------------------------------- */
+
+/*
+ * Reads the layout of exported memory, with strides in elements. `*out_packed` says whether its
+ * elements lie next to each other in some order of the dimensions, and if not, the strides have no
+ * meaning. False with an exception set for memory that no array can have.
+ */
+bool ferrypy_memory_read(const Py_buffer *view, size_t element_bytes,
+                         int64_t shape[FERRYPY_RANK_MAX], bool *out_packed,
+                         int64_t strides[FERRYPY_RANK_MAX]);
+/* True when the elements lie next to each other in some order of the dimensions. */
+bool ferrypy_memory_is_packed(int rank, const int64_t *shape, const int64_t *strides);
 
 /* -- label.c ----------------------------------------------------------------------------------- */
 

@@ -45,6 +45,19 @@ ferrypy_progress_end(struct ferrypy_progress *progress, ferry_status status)
 
 /* -- copies ------------------------------------------------------------------------------------ */
 
+/* True for memory whose elements lie next to each other in some order of the dimensions. */
+static bool
+is_packed(const Py_buffer *view)
+{
+    int64_t shape[FERRYPY_RANK_MAX], strides[FERRYPY_RANK_MAX];
+    bool packed;
+
+    if (ferrypy_memory_read(view, (size_t)view->itemsize, shape, &packed, strides))
+        return packed;
+    PyErr_Clear();
+    return false;
+}
+
 /* One side of a copy: an array, a path as bytes, or memory of an exporter, whose owner goes to
  * `*out_owner`. */
 static bool
@@ -69,8 +82,9 @@ read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *ou
         out->path = PyBytes_AsString(object);
         return true;
     }
-    *out_owner = ferrypy_owner_create(object, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS |
-                                                  (written ? PyBUF_WRITABLE : 0));
+    *out_owner =
+        ferrypy_owner_create(object, PyBUF_STRIDES | (element == Py_None ? PyBUF_FORMAT : 0) |
+                                         (written ? PyBUF_WRITABLE : 0));
     if (!*out_owner)
         return false;
     Py_buffer *view = ferrypy_owner_buffer(*out_owner);
@@ -79,6 +93,11 @@ read_side(PyObject *object, PyObject *element, bool written, ferry_copy_side *ou
         return false;
     out->element = ((struct element_object *)named)->element;
     Py_DECREF(named); /* its element is never freed */
+    if (!PyBuffer_IsContiguous(view, 'A') && !is_packed(view)) {
+        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
+                          "copy: the elements of the memory do not lie next to each other");
+        return false;
+    }
     if ((size_t)view->len % out->element->bytes) {
         ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE,
                           "copy: %zd bytes are not a whole number of elements", view->len);
@@ -189,21 +208,22 @@ to_bytes(PyObject *module, PyObject *object)
     (void)module;
     if (!PyObject_TypeCheck(object, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "not an array");
+    /* It gives up the interpreter lock, so that another thread may close the array meanwhile. */
+    ferrypy_run_deferred();
     if (!ferrypy_array_check(array))
         return NULL;
-    ferrypy_run_deferred();
-    region.count = ferry_buffer_count(array->buffer);
+    region.source.buffer = ferry_buffer_retain(array->buffer);
+    region.count = ferry_buffer_count(region.source.buffer);
     region.source.element = region.target.element = array->element->element;
     bytes = PyBytes_FromStringAndSize(NULL,
                                       (Py_ssize_t)(region.count * array->element->element->bytes));
-    if (!bytes || region.count == 0)
-        return bytes;
-    region.target.memory = PyBytes_AsString(bytes);
-    region.source.buffer = ferry_buffer_retain(array->buffer);
-    FERRYPY_BLOCKING(status, ferry_copy(&region, 1, NULL));
+    if (bytes && region.count) {
+        region.target.memory = PyBytes_AsString(bytes);
+        FERRYPY_BLOCKING(status, ferry_copy(&region, 1, NULL));
+    }
     FERRYPY_RELEASE(ferry_buffer_destroy(&region.source.buffer));
     if (status != FERRY_OK) {
-        Py_DECREF(bytes);
+        Py_XDECREF(bytes);
         return ferrypy_fail(status);
     }
     return bytes;

@@ -168,12 +168,23 @@ read_capsule(PyObject *capsule, struct taken *out)
     return false;
 }
 
-/* The capsule gives its tensor away. */
-static void
+/* The capsule gives its tensor away, so that no other thread takes it too while this one waits. */
+static PyCapsule_Destructor
 consume_capsule(PyObject *capsule, const struct taken *taken)
 {
+    PyCapsule_Destructor destructor = PyCapsule_GetDestructor(capsule);
+
     PyCapsule_SetName(capsule, taken->versioned ? "used_dltensor_versioned" : "used_dltensor");
     PyCapsule_SetDestructor(capsule, NULL);
+    return destructor;
+}
+
+/* The capsule gets the tensor of a refused import back. */
+static void
+refill_capsule(PyObject *capsule, const struct taken *taken, PyCapsule_Destructor destructor)
+{
+    PyCapsule_SetName(capsule, taken->versioned ? "dltensor_versioned" : "dltensor");
+    PyCapsule_SetDestructor(capsule, destructor);
 }
 
 static void
@@ -342,19 +353,53 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
                               : ferrypy_fail(status);
 }
 
-/* Copies the tensor of a capsule, and ends it if that succeeds. */
+/* Copies a tensor, and ends it if that succeeds. */
 static PyObject *
-take_copy(PyTypeObject *type, struct context_object *context, PyObject *capsule,
-          const struct taken *taken, bool read_only)
+take_copy(PyTypeObject *type, struct context_object *context, const struct taken *taken,
+          bool read_only, bool *out_kept)
 {
     PyObject *made =
         import_copy(type, context, taken->tensor, element_to_copy(taken->tensor), read_only);
 
-    if (made) {
-        consume_capsule(capsule, taken);
+    *out_kept = made != NULL;
+    if (made)
         delete_tensor(taken);
-    }
     return made;
+}
+
+/* Makes an array of a tensor. `*out_kept` is false if the tensor remains the caller's. */
+static PyObject *
+take_tensor(PyTypeObject *type, struct context_object *context, const struct taken *taken,
+            bool read_only, int copy, bool *out_kept)
+{
+    ferry_import_options options = {.read_only = read_only};
+    ferry_buffer *buffer;
+    ferry_status status;
+
+    *out_kept = false;
+    if ((copy && is_unaligned(taken->tensor)) || (copy == 2 && element_to_copy(taken->tensor)))
+        return take_copy(type, context, taken, read_only, out_kept);
+    if (taken->versioned ? !ferrypy_take_versioned(taken->versioned)
+                         : !ferrypy_take_legacy(taken->old))
+        return NULL;
+    FERRYPY_BLOCKING(
+        status,
+        taken->versioned
+            ? ferry_buffer_import_dlpack(context->context, taken->versioned, &options, &buffer)
+            : ferry_buffer_import_dlpack_legacy(context->context, taken->old, &options, &buffer));
+    if (status == FERRY_OK) {
+        /* The buffer owns the tensor, which stays readable until the buffer's last use. */
+        *out_kept = true;
+        return ferrypy_array_lent(
+            array_of(type, context, buffer, taken->tensor, taken->tensor->strides));
+    }
+    if (taken->versioned)
+        ferrypy_untake_versioned(taken->versioned);
+    else
+        ferrypy_untake_legacy(taken->old);
+    if (status == FERRY_ERROR_UNSUPPORTED && copy && element_to_copy(taken->tensor))
+        return take_copy(type, context, taken, read_only, out_kept);
+    return ferrypy_fail(status);
 }
 
 /* import_dlpack(array type, context, capsule, read_only, copy): copy 0 never, 1 where it must be, 2
@@ -362,14 +407,13 @@ take_copy(PyTypeObject *type, struct context_object *context, PyObject *capsule,
 static PyObject *
 import_dlpack(PyObject *module, PyObject *arguments)
 {
-    ferry_import_options options = {0};
     struct context_object *context;
+    PyCapsule_Destructor destructor;
+    PyObject *capsule, *made;
     struct taken taken;
-    PyObject *capsule;
-    ferry_buffer *buffer;
-    ferry_status status;
     PyTypeObject *type;
     int read_only, copy;
+    bool kept;
 
     (void)module;
     if (!PyArg_ParseTuple(arguments, "O!O!Opi:import_dlpack", &PyType_Type, (PyObject **)&type,
@@ -380,30 +424,11 @@ import_dlpack(PyObject *module, PyObject *arguments)
     ferrypy_run_deferred();
     if (!read_capsule(capsule, &taken))
         return NULL;
-    options.read_only = read_only != 0;
-    if ((copy && is_unaligned(taken.tensor)) || (copy == 2 && element_to_copy(taken.tensor)))
-        return take_copy(type, context, capsule, &taken, read_only != 0);
-    if (taken.versioned ? !ferrypy_take_versioned(taken.versioned)
-                        : !ferrypy_take_legacy(taken.old))
-        return NULL;
-    FERRYPY_BLOCKING(
-        status,
-        taken.versioned
-            ? ferry_buffer_import_dlpack(context->context, taken.versioned, &options, &buffer)
-            : ferry_buffer_import_dlpack_legacy(context->context, taken.old, &options, &buffer));
-    if (status == FERRY_OK) {
-        /* The buffer owns the tensor, which stays readable until the buffer's last use. */
-        consume_capsule(capsule, &taken);
-        return ferrypy_array_lent(
-            array_of(type, context, buffer, taken.tensor, taken.tensor->strides));
-    }
-    if (taken.versioned)
-        ferrypy_untake_versioned(taken.versioned);
-    else
-        ferrypy_untake_legacy(taken.old);
-    if (status == FERRY_ERROR_UNSUPPORTED && copy && element_to_copy(taken.tensor))
-        return take_copy(type, context, capsule, &taken, read_only != 0);
-    return ferrypy_fail(status);
+    destructor = consume_capsule(capsule, &taken);
+    made = take_tensor(type, context, &taken, read_only != 0, copy, &kept);
+    if (!kept)
+        refill_capsule(capsule, &taken, destructor);
+    return made;
 }
 
 static PyMethodDef functions[] = {

@@ -103,6 +103,25 @@ ferrypy_fail_with(ferry_status status, const char *format, ...)
     return NULL;
 }
 
+void
+ferrypy_refused(void)
+{
+    PyObject *type, *value, *traceback;
+    ferry_status status = PyErr_ExceptionMatches(PyExc_TypeError) ? FERRY_ERROR_WRONG_TYPE
+                                                                  : FERRY_ERROR_INVALID_ARGUMENT;
+
+    if (PyErr_ExceptionMatches(errors[0].class) ||
+        !(PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+          PyErr_ExceptionMatches(PyExc_BufferError)))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    ferrypy_fail_with(status, "memory of a buffer: %S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
 ferry_status
 ferrypy_take_exception(char *text, size_t bytes)
 {

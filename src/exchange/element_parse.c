@@ -207,6 +207,7 @@ read_scalar(struct parser *p, struct item *item)
         p->at++;
     } else if (letter == 'x') {
         item->is_padding = true;
+        item->kind = FERRY_KIND_UINT;
         item->bits = 8;
     } else if (!letter || !find_letter(p, letter, item)) {
         if (letter && strchr("gZOPXutpwsU&", letter))
@@ -371,6 +372,9 @@ read_item(struct parser *p, size_t number, struct extent *extent, bool *out_is_f
     ferry_status status = read_name(p, &name);
     if (status != FERRY_OK)
         return status;
+    /* Padding has no name: NumPy writes a field of plain bytes so. */
+    if (item.is_padding && name)
+        item.is_padding = false;
     *out_is_field = !item.is_padding;
     if (item.is_padding || is_whole(p, &item, number, extent->bytes, name)) {
         free(name);
@@ -405,23 +409,17 @@ read_items(struct parser *p, struct extent *out)
     return status;
 }
 
-/* Returns the largest alignment of a struct that is possible with the offsets of all its fields and
- * with its size. The result does not exceed the largest alignment of a field. */
+/* Returns the alignment that C compilers give to a struct of this layout. It is that of the field
+ * with the largest alignment, or 1 for a packed struct. */
 static size_t
-align_of_layout(const ferry_field *fields, size_t count, size_t bytes)
+align_of_layout(const ferry_element *element)
 {
     size_t align = 1;
-    for (size_t i = 0; i < count; i++)
-        align = ferryi_max_size(align, ferryi_scalar_align(fields[i].kind, fields[i].bits));
-    for (; align > 1; align /= 2) {
-        bool fits = bytes % align == 0;
-        for (size_t i = 0; fits && i < count; i++)
-            fits = fields[i].offset % ferryi_min_size(align, ferryi_scalar_align(fields[i].kind,
-                                                                                 fields[i].bits)) ==
-                   0;
-        if (fits)
-            break;
-    }
+    if (!ferryi_element_is_natural(element))
+        return 1;
+    for (size_t i = 0; i < element->field_count; i++)
+        align = ferryi_max_size(
+            align, ferryi_scalar_align(element->fields[i].kind, element->fields[i].bits));
     return align;
 }
 
@@ -448,7 +446,7 @@ make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
                              .kind = FERRY_KIND_STRUCT,
                              .fields = p->fields,
                              .field_count = p->count};
-    element.align = align_of_layout(p->fields, p->count, bytes);
+    element.align = align_of_layout(&element);
     if (ferry_element_text(&element, FERRY_TEXT_BUFFER, name, sizeof(name)) >= sizeof(name))
         memcpy(name + sizeof(name) - sizeof("..."), "...", sizeof("..."));
     element.name = name;

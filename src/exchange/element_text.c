@@ -73,10 +73,8 @@ buffer_letter(ferry_kind kind, uint32_t bits, bool native)
     return NULL;
 }
 
-/* Returns whether the offset of each field and the size of the struct are multiples of the field's
- * alignment. If so, a parser that aligns the fields adds no padding to the layout in the text. */
-static bool
-is_naturally_aligned(const ferry_element *element)
+bool
+ferryi_element_is_natural(const ferry_element *element)
 {
     for (size_t i = 0; i < element->field_count; i++) {
         size_t align = ferryi_scalar_align(element->fields[i].kind, element->fields[i].bits);
@@ -111,7 +109,7 @@ static size_t
 struct_text(const ferry_element *element, char *text, size_t bytes)
 {
     size_t length = 0, end = 0;
-    bool native = is_naturally_aligned(element);
+    bool native = ferryi_element_is_natural(element);
     if (!can_name_fields(element))
         return 0;
     ferryi_text_append(text, bytes, &length, "T{");

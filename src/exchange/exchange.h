@@ -22,6 +22,11 @@
  */
 size_t ferryi_scalar_align(ferry_kind kind, uint32_t bits);
 
+/* Returns whether the offset of each field and the size of the struct are multiples of the field's
+ * alignment. If so, a parser that aligns the fields adds no padding to the layout in the text. If
+ * not, a C compiler makes such a struct only when it is packed. */
+bool ferryi_element_is_natural(const ferry_element *element);
+
 /* Describes memory that is imported from another library. Its members have been checked. */
 struct ferryi_import {
     const ferry_element *element;

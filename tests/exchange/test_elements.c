@@ -256,7 +256,7 @@ test_structs_go_round(void **state)
         {structure("vec3", 12, 4, vec3_fields, 2), "T{f:x:(2)f:v:}", "|V12"},
         {structure("mixed", 32, 8, mixed_fields, 3), "T{?:flag:7xZd:z:(3)e:h:2x}", "|V32"},
         {structure("packed", 9, 1, packed_fields, 2), "T{=B:tag:q:value:}", "|V9"},
-        {structure("by_two", 6, 2, by_two_fields, 2), "T{=H:tag:f:value:}", "|V6"},
+        {structure("by_two", 6, 1, by_two_fields, 2), "T{=H:tag:f:value:}", "|V6"},
         {structure("one", 4, 4, vec3_fields, 1), "T{f:x:}", "|V4"},
     };
     for (size_t i = 0; i < LENGTH(structs); i++) {
@@ -324,6 +324,20 @@ test_one_struct_has_many_spellings(void **state)
     assert_int_equal(out->bytes, 16);
     assert_int_equal(out->fields[1].count, 12);
     assert_int_equal(out->fields[1].kind, FERRY_KIND_UINT);
+    /* Padding with a name is a field of plain bytes: NumPy writes V8 so. */
+    OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{8x:raw:d:x:}", &out));
+    assert_int_equal(out->field_count, 2);
+    assert_int_equal(out->fields[0].count, 8);
+    assert_int_equal(out->fields[0].kind, FERRY_KIND_UINT);
+    assert_int_equal(out->align, 8);
+    /* A struct whose fields or size do not keep the alignment of a field is packed. */
+    static const char *const packed_texts[] = {"T{=i:n:d:v:}", "T{=d:v:i:n:}",
+                                               "T{=(3)f:n:(9)f:v:H:attr:}",
+                                               "T{=i:x:i:y:i:z:H:a:B:b:B:c:b:d:B:e:H:f:d:gps:}"};
+    for (size_t i = 0; i < LENGTH(packed_texts); i++) {
+        OK(ferry_element_parse(FERRY_TEXT_BUFFER, packed_texts[i], &out));
+        assert_int_equal(out->align, 1);
+    }
     /* A struct has padding at its end only if the whole format uses native sizes. */
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{d:x:b:y:}", &out));
     assert_int_equal(out->bytes, 16);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Accesses: what is copied, what conflicts, and what lives how long."""
 
+import contextlib
 import ctypes
 import gc
 import hashlib
@@ -330,3 +331,102 @@ def test_read_only_wraps(context):
             wrong()
     assert fixed.tobytes() == b"1234"
     fixed.close()
+
+
+MODES = ["read", "update", "overwrite"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("written", [0, 3])
+def test_exceptions_abandon(context, numpy, mode, written):
+    """Half a result is not published: what another place holds stays the newest."""
+    a = ferry.array(numpy.arange(8, dtype="f4"), context=context)
+    double = ferry.Kernel("double", host=lambda x: numpy.multiply(x, 2, out=x), parameters=["update f4 x"], context=context)
+    shared = context.place(1).kind == "host"
+    if context.place(1).kind == "cuda":
+        with a.update(device=1):
+            pass  # the driver without a GPU runs no kernel
+    else:
+        double(None, 8, a)
+    before = [float(value) for value in a.tolist()]
+    if not shared:
+        with a.update(device=1):
+            pass  # now only the device is current
+    with pytest.raises(KeyError, match="step"):
+        with getattr(a, mode)() as h:
+            if mode != "read" and not shared:
+                h[:written] = -1
+            raise KeyError("step")
+    assert a.tolist() == before
+    with a.update() as h:  # nothing is left open
+        h[0] = 5
+    assert a.tolist()[0] == 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_exceptions_abandon_on_devices(emulated, mode):
+    """So does an access of a device, and one that an ExitStack or a generator ends."""
+    a = ferry.array([1.0, 2.0, 3.0], context=emulated)
+    for device in (1, 2):
+        with pytest.raises(ValueError, match="before anything was written"):
+            with getattr(a, mode)(device=device):
+                raise ValueError("before anything was written")
+        assert a.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ValueError):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(getattr(a, mode)(stream=ferry.Stream(emulated, 2)))
+            raise ValueError
+    assert a.tolist() == [1.0, 2.0, 3.0]
+
+    def steps():
+        with getattr(a, mode)(device=1, raw=True) as d:
+            yield d
+
+    running = steps()
+    next(running)
+    running.close()
+    assert a.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_exceptions_that_cannot_abandon(emulated):
+    """The exception of the program is what it sees, also when the access was ended before or cannot be ended."""
+    a = ferry.array(bytes(4), context=emulated)
+    with pytest.raises(KeyError):
+        with a.update(raw=True) as access:
+            access.close()
+            raise KeyError
+    with a.overwrite(device=1, raw=True) as access:
+        access.abandon()
+    assert a.tobytes() == bytes(4)
+
+
+def test_ndarrays_of_accesses(emulated, numpy):
+    """np.asarray gives the numbers or raises: never an array of no dimensions that holds the access."""
+    a = ferry.array(numpy.arange(4, dtype="f4"), context=emulated)
+    assert numpy.asarray(a.read()).tolist() == [0, 1, 2, 3] and numpy.sum(a.read()) == 6
+    assert numpy.asarray(a.read(), "f8").dtype == "f8"
+    ended = a.read()
+    with ended:
+        pass
+    closed = ferry.zeros(3, context=emulated)
+    access = closed.read()
+    closed.close()
+    with a.update(raw=True):
+        for use in (numpy.asarray, numpy.sum, numpy.array, lambda x: numpy.add(x, 1)):
+            with pytest.raises(ferry.BusyError):
+                use(a.read())
+    for use in (numpy.asarray, numpy.sum, numpy.array):
+        with pytest.raises(ferry.UnsupportedError, match="no host memory"):
+            use(a.read(device=1))
+        with pytest.raises(ferry.StateError, match="ended"):
+            use(ended)
+        with pytest.raises(ferry.StateError, match="closed"):
+            use(access)
+    brain = ferry.zeros(4, "bfloat16", context=emulated)
+    try:
+        import ml_dtypes
+    except ImportError:
+        with pytest.raises(ferry.UnsupportedError, match="ml_dtypes"):
+            numpy.asarray(brain.read())
+    else:
+        assert numpy.asarray(brain.read()).dtype == ml_dtypes.bfloat16

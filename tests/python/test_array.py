@@ -4,7 +4,10 @@
 import array
 import copy
 import ctypes
+import itertools
 import json
+import multiprocessing.sharedctypes
+import operator
 import pickle
 import threading
 import time
@@ -402,6 +405,96 @@ def test_files_past_the_cache(context, tmp_path):
     assert big.tobytes() == bytes(range(256)) * 4096
 
 
+def test_memory_without_strides(context):
+    """ctypes leaves the strides out even where a consumer asks for them."""
+    for memory, shape in (((ctypes.c_float * 4)(1, 2, 3, 4), (4,)), (((ctypes.c_float * 3) * 2)((1, 2, 3), (4, 5, 6)), (2, 3)),
+                          (ctypes.c_double(3), ()), ((ctypes.c_int * 0)(), (0,)), (multiprocessing.sharedctypes.RawArray("d", 8), (8,)),
+                          (((ctypes.c_int16 * 0) * 3)(), (3, 0))):
+        a = ferry.wrap(memory, context=context)
+        assert a.shape == shape and a.tobytes() == bytes(memory) and ferry.array(memory, context=context).tobytes() == bytes(memory)
+        a.copy_from(memory)
+        a.copy_to(memory)
+        with a.update(device=1, raw=True):
+            pass
+        a.close()
+    pairs = (ctypes.c_float * 2 * 3)()
+    a = ferry.wrap(pairs, context=context)
+    a.fill(2)
+    a.close()
+    assert [list(pair) for pair in pairs] == [[2, 2]] * 3
+
+
+def test_dates(context, numpy):
+    for what in (numpy.datetime64("2020-01-01"), numpy.timedelta64(1, "s"), numpy.zeros(3, "M8[s]"), numpy.zeros(3, [("t", "M8[s]")])):
+        for door in (ferry.wrap, ferry.array):
+            with pytest.raises(ferry.WrongTypeError, match="view"):
+                door(what, context=context)
+        with pytest.raises(ferry.WrongTypeError):
+            ferry.zeros(3, "i8", context=context).copy_from(what)
+
+
+def test_numbers_as_python_sees_them(context, numpy):
+    half = ferry.array(numpy.arange(6, dtype="f2").reshape(1, 2, 3), context=context)
+    assert half.tolist() == [[[0, 1, 2], [3, 4, 5]]] and half[0, 1, 2].tolist() == 5 and half[:, :0].tolist() == [[]]
+    one = ferry.array(numpy.array([5], "i4"), context=context)
+    assert bytes(one) == bytearray(one.tobytes()) == b"\5\0\0\0" and operator.index(one[0]) == 5
+    for wrong in (one, ferry.array(numpy.array(2.0), context=context), ferry.array(numpy.array(True), context=context)):
+        with pytest.raises(TypeError, match="index"):
+            operator.index(wrong)
+    rows = list(ferry.array(numpy.arange(6).reshape(2, 3), context=context))
+    assert [row.tolist() for row in rows] == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(TypeError, match="without dimensions"):
+        iter(one[0])
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"i": [1, 2, 3]})
+    frame["x"] = ferry.array([1.0, 2.0, 3.0], context=context)
+    assert frame["x"].dtype == float and pandas.Series(half[0, 0]).dtype == "f2"
+
+
+def test_no_elements_are_in_every_order(context, numpy):
+    for shape in ((0,), (0, 3), (3, 0), (5, 0, 5), (0, 0)):
+        for order in "CF":
+            x = numpy.zeros(shape, "f4", order=order)
+            for make in (ferry.array, ferry.wrap, *([ferry.from_dlpack] if hasattr(x, "__dlpack__") else [])):
+                a = make(x, context=context)
+                with a.update() as h:
+                    assert h.shape == shape
+                for flags in (numpy.ascontiguousarray, numpy.asfortranarray):
+                    assert flags(a.read()).shape == shape
+                assert numpy.asarray(a).shape == shape and a.copy().strides == a.strides
+                a.copy_from(x)
+                a.copy_to(x)
+
+
+def test_orders_of_dimensions(context, numpy):
+    """Memory in any order is copied from and to."""
+    x = numpy.arange(24, dtype="f4").reshape(2, 3, 4)
+    for order in itertools.permutations(range(3)):
+        memory = numpy.empty_like(x.transpose(order), order="C").transpose(numpy.argsort(order))
+        for a in (ferry.zeros((2, 3, 4), context=context), ferry.wrap(memory, context=context)):
+            for outside in (x, numpy.asfortranarray(x), numpy.repeat(x, 2, 2)[:, :, ::2], x[::-1][::-1]):
+                a.fill(0)
+                a.copy_from(outside)
+                assert (numpy.asarray(a) == x).all()
+                into = numpy.zeros_like(outside)
+                a.copy_to(into)
+                assert (into == x).all()
+            assert (numpy.asarray(a.astype("f8")) == x).all()
+            a.close()
+    a = ferry.zeros((2, 3), "f8", context=context)
+    a.copy_from(numpy.asfortranarray(x[0, :2, :3]), convert="check")
+    assert a.tolist() == x[0, :2, :3].tolist()
+    with pytest.raises(ferry.WrongTypeError):
+        a.copy_from(numpy.asfortranarray(x[0, :2, :3]))
+    with pytest.raises(ferry.UnsupportedError, match="wait=True"):
+        a.copy_from(numpy.zeros((3, 2)).T, wait=False)
+    fixed = numpy.zeros((3, 2)).T
+    fixed.flags.writeable = False
+    for target in (fixed, bytes(48), numpy.zeros((2, 2))):
+        with pytest.raises((ferry.ArgumentError, ferry.WrongTypeError)):
+            a.copy_to(target)
+
+
 def test_traces_on_two_threads():
     """A trace that ends on one thread, while another one begins, does not turn that one off."""
     class Slow(ferry.Context):
@@ -427,17 +520,18 @@ def test_traces_on_two_threads():
 def test_big_endian_numbers(context, numpy):
     """Each door refuses them by its own check, and says why; with a dtype NumPy converts them."""
     values = numpy.array([1, 2, 258], ">i4")
+    fields = numpy.zeros(3, numpy.dtype([("x", "<i4"), ("y", ">i4")]))
 
     class Big(ctypes.BigEndianStructure):
         _fields_ = [("x", ctypes.c_int32)]
 
     for door in (lambda: ferry.element(values.dtype), lambda: ferry.empty(3, values.dtype, context=context),
-                 lambda: ferry.array(values, context=context), lambda: ferry.wrap(values, values.dtype, context=context)):
+                 lambda: ferry.array(values, context=context), lambda: ferry.wrap(values, values.dtype, context=context),
+                 lambda: ferry.wrap(values, context=context), lambda: ferry.array(fields, context=context),
+                 lambda: ferry.wrap(fields, context=context)):
         with pytest.raises(ferry.WrongTypeError, match="big-endian: convert it"):
             door()
-    fields = numpy.zeros(3, numpy.dtype([("x", "<i4"), ("y", ">i4")]))
-    for door in (lambda: ferry.element(">i4"), lambda: ferry.wrap(values, context=context), lambda: ferry.array(fields, context=context),
-                 lambda: ferry.wrap(fields, context=context), lambda: ferry.array((Big * 2)(), context=context)):
+    for door in (lambda: ferry.element(">i4"), lambda: ferry.array((Big * 2)(), context=context)):
         with pytest.raises(ferry.UnsupportedError):
             door()
     a = ferry.zeros(3, "i4", context=context)

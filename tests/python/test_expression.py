@@ -2,11 +2,13 @@
 """Kernels from one expression: the bits of NumPy, the text of ferry-gen, and what is refused."""
 
 import ctypes
+import errno
 import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -81,9 +83,15 @@ def test_shapes(place, numpy):
             add(*arguments)
     with pytest.raises(ferry.WrongTypeError):
         add(x, x.astype("f8"))
-    with pytest.raises(ferry.UnsupportedError):
-        fortran = ferry.wrap(numpy.asfortranarray(numpy.ones((2, 3), "f4")), context=place)
-        add(fortran, fortran, fortran)
+    columns = numpy.asfortranarray(numpy.arange(6, dtype="f4").reshape(2, 3))
+    fortran = ferry.wrap(columns, context=place)
+    assert add(fortran, fortran, fortran) is fortran and add(fortran, fortran).strides == fortran.strides
+    fortran.close()
+    assert columns.tolist() == [[0, 2, 4], [6, 8, 10]]
+    fortran = ferry.wrap(columns, context=place)
+    assert ferry.reduction("read f4 x", "x[i]", context=place)(fortran) == 30
+    with pytest.raises(ferry.UnsupportedError, match="the order of the dimensions of y differs from that of x"):
+        add(x, fortran)
     with pytest.raises(ferry.WrongContextError):
         add(*[ferry.zeros((2, 3), context=ferry.Context("emulated:1"))] * 3)
 
@@ -314,9 +322,81 @@ def test_damaged_caches(tmp_path):
     kept.write_bytes(b"nothing")
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
     assert kept.stat().st_size > 1000
+    good = kept.read_bytes()
+    middle = len(good) // 3
+    for bad in (b"", good[:64], good[:len(good) // 2], good[:len(good) * 4 // 5], good[:-1], good[:middle] + bytes(2000) + good[middle + 2000:]):
+        kept.unlink()
+        kept.write_bytes(bad)
+        subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+        assert kept.stat().st_size == len(good)
     for folder in ("relative", "/proc/none", str(kept)):
         subprocess.run([sys.executable, "-c", program], check=True, env={**environment, "FERRY_CACHE_DIR": folder}, cwd=tmp_path)
     assert not (tmp_path / "relative").exists()
+
+
+def test_full_disks(tmp_path, monkeypatch):
+    """What the cache cannot hold is not kept, and nothing else happens."""
+    from ferry import _expression
+
+    context = ferry.Context("emulated:1")
+    monkeypatch.setenv("FERRY_CACHE_DIR", str(tmp_path))
+    (tmp_path / "stage").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "stage"))
+
+    def fails(*arguments):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    for step, name in enumerate(("fsync", "replace", "scandir")):
+        with monkeypatch.context() as broken:
+            broken.setattr(_expression.os, name, fails)
+            x = ferry.zeros(3, context=context)
+            ferry.elementwise("update f4 x", f"x[i] = {step + 1};", context=context)(x)
+            assert x.tolist() == [step + 1.0] * 3
+    assert [path.suffix for path in (tmp_path / "host").iterdir()] == [".so"]  # trimming fails after the file has its name
+
+
+def test_misspelt_functions(place, tmp_path, monkeypatch):
+    """A name that nothing declares is a CompileError that has it, and the cache keeps no library without it."""
+    monkeypatch.setenv("FERRY_CACHE_DIR", str(tmp_path))
+    for text in ("x[i] = exq(x[i]);", "x[i] = y;"):
+        with pytest.raises(ferry.CompileError, match="exq|y"):
+            ferry.elementwise("update f4 x", text, context=place)
+    assert not list((tmp_path / "host").iterdir())
+
+
+def test_results_without_room(place):
+    total = ferry.reduction("read f4 x", "x[i]", "sum", "f8", context=place)
+    x = ferry.zeros(3, context=place)
+    for shape in (0, (0, 3), (2, 0)):
+        with pytest.raises(ferry.RangeError, match="out has no element"):
+            total(x, out=ferry.zeros(shape, "f8", context=place))
+    for out in (3, [0.0], "x"):
+        with pytest.raises(ferry.WrongTypeError, match="out must be a ferry.Array"):
+            total(x, out=out)
+
+
+def test_first_use_on_threads():
+    """The modules of ferry-gen are imported once, and no thread gets one that is half done."""
+    program = textwrap.dedent("""
+        import sys, threading, types, ferry
+        sys.modules["ferry_types"] = sys.modules["ferry_layout"] = types.ModuleType("of the program")
+        sys.setswitchinterval(1e-5)
+        context, bad, go = ferry.Context("emulated:1"), [], threading.Barrier(6)
+        x = ferry.zeros(4, context=context)
+        def work():
+            go.wait()
+            try:
+                ferry.elementwise("read T x, overwrite T y", "y[i] = x[i];", context=context)(x)
+            except Exception as error:
+                bad.append(repr(error))
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert not bad, bad
+        assert not hasattr(sys.modules["ferry_types"], "load")
+    """)
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_caches_are_bounded(tmp_path, monkeypatch):

@@ -168,3 +168,56 @@ def test_deleters_with_and_without_the_lock(tmp_path, lock):
         assert memory[0] == 1 and len(ran) == 20
         memory.append(1)
     """, tmp_path)
+
+
+def test_bytes_beside_a_close(tmp_path):
+    """An array that is closed while tobytes() waits gives all of its bytes or StateError, and never none of them."""
+    run("""
+        hold = []
+        c = ferry.Context("emulated:1", trace=lambda transfer: hold.clear())
+        class Owner(bytearray):
+            def __del__(self): a.close()
+        a, b = ferry.array(b"12345678", context=c), ferry.array(b"x", context=c)
+        hold.append(ferry.wrap(Owner(8), context=c))
+        b.read(device=1).ptr               # a transfer: the callback drops the wrap, whose end is deferred
+        x = ferry.zeros(1, context=c)      # ends the wrap; its owner is deferred again
+        try:
+            assert a.tobytes() == b"12345678"   # ends the owner, which closes the array
+        except ferry.StateError:
+            assert a.closed
+    """, tmp_path)
+
+
+def test_calls_beside_a_close(tmp_path):
+    """Every call of an array works on what it was when it began, or raises StateError."""
+    run("""
+        import random, sys
+        sys.setswitchinterval(1e-5)
+        c, stop, bad = ferry.Context("emulated:2"), threading.Event(), []
+        current = [ferry.array(bytes(64), context=c)]
+        calls = [lambda a: len(a.tobytes()) == 64, lambda a: len(a.tolist()) == 64, lambda a: len(bytes(a)) == 64, lambda a: a.copy().size == 64,
+                 lambda a: a[3:5].size == 2, lambda a: a.fill(0) is None, lambda a: a.stats()["name"] == "", lambda a: repr(a) != "",
+                 lambda a: a.read(device=1).ptr != 0, lambda a: a.sync_to(2) is None, lambda a: a.__dlpack__(max_version=(1, 0)) is not None,
+                 lambda a: a.astype("f4").size == 64, lambda a: memoryview(a.read()).nbytes == 64, lambda a: a.close() is None,
+                 lambda a: a.describe() != "", lambda a: a.copy_from(bytes(64)) is None, lambda a: a.__arrow_c_array__() is not None]
+        def work(seed):
+            choose = random.Random(seed)
+            while not stop.is_set():
+                a, call = current[0], choose.choice(calls)
+                try:
+                    if not call(a):
+                        bad.append(("wrong", calls.index(call)))
+                except (ferry.StateError, ferry.BusyError):
+                    pass
+                except BaseException as error:
+                    bad.append((calls.index(call), repr(error)))
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+        for thread in threads: thread.start()
+        for _ in range(300):
+            old, current[0] = current[0], ferry.array(bytes(64), context=c)
+            old.close()
+            time.sleep(0.002)
+        stop.set()
+        for thread in threads: thread.join()
+        assert not bad, bad[:3]
+    """, tmp_path)
