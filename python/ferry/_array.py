@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import math
 import operator
 import os
@@ -13,6 +14,7 @@ from . import _exchange, _ferry
 from ._context import Context, Count, Place, Stream, default_context
 from ._element import element, element_or_none, pack
 from ._ferry import Element
+from ._operators import refuse_operators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class Array(_ferry.Array):
     [0.0, 2.5, 0.0, 0.0]
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
@@ -239,7 +241,6 @@ class Array(_ferry.Array):
         return self._like(self.dtype, 0, None)
 
     __copy__ = copy
-    __contains__ = None  # a search by identity would be silently false
 
     def __bool__(self) -> bool:
         return bool(self.item())
@@ -355,6 +356,10 @@ class Array(_ferry.Array):
 
     # -- other libraries ---------------------------------------------------------------------------------------------
 
+    @property
+    def __numpy_dtype__(self) -> Any:
+        return self.dtype.dtype
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """A copy as an ndarray, straight from where it is newest. It keeps nothing open."""
         import numpy
@@ -426,6 +431,9 @@ class Array(_ferry.Array):
         return pickle.PickleBuffer(self._view(element("u1"), 0, (self.nbytes,), None).read())
 
 
+refuse_operators(Array)
+
+
 def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
     """Values in C order as nested lists."""
     for size in reversed(shape[1:]):
@@ -478,15 +486,22 @@ def _describe(kind: Element) -> Any:
     return (kind.name, kind.itemsize, kind.alignment, fields)
 
 
+def _element_of(described: Any) -> Element:
+    """The element of a pickle."""
+    if isinstance(described, str):
+        return element(described)
+    from ._element import _KINDS
+
+    fields = [(field, _KINDS[family], bits, offset, count) for field, family, bits, offset, count in described[3]]
+    return _ferry.make_struct(described[0], described[1], described[2], None, fields)
+
+
+copyreg.pickle(Element, lambda kind: (_element_of, (_describe(kind),)))
+
+
 def _restore(data: bytes, described: Any, shape: tuple[int, ...], strides: tuple[int, ...], name: str | None) -> Array:
     """The array of a pickle, in the default context."""
-    if isinstance(described, str):
-        kind = element(described)
-    else:
-        from ._element import _KINDS
-
-        fields = [(field, _KINDS[family], bits, offset, count) for field, family, bits, offset, count in described[3]]
-        kind = _ferry.make_struct(described[0], described[1], described[2], None, fields)
+    kind = _element_of(described)
     made = Array._create(default_context(), kind, shape, name, 0, 0)
     if made.size:
         _ferry.copy(made, data, kind, 0, None, True, None, 0, False, False)

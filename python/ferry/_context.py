@@ -217,7 +217,7 @@ class Stream(_ferry.Stream):
     also be the number of a stream, which must live longer than this object and every access with it.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __new__(cls, context: Context | None = None, device: int = 1, *, native: object = None) -> Self:
         handle: Any

@@ -38,7 +38,7 @@ def _device_pair(device: Any) -> tuple[int, int]:
 class Access(_ferry.Access):
     """One use of an array at one place. It ends with its `with`, or with the last object that uses its memory."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """An ndarray over the memory of the host, or a copy where another dtype or the caller asks for one.

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from ._ferry import Element
 
 
+def hash_of(element: Element) -> int | None:
+    """The hash of NumPy's dtype of a number, which is equal to the element; None without NumPy."""
+    try:
+        return None if element.kind == "struct" else hash(dtype_of(element))
+    except (ImportError, NotImplementedError):
+        return None
+
+
 def dtype_of(element: Element) -> numpy.dtype[Any]:
     """NumPy's dtype of an element."""
     import numpy

@@ -92,6 +92,7 @@ PyObject *ferrypy_at_exit(PyObject *module, PyObject *unused);
 struct element_object {
     PyObject_HEAD const ferry_element *element; /* lives as long as the process */
     PyObject *dtype;                            /* of NumPy; NULL until it was asked for */
+    Py_hash_t hash;                             /* 0 until it was asked for */
     char *format;                               /* of the buffer protocol; NULL when it has none */
 };
 extern PyTypeObject *ferrypy_element_type;
@@ -129,6 +130,7 @@ ferry_stream *ferrypy_default_stream(struct context_object *context, int place);
 
 struct event_object {
     PyObject_HEAD struct context_object *context;
+    PyObject *weak_references;
     ferry_event *event;
     struct ferrypy_owner *memory; /* that an asynchronous copy uses; NULL: none */
 };

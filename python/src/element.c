@@ -390,11 +390,27 @@ element_compare(PyObject *a, PyObject *b, int operation)
     return PyBool_FromLong(operation == Py_EQ ? equal : !equal);
 }
 
+/* An element is equal to NumPy's dtype of the same number, so that both have one hash. It is kept,
+ * because it must not change when NumPy is installed or imported later. */
 static Py_hash_t
-element_hash(PyObject *self)
+element_hash(PyObject *object)
 {
-    Py_hash_t hash = (Py_hash_t)((struct element_object *)self)->element->identity;
-    return hash == -1 ? -2 : hash;
+    struct element_object *self = (struct element_object *)object;
+    PyObject *helpers, *found;
+
+    if (self->hash)
+        return self->hash;
+    helpers = PyImport_ImportModule("ferry._numpy");
+    found = helpers ? PyObject_CallMethod(helpers, "hash_of", "O", object) : NULL;
+    Py_XDECREF(helpers);
+    if (!found)
+        return -1;
+    self->hash =
+        found == Py_None ? (Py_hash_t)self->element->identity : (Py_hash_t)PyLong_AsSsize_t(found);
+    Py_DECREF(found);
+    if (self->hash == -1 || self->hash == 0)
+        self->hash = -2;
+    return self->hash;
 }
 
 static PyType_Slot slots[] = {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <stddef.h>
+#include <structmember.h>
+
 PyTypeObject *ferrypy_event_type;
 
 static void
@@ -62,6 +65,8 @@ event_dealloc(PyObject *object)
     bool done = false;
 
     PyObject_GC_UnTrack(object);
+    if (self->weak_references)
+        PyObject_ClearWeakRefs(object);
     if (self->memory) {
         if (!ferrypy_in_callback()) {
             FERRYPY_BLOCKING(status, ferry_event_synchronize(self->event));
@@ -169,7 +174,13 @@ static PyGetSetDef members[] = {
     {"progress", event_progress, NULL, "Bytes that are done, and bytes in total.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
+static PyMemberDef offsets[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct event_object, weak_references), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
 static PyType_Slot slots[] = {
+    {Py_tp_members, offsets},
     {Py_tp_doc, "A point in a stream, or the completion of an asynchronous copy."},
     {Py_tp_dealloc, event_dealloc},
     {Py_tp_traverse, event_traverse},
