@@ -13,6 +13,7 @@ import sys
 from . import _exchange, _ferry
 from ._context import Context, Count, Place, Stream, default_context
 from ._element import element, element_or_none, pack
+from ._errors import file_error
 from ._ferry import Element
 from ._operators import refuse_operators
 
@@ -631,15 +632,22 @@ def from_arrow(source: Any, *, context: Context | None = None) -> Array:
     return _ferry.import_arrow(Array, context or default_context(), schema, memory)
 
 
+def _bytes_of_file(path: str | os.PathLike[str]) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise file_error(f"load {os.fspath(path)!r}: {error.strerror}", path, error.errno) from None
+
+
 def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: int = 0, context: Context | None = None,
          name: str | None = None, stream: Stream | None = None, progress: Any = None) -> Array:
     """Return an array with the raw elements of a file, from byte `offset` on. One size may be -1: up to the end."""
     kind, sizes = element(dtype), shape_of(shape)
     if sizes.count(-1) == 1:
         rest = math.prod(size for size in sizes if size != -1) * kind.itemsize
-        count, odd = divmod(max(os.path.getsize(path) - offset, 0), rest) if rest else (0, 0)
+        count, odd = divmod(max(_bytes_of_file(path) - offset, 0), rest) if rest else (0, 0)
         if odd:
-            raise _ferry.FileError(f"{os.fspath(path)}: the bytes after offset {offset} are no whole number of {rest}")
+            raise file_error(f"load {os.fspath(path)!r}: the bytes after offset {offset} are no whole number of {rest}", path)
         sizes = tuple(count if size == -1 else size for size in sizes)
     made = Array._create(context or default_context(), kind, sizes, name, 0, 0)
     if made.size:

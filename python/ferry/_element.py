@@ -12,6 +12,7 @@ import threading
 import types
 
 from . import _ferry
+from ._errors import file_error
 from ._ferry import Element
 from ._folders import GENERATOR
 
@@ -168,8 +169,11 @@ def _letter_of(kind: Any, name: str) -> str:
 
 def _from_file(path: str) -> Element:
     """The element of a type file, as ferry-gen reads it."""
-    with open(path, "rb"):
-        pass  # a missing file is an OSError
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise file_error(f"element {path!r}: {error.strerror}", path, error.errno) from None
     types = load_generator("ferry_types")
     try:
         found = types.load(path, shallow=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What an Array refuses: operators, assignment to items, and the methods of ndarrays that compute.
 
-An array does not know at which place to compute, so that each of these would have to guess. They all raise the same sentence.
+An array does not know at which place to compute, so that each of these would have to guess. They all raise with the same advice.
 """
 
 from __future__ import annotations

@@ -33,6 +33,9 @@
 int ferrypy_error_init(PyObject *module);
 /* Raises the exception of a failed call, with the message of ferry_last_error(); always NULL. */
 PyObject *ferrypy_fail(ferry_status status);
+/* Gives the FileError that is set, if its message names `path`, the path as its filename. NULL: none.
+ */
+void ferrypy_name_file(const char *path);
 /* Raises the exception of a status with a message of the binding; always NULL. */
 PyObject *ferrypy_fail_with(ferry_status status, const char *format, ...);
 /* Turns the exception of an exporter that refused its memory into one of Ferry's with the same
@@ -44,7 +47,7 @@ PyObject *ferrypy_text(const char *text);
 /* Reads an int; false with an exception set. What exceeds an int is an ArgumentError. */
 bool ferrypy_int(PyObject *value, int *out);
 /* Returns the status of the exception that is set, DEVICE for one that is not Ferry's, and its
- * text. Clears the exception. */
+ * text. Clears the exception, and keeps it as the cause of the failure that has the text. */
 ferry_status ferrypy_take_exception(char *text, size_t bytes);
 
 /* -- deferred.c -------------------------------------------------------------------------------- */
@@ -133,12 +136,13 @@ struct event_object {
     PyObject *weak_references;
     ferry_event *event;
     struct ferrypy_owner *memory; /* that an asynchronous copy uses; NULL: none */
+    PyObject *path;               /* of the file that it uses, as bytes; NULL: none */
 };
 extern PyTypeObject *ferrypy_event_type;
 int ferrypy_event_init(PyObject *module);
-/* Takes `event` and `memory`, also on failure. */
+/* Takes `event` and `memory`, also on failure. `path` is bytes or NULL. */
 PyObject *ferrypy_event_object(struct context_object *context, ferry_event *event,
-                               struct ferrypy_owner *memory);
+                               struct ferrypy_owner *memory, PyObject *path);
 
 /* -- array.c ----------------------------------------------------------------------------------- */
 

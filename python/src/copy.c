@@ -177,14 +177,20 @@ copy(PyObject *module, PyObject *arguments)
     region.count = source_count;
     (region.target.path ? &region.target : &region.source)->file_offset = (uint64_t)file_offset;
     FERRYPY_BLOCKING(status, ferry_copy(&region, 1, &options));
-    if (!ferrypy_progress_end(&progress, status))
+    if (!ferrypy_progress_end(&progress, status)) {
+        ferrypy_name_file(region.target.path);
+        ferrypy_name_file(region.source.path);
         goto end;
+    }
     if (wait) {
         result = Py_NewRef(Py_None);
     } else {
         struct ferrypy_owner *memory = target_owner ? target_owner : source_owner;
         target_owner = source_owner = NULL;
-        result = ferrypy_event_object(context, event, memory);
+        result = ferrypy_event_object(context, event, memory,
+                                      region.target.path   ? target
+                                      : region.source.path ? source
+                                                           : NULL);
     }
 end:
     if (region.target.buffer)

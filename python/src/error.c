@@ -82,15 +82,58 @@ ferrypy_text(const char *text)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
 }
 
+/* Calls a function of ferry._errors, and returns NULL without an exception where it cannot, as when
+ * the interpreter ends. Takes `first`, which may be NULL. */
+static PyObject *
+ask_package(const char *function, PyObject *first, PyObject *second)
+{
+    PyObject *helpers = first ? PyImport_ImportModule("ferry._errors") : NULL;
+    PyObject *made =
+        helpers ? PyObject_CallMethod(helpers, function, "OO", first, second) : NULL;
+
+    if (!made)
+        PyErr_Clear();
+    Py_XDECREF(helpers);
+    Py_XDECREF(first);
+    return made;
+}
+
 PyObject *
 ferrypy_fail(ferry_status status)
 {
-    PyObject *text = ferrypy_text(ferry_last_error());
+    PyObject *text = ferrypy_text(ferry_last_error()), *made;
 
-    if (text)
+    if (!text)
+        return NULL;
+    made = ask_package("exception_of", Py_NewRef(class_of(status)), text);
+    if (made)
+        PyErr_SetObject((PyObject *)Py_TYPE(made), made);
+    else
         PyErr_SetObject(class_of(status), text);
-    Py_XDECREF(text);
+    Py_XDECREF(made);
+    Py_DECREF(text);
     return NULL;
+}
+
+void
+ferrypy_name_file(const char *path)
+{
+    PyObject *type, *value, *traceback, *name, *text;
+    const char *words;
+
+    if (!path || !PyErr_Occurred() || !PyErr_ExceptionMatches(errors[FERRY_ERROR_IO].class))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    text = PyObject_Str(value);
+    words = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    name = words && strstr(words, path) ? PyUnicode_DecodeFSDefault(path) : NULL;
+    if (name)
+        (void)PyObject_SetAttrString(value, "filename", name);
+    PyErr_Clear();
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    PyErr_Restore(type, value, traceback);
 }
 
 PyObject *
@@ -147,6 +190,11 @@ ferrypy_take_exception(char *text, size_t bytes)
         word = PyUnicode_AsUTF8AndSize(words, NULL);
     snprintf(text, bytes, "%s: %s", kind ? kind : "exception", word ? word : "");
     PyErr_Clear();
+    if (value) {
+        if (traceback)
+            (void)PyException_SetTraceback(value, traceback);
+        Py_XDECREF(ask_package("keep_raised", ferrypy_text(text), value));
+    }
     Py_XDECREF(name);
     Py_XDECREF(words);
     Py_XDECREF(type);

@@ -15,7 +15,7 @@ release_event(void *object)
 
 PyObject *
 ferrypy_event_object(struct context_object *context, ferry_event *event,
-                     struct ferrypy_owner *memory)
+                     struct ferrypy_owner *memory, PyObject *path)
 {
     struct event_object *self = (struct event_object *)PyType_GenericAlloc(ferrypy_event_type, 0);
 
@@ -32,6 +32,7 @@ ferrypy_event_object(struct context_object *context, ferry_event *event,
     self->context = context;
     self->event = event;
     self->memory = memory;
+    self->path = Py_XNewRef(path);
     return (PyObject *)self;
 }
 
@@ -78,8 +79,19 @@ event_dealloc(PyObject *object)
     }
     if (self->event)
         ferrypy_release_later(release_event, self->event);
+    Py_XDECREF(self->path);
     Py_XDECREF((PyObject *)self->context);
     ferrypy_free(object);
+}
+
+/* Raises the failure of the event's copy; NULL. */
+static PyObject *
+fail(struct event_object *self, ferry_status status)
+{
+    ferrypy_fail(status);
+    if (self->path)
+        ferrypy_name_file(PyBytes_AsString(self->path));
+    return NULL;
 }
 
 static void
@@ -99,7 +111,7 @@ event_synchronize(PyObject *object, PyObject *unused)
     (void)unused;
     FERRYPY_BLOCKING(status, ferry_event_synchronize(self->event));
     if (status != FERRY_OK)
-        ferrypy_fail(status);
+        fail(self, status);
     if (self->memory && is_done(self->event))
         end_memory(self);
     if (status != FERRY_OK)
@@ -119,7 +131,7 @@ event_query(PyObject *object, void *unused)
     if (self->memory && is_done(self->event))
         end_memory(self);
     if (status != FERRY_OK)
-        return ferrypy_fail(status);
+        return fail(self, status);
     return PyBool_FromLong(done);
 }
 

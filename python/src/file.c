@@ -101,8 +101,11 @@ stream_file(PyObject *module, PyObject *arguments)
     options.stats = &stats;
     FERRYPY_BLOCKING(status, ferry_file_pipeline(self.context->context, &options));
     ferrypy_run_deferred();
-    if (!ferrypy_progress_end(&self.progress, status))
+    if (!ferrypy_progress_end(&self.progress, status)) {
+        ferrypy_name_file(options.input);
+        ferrypy_name_file(options.output);
         return NULL;
+    }
 #define NUMBER(name) #name, (unsigned long long)stats.name
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", NUMBER(chunks), NUMBER(bytes_read),
                          NUMBER(bytes_written), NUMBER(bytes_direct), NUMBER(load_ns),

@@ -152,7 +152,7 @@ stream_record(PyObject *object, PyObject *arguments, PyObject *names)
         return NULL;
     FERRYPY_BLOCKING(status,
                      ferry_stream_record(self->stream, timed ? FERRY_EVENT_TIMED : 0, &event));
-    return status == FERRY_OK ? ferrypy_event_object(self->context, event, NULL)
+    return status == FERRY_OK ? ferrypy_event_object(self->context, event, NULL, NULL)
                               : ferrypy_fail(status);
 }
 
