@@ -440,7 +440,7 @@ class Checker:
         element = self.other_type(c_type, owner)
         if element is None:
             self.fail(where + "type", f"is '{c_type}'; {nearest(c_type, owner.target.scalars)}expected one of "
-                      f"{', '.join(owner.target.scalars)}, 'enum NAME', or the name of a type file in the same folder")
+                      f"{', '.join(owner.target.scalars)}, 'enum NAME', or the name of a built-in type or of a type file in the same folder")
         if os.path.realpath(element.path) in owner.outer:
             self.fail(where + "type", f"is '{c_type}', the struct that holds this field; expected another type")
         owner.read_files += [path for path in element.read_files if path not in owner.read_files]
@@ -454,10 +454,12 @@ class Checker:
         return member
 
     def other_type(self, name, owner):
-        """The type of NAME.json in this file's folder, or of a path from there that ends in .json; None where there is no such file."""
+        """The type of NAME.json in this file's folder, or of a path from there that ends in .json, or a built-in one; None where there is none."""
         if not re.fullmatch(r"[A-Za-z0-9_+./-]+", name):
             return None
         path = os.path.join(os.path.dirname(self.path), name if name.endswith(".json") else name + ".json")
+        if not os.path.isfile(path) and name in builtin_names():
+            path = os.path.join(BUILTIN_DIR, name + ".json")
         if not os.path.isfile(path):
             return None
         if os.path.realpath(path) in owner.outer:

@@ -37,6 +37,11 @@ __all__ = [
 del _exchange
 
 
+def __dir__() -> list[str]:
+    """What completion shows."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> object:
     """What few programs use is imported at its first use."""
     if name not in ("Elementwise", "Reduction", "elementwise", "reduction"):

@@ -11,6 +11,7 @@ import struct
 import sys
 
 from . import _exchange, _ferry
+from ._arguments import context_of, memory_of, name_of, shape_of
 from ._context import Context, Count, Place, Stream, default_context
 from ._element import element, element_or_none, pack
 from ._errors import file_error
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
-
-
-def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of integers."""
-    try:
-        return (operator.index(shape),)
-    except TypeError:
-        return tuple(operator.index(size) for size in shape)
 
 
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -273,8 +266,8 @@ class Array(_ferry.Array):
             raise _ferry.ArgumentError(f"policy is one of {', '.join(_POLICIES)}, not {policy!r}")
         return self._like(element(dtype), _POLICIES[policy], stream)
 
-    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None) -> Array:
-        made = type(self)._create(self.context, kind, self.shape, name, 0, 0)
+    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None, memory: int = 0) -> Array:
+        made = type(self)._create(self.context, kind, self.shape, name, memory, 0)
         made = made._view(kind, 0, self.shape, self._strides())
         if self.size:
             _ferry.copy(made, self, None, convert, stream, True, None, 0, False, False)
@@ -510,41 +503,48 @@ def _restore(data: bytes, described: Any, shape: tuple[int, ...], strides: tuple
 
 
 def empty(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
-          align: int = 0) -> Array:
+          align: int = 0, memory: str | None = None) -> Array:
     """Return an array that reads as zero, and has no memory at any place yet.
+
+    `memory` is the kind of its memory on the host. "pinned" is page-locked, so that devices copy it directly and copies
+    overlap with other work; "managed" is one memory that the host and the devices share, where the driver has it; None
+    and "pageable" are ordinary memory. `align` is the alignment of the memory in bytes, a power of two.
 
     >>> import ferry
     >>> ferry.empty((2, 3), "i4").shape
     (2, 3)
     """
-    return Array._create(context or default_context(), element(dtype), shape_of(shape), name, 0, align)
+    return Array._create(context_of(context), element(dtype), shape_of(shape), name_of(name), memory_of(memory), align)
 
 
 def zeros(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
-          align: int = 0) -> Array:
+          align: int = 0, memory: str | None = None) -> Array:
     """Return an array of zeros; as empty(), whose arrays read as zero.
 
     >>> import ferry
     >>> ferry.zeros(2).tolist()
     [0.0, 0.0]
     """
-    return empty(shape, dtype, context=context, name=name, align=align)
+    return empty(shape, dtype, context=context, name=name, align=align, memory=memory)
 
 
-def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None) -> Array:
+def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None,
+          memory: str | None = None) -> Array:
     """Return an array with a copy of what exports a buffer: an ndarray, bytes, array.array, a ferry.Array.
 
-    Lists and numbers need NumPy. With a `dtype` NumPy converts first.
+    Lists and numbers need NumPy. With a `dtype` NumPy converts first, and Ferry where the source is a ferry.Array.
+    `memory` is that of empty().
 
     >>> import array, ferry
     >>> ferry.array(array.array("d", [1, 2])).tolist()
     [1.0, 2.0]
     """
     if isinstance(source, Array):
-        if context is not None and context is not source.context:
+        if context is not None and context_of(context) is not source.context:
             source = source.numpy()
         else:
-            return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None, name)
+            return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None,
+                                name_of(name), memory_of(memory))
     kind = None if dtype is None else element(dtype)
     if _is_ndarray(source):
         if kind is None:
@@ -557,8 +557,8 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
     elif kind is not None and not _holds(source, kind):
         source = _as_ndarray(memoryview(source), kind)
     if kind is not None and kind.format is None:
-        return Array._create_from(context or default_context(), source.view("u2"), element("u2"), name).view(kind)
-    return Array._create_from(context or default_context(), source, kind, name)
+        return Array._create_from(context_of(context), source.view("u2"), element("u2"), name_of(name), memory_of(memory)).view(kind)
+    return Array._create_from(context_of(context), source, kind, name_of(name), memory_of(memory))
 
 
 def _holds(exporter: Any, kind: Element) -> bool:
@@ -574,6 +574,10 @@ def _exports_memory(source: Any) -> bool:
         memoryview(source).release()
     except TypeError:
         return False
+    except BufferError as error:
+        if isinstance(error, _ferry.Error):
+            raise
+        return False  # NumPy may know another way, as to bfloat16 of JAX
     except ValueError:  # NumPy has no format for it
         return True
     return True
@@ -608,18 +612,25 @@ def wrap(memory: Any, dtype: Any = None, *, read_only: bool | None = None, conte
             if isinstance(error, _ferry.Error):
                 raise
             raise _ferry.WrongTypeError(f"wrap: {error}") from error
-    return Array._wrap(context or default_context(), memory, kind, read_only, name)
+    return Array._wrap(context_of(context), memory, kind, read_only, name_of(name))
 
 
-def from_dlpack(source: Any, *, read_only: bool | None = None, copy: bool | None = None,
+def from_dlpack(source: Any, *, device: int | None = None, read_only: bool | None = None, copy: bool | None = None,
                 context: Context | None = None) -> Array:
     """Return an array over the memory of another library's array, without a copy where that is possible.
+
+    `device` is a place of the context to which the values are copied, if the memory is elsewhere. None leaves them there.
 
     `copy=True` always copies; `copy=False` raises UnsupportedError where a copy would be needed, as for elements that
     do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none. A
     copy may be written, unless `read_only` is True and the memory is the host's.
     """
-    made: Array = _exchange.take_dlpack(Array, context or default_context(), source, read_only, copy)
+    used = context_of(context)
+    if device is not None:
+        used.place(device)  # a wrong one raises before the producer gives its memory away
+    made: Array = _exchange.take_dlpack(Array, used, source, read_only, copy)
+    if device is not None:
+        made.sync_to(device)
     return made
 
 
@@ -629,7 +640,7 @@ def from_arrow(source: Any, *, context: Context | None = None) -> Array:
         schema, memory = source.__arrow_c_device_array__()
     else:
         schema, memory = source.__arrow_c_array__()
-    return _ferry.import_arrow(Array, context or default_context(), schema, memory)
+    return _ferry.import_arrow(Array, context_of(context), schema, memory)
 
 
 def _bytes_of_file(path: str | os.PathLike[str]) -> int:
@@ -640,8 +651,11 @@ def _bytes_of_file(path: str | os.PathLike[str]) -> int:
 
 
 def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: int = 0, context: Context | None = None,
-         name: str | None = None, stream: Stream | None = None, progress: Any = None) -> Array:
-    """Return an array with the raw elements of a file, from byte `offset` on. One size may be -1: up to the end."""
+         name: str | None = None, stream: Stream | None = None, progress: Any = None, memory: str | None = None) -> Array:
+    """Return an array with the raw elements of a file, from byte `offset` on. One size may be -1: up to the end.
+
+    `memory` is that of empty().
+    """
     kind, sizes = element(dtype), shape_of(shape)
     if sizes.count(-1) == 1:
         rest = math.prod(size for size in sizes if size != -1) * kind.itemsize
@@ -649,7 +663,7 @@ def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: i
         if odd:
             raise file_error(f"load {os.fspath(path)!r}: the bytes after offset {offset} are no whole number of {rest}", path)
         sizes = tuple(count if size == -1 else size for size in sizes)
-    made = Array._create(context or default_context(), kind, sizes, name, 0, 0)
+    made = Array._create(context_of(context), kind, sizes, name_of(name), memory_of(memory), 0)
     if made.size:
         made.load_from(path, offset=offset, progress=progress, stream=stream)
     return made

@@ -133,6 +133,12 @@ class Context(_ferry.Context):
     device. `log` is called with a level (1 error, 2 warning, 3 information, 4 debugging) and a message, and `trace`
     with each Transfer, both on any thread. A context ends when its last array, stream and export ended.
 
+    Limits are numbers of bytes; 0 is the default. `device_bytes_limit` limits the memory on each device, else all of it is
+    used: copies that are not in use make room, and a call that finds none raises OutOfMemoryError. `host_bytes_limit` and
+    `pinned_bytes_limit` limit ordinary and page-locked memory of the host, else to the physical memory and a quarter of it.
+    Arrays larger than `buffer_bytes_limit` raise SizeError. `tuning`, `trace_file` and `allocation_log` do what FERRY_TUNING,
+    FERRY_TRACE and FERRY_ALLOCATION_LOG do for a whole program.
+
     >>> import ferry
     >>> ferry.Context("emulated:2").device_count
     2
@@ -141,11 +147,22 @@ class Context(_ferry.Context):
     _listeners: _Listeners
 
     def __new__(cls, devices: str | None = None, *, log: Callable[[int, str], object] | None = None,
-                trace: Callable[[Transfer], object] | None = None, **limits: Any) -> Self:
+                trace: Callable[[Transfer], object] | None = None, device_bytes_limit: int = 0, host_bytes_limit: int = 0,
+                pinned_bytes_limit: int = 0, buffer_bytes_limit: int = 0, tuning: str | None = None, trace_file: str | None = None,
+                allocation_log: str | None = None) -> Self:
         if trace is not None and not callable(trace):
             raise _ferry.WrongTypeError("Context: trace must be callable")
+        limits = {"device_bytes_limit": device_bytes_limit, "host_bytes_limit": host_bytes_limit,
+                  "pinned_bytes_limit": pinned_bytes_limit, "buffer_bytes_limit": buffer_bytes_limit}
+        texts = {"devices": devices, "tuning": tuning, "trace_file": trace_file, "allocation_log": allocation_log}
+        for name, limit in limits.items():
+            if not hasattr(limit, "__index__"):
+                raise _ferry.WrongTypeError(f"Context: {name} is a number of bytes, not {limit!r}")
+        for name, text in texts.items():
+            if text is not None and not isinstance(text, str):
+                raise _ferry.WrongTypeError(f"Context: {name} is a text, not {text!r}")
         listeners = _Listeners(trace)
-        self = super().__new__(cls, devices, log=log, trace=listeners, **limits)
+        self = super().__new__(cls, log=log, trace=listeners, **texts, **limits)
         self._listeners = listeners
         self._set_tracing(trace is not None)
         return self
@@ -193,7 +210,10 @@ class Context(_ferry.Context):
         return Stream._default(self, device)
 
     def __repr__(self) -> str:
-        devices = ", ".join(f"{place.place}: {place.name}" for place in self.places[1:])
+        try:
+            devices = ", ".join(f"{place.place}: {place.name}" for place in self.places[1:])
+        except _ferry.Error:  # as in a child of fork(): a repr is what messages are made of
+            return "<ferry.Context that cannot be used here>"
         return f"<ferry.Context with {devices}>"
 
 
@@ -220,9 +240,11 @@ class Stream(_ferry.Stream):
     __slots__ = ("__weakref__",)
 
     def __new__(cls, context: Context | None = None, device: int = 1, *, native: object = None) -> Self:
+        from ._arguments import context_of
+
         handle: Any
         handle, source = (native, None) if native is None or hasattr(native, "__index__") else (_native_of(native), native)
-        return super().__new__(cls, context if context is not None else default_context(), device, handle, source)
+        return super().__new__(cls, context_of(context), device, handle, source)
 
     @classmethod
     def _default(cls, context: Context, device: int) -> Self:
@@ -263,7 +285,9 @@ def default_context() -> Context:
 
 def stats(context: Context | None = None) -> Stats:
     """Transfers of a context; of the default one if there is no argument."""
-    return (context or default_context()).stats()
+    from ._arguments import context_of
+
+    return context_of(context).stats()
 
 
 def trace(context: Context) -> Trace:
@@ -278,4 +302,6 @@ def trace(context: Context) -> Trace:
     >>> transfers.bytes
     4
     """
-    return context.trace()
+    from ._arguments import context_of
+
+    return context_of(context).trace()

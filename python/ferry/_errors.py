@@ -94,19 +94,24 @@ def _reasons() -> dict[str, int]:
     return {os.strerror(number): number for number in errno.errorcode}
 
 
+def _text_of(error: _ferry.FileError) -> str:
+    """The message alone, which names the file and the reason. That of an OSError would do it twice."""
+    return str(error.args[-1])
+
+
 @functools.cache
 def _class_of(number: int) -> type[_ferry.FileError]:
     """FileError, and also the class that Python has for this errno, such as FileNotFoundError."""
     builtin = type(OSError(number, ""))
     bases = (_ferry.FileError,) if builtin is OSError else (_ferry.FileError, builtin)
-    return type("FileError", bases, {"__module__": "ferry", "__doc__": _ferry.FileError.__doc__, "__str__": lambda self: str(self.strerror),
-                                     "__reduce__": lambda self: (file_error, (self.strerror, self.filename, self.errno))})
+    return type("FileError", bases, {"__module__": "ferry", "__doc__": _ferry.FileError.__doc__, "__str__": _text_of,
+                                     "__reduce__": lambda self: (file_error, (_text_of(self), self.filename, self.errno))})
 
 
 def file_error(text: str, path: Any = None, number: int | None = None) -> _ferry.FileError:
     """The exception of a file. The messages of the library end with the reason of the system, which names its number."""
     number = number or _reasons().get(text.rpartition(": ")[2])
-    made = _ferry.FileError(text) if number is None else _class_of(number)(number, text)
+    made = _class_of(number)(number, text) if number else _class_of(0)(text)
     made.filename = path
     return made
 

@@ -7,19 +7,23 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _ferry
+from ._arguments import context_of
 from ._array import Array, c_strides, empty
-from ._context import Context, Stream, default_context
+from ._context import Context, Stream
 from ._element import element, element_of_file, load_generator
 from ._ferry import Element
 from ._folders import INCLUDES, TEMPLATES
 from ._kernel import Kernel, grid
+from ._structs import split_types, write_type
 
 if TYPE_CHECKING:
     import ctypes
+
+Types = Union[Sequence[Union[str, "os.PathLike[str]"]], Mapping[str, Any]]
 
 _VARIABLE = re.compile(r"[A-Z]")
 _PREFIX = "py"
@@ -219,7 +223,7 @@ class _Expression:
     """What elementwise kernels and reductions have in common. Kernels are made for each set of types when it is first used."""
 
     def __init__(self, parameters: str | Sequence[str], each: str | Sequence[str], entry: dict[str, Any], name: str,
-                 functions: Sequence[dict[str, Any]], types: Sequence[str | os.PathLike[str]], include: Sequence[str],
+                 functions: Sequence[dict[str, Any]], types: Types, include: Sequence[str],
                  folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], context: Context | None) -> None:
         listed = parameters.split(",") if isinstance(parameters, str) else list(parameters)
         self._words = [text.split() if isinstance(text, str) else [] for text in listed]
@@ -228,15 +232,15 @@ class _Expression:
         self._file: dict[str, Any] = {"ferry": 1, "prefix": _PREFIX, "header": "kernels.h", "kernels": []}
         if functions:
             self._file["functions"] = list(functions)
-        if types:
-            self._file["types"] = [os.path.abspath(path) for path in types]
+        self._paths, self._structs = split_types(types)
         if include:
             self._file["include"] = list(include)
-        self._folders = [os.path.abspath(folder) for folder in folders] + [os.path.dirname(os.path.abspath(path)) for path in types]
-        self._made: dict[tuple[Element, ...], list[Kernel]] = {}
+        self._folders = [os.path.abspath(folder) for folder in folders] + [os.path.dirname(path) for path in self._paths]
+        self._made: dict[tuple[str, ...], list[Kernel]] = {}
+        self._own: dict[Element, Element] = {}  # the program's elements by those of the kernels
         self._lock = threading.Lock()
         self.name = name
-        self.context = context or default_context()
+        self.context = context_of(context)
         self._variables = sorted({word for words in self._words for word in words[:-1] if _VARIABLE.fullmatch(word)})
         arrays = {words[1] for words in self._words if len(words) == 3 and words[0] in ("read", "update", "overwrite")}
         for variable in self._variables:
@@ -245,16 +249,35 @@ class _Expression:
         self._accesses = [words[0] if words and words[0] in ("read", "update", "overwrite") else "" for words in self._words]
         if not self._variables:
             self._kernels({})
+        else:
+            self._made_of(dict.fromkeys(self._variables, element("f4")), lambda file, folders: None)  # refuses what no types make right
 
     def _kernels(self, bound: dict[str, Element]) -> list[Kernel]:
         """The kernels for these types."""
-        key = tuple(bound[variable] for variable in self._variables)
+        key = tuple(bound[variable].name for variable in self._variables)
         with self._lock:
             if key not in self._made:
                 self._made[key] = self._make(bound)
             return self._made[key]
 
     def _make(self, bound: dict[str, Element]) -> list[Kernel]:
+        return self._made_of(bound, self._kernels_of)
+
+    def _made_of(self, bound: dict[str, Element], make: Callable[[Any, list[str]], Any]) -> Any:
+        """What `make` makes of the file of kernels for these types, while the folder of its structs exists."""
+        if not self._structs:
+            return make(self._described(bound, self._paths), self._folders)
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="ferry-") as folder:
+            written = [write_type(folder, _PREFIX, name, kind) for name, kind in self._structs.items()]
+            try:
+                return make(self._described(bound, [*self._paths, *written]), [*self._folders, folder])
+            except _ferry.Error as error:
+                raise type(error)(str(error).replace(folder + os.sep, "types: ")) from error.__cause__
+
+    def _described(self, bound: dict[str, Element], paths: list[str]) -> Any:
+        """The file of kernels for these types, checked."""
         generator = _module("ferry_kernels")
         errors = _module("ferry_types").GeneratorError
         texts = [" ".join([*words[:len(words) - len(_type_of(words)) - 1], self._name_of_type(_type_of(words), bound), *words[-1:]])
@@ -264,13 +287,18 @@ class _Expression:
             if key in entry:
                 entry[key] = self._name_of_type([str(entry[key])], bound)
         try:
-            file = generator.KernelFile(self.name, {**self._file, "kernels": [entry]})
+            return generator.KernelFile(self.name, {**self._file, **({"types": paths} if paths else {}), "kernels": [entry]})
         except errors as error:
             raise _ferry.ArgumentError(str(error)) from error
+
+    def _kernels_of(self, file: Any, folders: list[str]) -> list[Kernel]:
         kernel = file.kernels[0]
         cuda = all(place.kind == "cuda" for place in self.context.places[1:])
-        hosts: list[Any] = [None, None] if cuda else _host_functions(file, kernel, self._folders)
-        listed: list[Any] = [(parameter.access, element_of_file(parameter.element)) for parameter in kernel.parameters]
+        hosts: list[Any] = [None, None] if cuda else _host_functions(file, kernel, folders)
+        listed: list[Any] = [(parameter.access, element_of_file(parameter.element), parameter.name) for parameter in kernel.parameters]
+        for parameter, (_, kind, _) in zip(kernel.parameters, listed):
+            if parameter.element.prefix == _PREFIX and parameter.element.name in self._structs:
+                self._own[kind] = self._structs[parameter.element.name]
         result = element_of_file(kernel.result) if kernel.result else None
         first = listed + ([("overwrite", result)] if result else []) + ["size_t n"]
         made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options, parameters=first, context=self.context)]
@@ -355,7 +383,7 @@ class Elementwise(_Expression):
             raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
         bound = self._bind(arguments)
         kernel, = self._kernels(bound)
-        made = [self._like(first_given, kind) for _, kind in kernel.parameters[len(arguments):-1]]
+        made = [self._like(first_given, self._own.get(kind, kind)) for _, kind in kernel.parameters[len(arguments):-1]]
         values = [*arguments, *made]
         if first_given.size:
             kernel(stream, grid(first_given.size), *self._in_memory_order(values), first_given.size)
@@ -393,7 +421,7 @@ class Reduction(_Expression):
 
 
 def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str = "kernel",
-                functions: Sequence[dict[str, Any]] = (), types: Sequence[str | os.PathLike[str]] = (), include: Sequence[str] = (),
+                functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
                 context: Context | None = None) -> Elementwise:
     """Return a kernel that runs statements for each element, on CUDA devices and on all others.
@@ -401,8 +429,8 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     `parameters` are as in a file of `ferry-gen kernels`: "read double x", "update double y", "overwrite double z" are
     arrays, and "double a" is a value. A type is one of C, one of NumPy such as "f4", or a capital letter, which stands
     for the number that the arrays of a call have. `each` is statements in the part of C that is also CUDA, where i is
-    the index. `functions` are descriptions of functions that it calls, and `types` the paths of type files of structs,
-    as the file has them. `fast` allows fused operations on devices.
+    the index. `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
+    files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
 
     On CUDA devices the source is compiled with NVRTC. Everywhere else the C compiler `cc`, or that of the variable CC,
     compiles a host function, which is kept on disk. This needs Jinja2.
@@ -418,7 +446,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
 
 
 def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str = "reduction",
-              functions: Sequence[dict[str, Any]] = (), types: Sequence[str | os.PathLike[str]] = (), include: Sequence[str] = (),
+              functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
               include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
               context: Context | None = None) -> Reduction:
     """Return a kernel that computes one number of all elements.

@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 
 from . import _ferry
+from ._arguments import context_of
 from ._array import Array, progress_function
-from ._context import Context, Stream, default_context
+from ._context import Context, Stream
 from ._element import element
 
 TYPE_CHECKING = False
@@ -43,7 +44,7 @@ def stream_file(path: str | os.PathLike[str], dtype: Any, work: Callable[[Array,
     chunks are written there.
     """
     if stream is None:
-        stream = (context or default_context()).stream(device)
+        stream = context_of(context).stream(device)
     target = None if output is None else os.fsencode(output)
     found = _ferry.stream_file(Array, stream, element(dtype), os.fsencode(path), target, work, progress_function(progress),
                                offset, output_offset, nbytes, chunk_bytes, chunk_count, direct, keep_rest)

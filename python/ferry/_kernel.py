@@ -8,7 +8,8 @@ import operator
 import weakref
 
 from . import _ferry
-from ._context import Context, Stream, default_context
+from ._arguments import context_of
+from ._context import Context, Stream
 from ._element import element, pack
 
 TYPE_CHECKING = False
@@ -43,21 +44,39 @@ def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
 _grid_of = grid
 
 
-def _parameter(text: str) -> tuple[int, Any]:
-    """(access, element) of a parameter such as "read f4 x" or "f4 a"; None is the element of a size."""
+def _parameter(text: str) -> tuple[int, Any, str]:
+    """(access, element, name) of a parameter such as "read f4 x" or "f4 a"; None is the element of a size."""
     words = text.split()
     access = _ACCESS.get(words[0], 0) if words else 0
     if not 1 <= len(words) - bool(access) <= 2:
         raise _ferry.ArgumentError(f"a parameter is \"[read|update|overwrite] type [name]\", not {text!r}")
     name = words[1 if access else 0]
-    return access, None if name == "size_t" and not access else element(name)
+    return access, None if name == "size_t" and not access else element(name), " ".join(words[1 + bool(access):])
 
 
-def _pair(item: Any) -> tuple[int, Any]:
-    """(access, element) of a parameter that is a tuple."""
-    if not isinstance(item, tuple) or len(item) != 2 or item[0] not in ("", None, *_ACCESS):
-        raise _ferry.ArgumentError(f"a parameter is a text, or a tuple of an access and an element, not {item!r}")
-    return _ACCESS[item[0]] if item[0] else 0, element(item[1])
+def _triple(item: Any) -> tuple[int, Any, str]:
+    """(access, element, name) of a parameter that is a tuple, perhaps without a name."""
+    if not isinstance(item, tuple) or not 2 <= len(item) <= 3 or item[0] not in ("", None, *_ACCESS):
+        raise _ferry.ArgumentError(f"a parameter is a text, or a tuple of an access, an element and a name, not {item!r}")
+    return _ACCESS[item[0]] if item[0] else 0, element(item[1]), str(item[2]) if len(item) == 3 else ""
+
+
+def _text_of(what: str, text: Any) -> str:
+    if not isinstance(text, str):
+        raise _ferry.WrongTypeError(f"Kernel: {what} is a text, not {text!r}")
+    if "\0" in text:
+        raise _ferry.ArgumentError(f"Kernel: {what} is a text without NUL characters")
+    return text
+
+
+def _size(value: Any) -> int:
+    try:
+        size = operator.index(value)
+    except TypeError as error:
+        raise _ferry.WrongTypeError(f"a size is an integer, not {value!r}") from error
+    if not 0 <= size < 2**64:
+        raise _ferry.SizeError(f"{size} is no size")
+    return size
 
 
 class Kernel(_ferry.Kernel):
@@ -68,7 +87,7 @@ class Kernel(_ferry.Kernel):
     of the signature `int32(pointer to pointers, pointer to size_t counts)`. A Python function gets one ndarray for each
     array, a copy of one dimension, and a number for each value. What it raises becomes the failure
     of the launch. `parameters` has one text for each parameter: "read f4 x", "update f4 y", "overwrite f4 z", or "f4 a"
-    and "size_t n" for values. A tuple of an access ("" for a value) and an Element does the same.
+    and "size_t n" for values. A tuple of an access ("" for a value), an Element and a name does the same.
 
     >>> import ferry
     >>> def double(x): x *= 2
@@ -82,24 +101,35 @@ class Kernel(_ferry.Kernel):
 
     parameters: tuple[tuple[int, Any], ...]
     context: Context
+    _labels: list[str]
 
     def __new__(cls, name: str, *, parameters: Sequence[Any], source: str | None = None, image: str | bytes | None = None,
                 host: Callable[..., object] | None = None, options: Sequence[str] = (),
                 context: Context | None = None) -> Self:
-        context = context or default_context()
-        listed = [_parameter(item) if isinstance(item, str) else _pair(item) for item in parameters]
-        if not all(isinstance(option, str) for option in options):
-            raise _ferry.WrongTypeError("the options of the compiler are texts")
+        context = context_of(context)
+        listed = [_parameter(item) if isinstance(item, str) else _triple(item) for item in parameters]
+        _text_of("the name", name)
+        for option in options:
+            _text_of("an option of the compiler", option)
+        if source is not None:
+            _text_of("source", source)
         address = getattr(host, "address", None)
         if not isinstance(address, int):
             address = None
         if host is not None and address is None and not callable(host):
             raise _ferry.WrongTypeError("the host function must be callable")
+        if address == 0:
+            raise _ferry.ArgumentError(f"Kernel {name!r}: the compiled host function has the address 0")
+        if address is not None and len(listed) > 64:
+            raise _ferry.ArgumentError(f"Kernel {name!r}: a compiled host function takes at most 64 arguments")
+        labels = [label or f"argument {index}" for index, (_, _, label) in enumerate(listed)]
+        pairs = [(access, kind) for access, kind, _ in listed]
         if isinstance(image, str):
             image = image.encode() + b"\0"  # the driver reads PTX up to its NUL
-        self = super().__new__(cls, context, name, source, image, list(options), listed,
+        self = super().__new__(cls, context, name, source, image, list(options), pairs, labels,
                                host if address is None else None, None if address is None else (address, host))
-        self.parameters = tuple(listed)
+        self.parameters = tuple(pairs)
+        self._labels = labels
         self.context = context
         _kernels.add(self)
         return self
@@ -111,6 +141,8 @@ class Kernel(_ferry.Kernel):
         """Queue the kernel on a stream; None is the default stream of the first device. A number is that of items."""
         if stream is None:
             stream = self.context.stream(1)
+        elif not isinstance(stream, Stream):
+            raise _ferry.WrongTypeError(f"launch kernel {self.name!r}: stream is a ferry.Stream or None, not {stream!r}")
         if not isinstance(grid, Grid):
             try:
                 grid = _grid_of(operator.index(grid))
@@ -124,9 +156,12 @@ class Kernel(_ferry.Kernel):
         if index >= len(self.parameters):
             return value
         access, kind = self.parameters[index]
-        if access or kind is None or kind.kind == "float" and kind.bits >= 32 and type(value) is float:
+        if access or kind is not None and kind.kind == "float" and kind.bits >= 32 and type(value) is float:
             return value
-        return pack(kind, value)
+        try:
+            return _size(value) if kind is None else pack(kind, value)
+        except _ferry.Error as error:
+            raise type(error)(f"launch kernel {self.name!r}: {self._labels[index]}: {error}") from error.__cause__
 
     def __repr__(self) -> str:
         return f"<ferry.Kernel {self.name} with {len(self.parameters)} parameters>"

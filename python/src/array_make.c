@@ -88,8 +88,8 @@ flags_for(PyObject *element)
     return PyBUF_STRIDES | (element == Py_None ? PyBUF_FORMAT : 0);
 }
 
-/* _create_from(context, exporter, element or None, name): copies. _wrap(context, exporter, element
- * or None, read_only, name): does not. */
+/* _create_from(context, exporter, element or None, name, memory): copies. _wrap(context, exporter,
+ * element or None, read_only, name): does not. */
 static PyObject *
 array_create_from(PyObject *type, PyObject *arguments)
 {
@@ -103,11 +103,13 @@ array_create_from(PyObject *type, PyObject *arguments)
     Py_buffer *view;
     void *packed = NULL;
     bool is_packed;
+    int memory;
 
-    if (!PyArg_ParseTuple(arguments, "O!OOz:_create_from", ferrypy_context_type,
-                          (PyObject **)&context, &exporter, &element, &options.name) ||
+    if (!PyArg_ParseTuple(arguments, "O!OOzi:_create_from", ferrypy_context_type,
+                          (PyObject **)&context, &exporter, &element, &options.name, &memory) ||
         !check_element(element))
         return NULL;
+    options.memory = (ferry_memory_kind)memory;
     ferrypy_run_deferred();
     owner = ferrypy_owner_create(exporter, flags_for(element));
     if (!owner)

@@ -33,7 +33,8 @@
 int ferrypy_error_init(PyObject *module);
 /* Raises the exception of a failed call, with the message of ferry_last_error(); always NULL. */
 PyObject *ferrypy_fail(ferry_status status);
-/* Gives the FileError that is set, if its message names `path`, the path as its filename. NULL: none.
+/* Gives the FileError that is set, if its message names `path`, the path as its filename. NULL:
+ * none.
  */
 void ferrypy_name_file(const char *path);
 /* Raises the exception of a status with a message of the binding; always NULL. */

@@ -88,8 +88,7 @@ static PyObject *
 ask_package(const char *function, PyObject *first, PyObject *second)
 {
     PyObject *helpers = first ? PyImport_ImportModule("ferry._errors") : NULL;
-    PyObject *made =
-        helpers ? PyObject_CallMethod(helpers, function, "OO", first, second) : NULL;
+    PyObject *made = helpers ? PyObject_CallMethod(helpers, function, "OO", first, second) : NULL;
 
     if (!made)
         PyErr_Clear();

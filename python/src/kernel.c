@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kernel.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct kernel_object {
     PyObject *streams;       /* set of the streams that may hold launches */
     uint32_t default_places; /* bit p: so may the default stream of place p */
     PyObject *name;
+    PyObject *labels; /* list of the names of the parameters */
 };
 
 /* Waits for the work of one stream. An event reports no failure of the stream: that stays for
@@ -148,6 +150,7 @@ kernel_dealloc(PyObject *object)
     }
     Py_XDECREF(self->streams);
     Py_XDECREF(self->name);
+    Py_XDECREF(self->labels);
     Py_XDECREF((PyObject *)self->context);
     PyErr_Restore(type, value, traceback);
     ferrypy_free(object);
@@ -182,11 +185,11 @@ read_parameters(struct kernel_object *self, PyObject *list)
     return true;
 }
 
-/* Kernel(context, name, source, image, options, parameters, function, address) */
+/* Kernel(context, name, source, image, options, parameters, labels, function, address) */
 static PyObject *
 kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
-    PyObject *options, *parameters, *function, *name, *address;
+    PyObject *options, *parameters, *labels, *function, *name, *address;
     struct context_object *context;
     ferry_kernel_source source = {0};
     struct kernel_object *self;
@@ -196,15 +199,19 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     ferry_status status;
 
     (void)names;
-    if (!PyArg_ParseTuple(arguments, "O!Uzz#O!O!OO:Kernel", ferrypy_context_type,
+    if (!PyArg_ParseTuple(arguments, "O!Uzz#O!O!O!OO:Kernel", ferrypy_context_type,
                           (PyObject **)&context, &name, &source.cuda_source, &image, &image_bytes,
-                          &PyList_Type, &options, &PyList_Type, &parameters, &function, &address))
+                          &PyList_Type, &options, &PyList_Type, &parameters, &PyList_Type, &labels,
+                          &function, &address))
         return NULL;
+    if (PyList_Size(labels) != PyList_Size(parameters))
+        return PyErr_Format(PyExc_TypeError, "a label is missing");
     self = (struct kernel_object *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
     self->context = (struct context_object *)Py_NewRef((PyObject *)context);
     self->name = Py_NewRef(name);
+    self->labels = Py_NewRef(labels);
     self->streams = PySet_New(NULL);
     if (!self->streams || !read_parameters(self, parameters))
         goto fail;
@@ -247,12 +254,19 @@ fail:
 
 /* -- launches ---------------------------------------------------------------------------------- */
 
+/* Returns the name of a parameter, borrowed. */
+static PyObject *
+label(struct kernel_object *self, size_t index)
+{
+    return PyList_GetItem(self->labels, (Py_ssize_t)index);
+}
+
 /* Returns the argument for a Python value. `bytes` keeps what the argument points to. */
 static bool
-read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferry_argument *out,
+read_value(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
            PyObject **bytes)
 {
-    const ferry_element *element = parameter->element;
+    const ferry_element *element = self->parameters[index].element;
     struct ferrypy_owner *owner;
     Py_buffer *view;
 
@@ -274,8 +288,9 @@ read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferr
         return false;
     view = ferrypy_owner_buffer(owner);
     if ((size_t)view->len != element->bytes) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "argument %zu has %zd bytes, but %s has %zu",
-                          index, view->len, element->name, element->bytes);
+        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE,
+                          "launch kernel \"%U\": %U has %zd bytes, but %s has %zu", self->name,
+                          label(self, index), view->len, element->name, element->bytes);
         ferrypy_owner_destroy(owner);
         return false;
     }
@@ -290,6 +305,23 @@ read_value(const ferry_parameter *parameter, PyObject *value, size_t index, ferr
     return true;
 }
 
+/* Raises an error about one argument of a launch, which it names; false. */
+static bool
+refuse(struct kernel_object *self, size_t index, ferry_status status, const char *format, ...)
+{
+    PyObject *text;
+    va_list arguments;
+
+    va_start(arguments, format);
+    text = PyUnicode_FromFormatV(format, arguments);
+    va_end(arguments);
+    if (text)
+        ferrypy_fail_with(status, "launch kernel \"%U\": %U %U", self->name, label(self, index),
+                          text);
+    Py_XDECREF(text);
+    return false;
+}
+
 static bool
 read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
               PyObject **bytes)
@@ -298,17 +330,20 @@ read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_a
     struct array_object *array = (struct array_object *)value;
 
     if (!parameter->access)
-        return read_value(parameter, value, index, out, bytes);
-    if (!PyObject_TypeCheck(value, ferrypy_array_type)) {
-        ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "argument %zu must be a ferry.Array", index);
-        return false;
-    }
+        return read_value(self, value, index, out, bytes);
+    if (!PyObject_TypeCheck(value, ferrypy_array_type))
+        return refuse(self, index, FERRY_ERROR_WRONG_TYPE, "must be a ferry.Array, not %R", value);
     if (!ferrypy_array_check(array))
         return false;
-    if (!ferrypy_array_is_c(array)) {
-        ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED, "argument %zu is not in C order", index);
-        return false;
-    }
+    if (array->context != self->context)
+        return refuse(self, index, FERRY_ERROR_WRONG_CONTEXT,
+                      "is an array of %R, but the kernel is of %R", (PyObject *)array->context,
+                      (PyObject *)self->context);
+    if (!ferry_element_equal(parameter->element, array->element->element))
+        return refuse(self, index, FERRY_ERROR_WRONG_TYPE, "holds %s, but the parameter is of %s",
+                      array->element->element->name, parameter->element->name);
+    if (!ferrypy_array_is_c(array))
+        return refuse(self, index, FERRY_ERROR_UNSUPPORTED, "is not in C order");
     *out = ferry_buffer_argument(ferry_buffer_retain(array->buffer), array->element->element, 0,
                                  FERRY_REST);
     return true;
@@ -350,6 +385,11 @@ kernel_launch(PyObject *object, PyObject *arguments)
     }
     grid.shared_bytes = (uint32_t)sizes[6];
     count = (size_t)PyTuple_Size(values);
+    if (stream->context != self->context)
+        return ferrypy_fail_with(
+            FERRY_ERROR_WRONG_CONTEXT,
+            "launch kernel \"%U\": the stream is of %R, but the kernel is of %R", self->name,
+            (PyObject *)stream->context, (PyObject *)self->context);
     if (count != self->parameter_count)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
                                  "kernel \"%U\" has %zu parameters, not %zu", self->name,
