@@ -253,6 +253,11 @@ context_new(const ferry_context_options *options)
     ferry_context *context = calloc(1, sizeof(*context));
     if (!context)
         return NULL;
+    context->housekeeper = ferryi_housekeeper_new(context);
+    if (!context->housekeeper) {
+        free(context);
+        return NULL;
+    }
     atomic_init(&context->references, 1);
     atomic_init(&context->owners, 1);
     context->disown = disown;
@@ -447,6 +452,7 @@ context_end(ferry_context *context)
     if (context->shared)
         stop_sharing(context);
     atomic_store(&context->closing, true);
+    ferryi_housekeeper_stop(context->housekeeper);
     ferryi_worker_stop(context);
     for (int place = 1; place <= context->place_count; place++)
         if (wait_for_work(context, place) != FERRY_OK)
@@ -466,6 +472,7 @@ context_end(ferry_context *context)
     ferryi_stores_clear(context);
     ferryi_trace_close(&context->trace);
     ferryi_after_fork_remove(context);
+    ferryi_housekeeper_free(&context->housekeeper);
     ferryi_shell_release(context);
 }
 

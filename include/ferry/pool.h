@@ -127,8 +127,9 @@ typedef struct ferry_pool_options {
                                          idle memory because of high_water_bytes, trim_period_ms or
                                          its growth. Default: 0 */
     uint64_t trim_period_ms;        /**< milliseconds between two trims. A trim frees memory that
-                                         has been idle for at least trim_age_ms. Default: the pool
-                                         never trims */
+                                         has been idle for at least trim_age_ms, also when no call
+                                         comes, see ferry_pool_configure(). Default: the pool never
+                                         trims */
     uint64_t trim_age_ms;           /**< age in milliseconds at which a trim frees idle memory.
                                          Default: trim_period_ms */
     uint64_t wait_ms;               /**< an allocation that finds too little memory waits for queued
@@ -254,13 +255,18 @@ FERRY_API void ferry_pool_destroy(ferry_pool **pool);
 /**
  * Changes how much memory the pool keeps, and for how long.
  *
- * The pool has no thread that checks limits and trim periods. It checks them during some calls:
- * during an allocation that finds no idle memory, during every 256th free of a thread, and when a
- * block is freed that was allocated while the pool held more than high_water_bytes. Calls that wait
- * for the device never trim.
+ * The pool checks its limits and the trim period during some calls: during an allocation that finds
+ * no idle memory, during every 256th free of a thread, and when a block is freed that was allocated
+ * while the pool held more than high_water_bytes. Calls that wait for the device never trim.
+ *
+ * If trim_period_ms is set, the pool also trims when the program makes no call. A thread of the
+ * context does that. The first pool with a trim period starts the thread, and the end of the
+ * context ends it. A context without such a pool has no such thread. The thread calls `free` of the
+ * pool's backend and the log callback. In a forked child it does not run.
  * @param options NULL for defaults
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`pool` is NULL); FERRY_ERROR_INVALID_STATE (in a
- *         forked child or a watching callback).
+ *         forked child or a watching callback); FERRY_ERROR_OUT_OF_MEMORY (the thread cannot be
+ *         started; the pool keeps its earlier options).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_pool_configure(ferry_pool *pool,

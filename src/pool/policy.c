@@ -119,12 +119,29 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
         ferryi_pool_give_back(pool, keep, SIZE_MAX, now - age, NULL);
 }
 
+uint64_t
+ferryi_pool_next_trim(ferry_pool *pool)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    uint64_t next = pool->trim_period_ns > 0 ? pool->next_trim_ns : UINT64_MAX;
+    ferryi_mutex_unlock(&pool->mutex);
+    return next;
+}
+
 ferry_status
 ferry_pool_configure(ferry_pool *pool, const ferry_pool_options *options)
 {
     static const ferry_pool_options defaults;
     FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "configure", true, NULL));
-    ferryi_pool_set_policy(pool, options ? options : &defaults);
+    if (!options)
+        options = &defaults;
+    struct ferryi_housekeeper *keeper = pool->config.housekeeper;
+    ferry_status status =
+        options->trim_period_ms > 0 ? ferryi_housekeeper_serve(keeper, pool) : FERRY_OK;
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "configure %s", pool->name);
+    ferryi_pool_set_policy(pool, options);
+    ferryi_housekeeper_wake(keeper);
     ferryi_pool_maintain(pool, true);
     return FERRY_OK;
 }

@@ -48,6 +48,15 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
     ferryi_mutex_init(&pool->mutex);
     ferryi_cond_init(&pool->settled);
     ferryi_pool_set_policy(pool, &config->options);
+    if (config->options.trim_period_ms > 0) {
+        ferry_status status = ferryi_housekeeper_serve(config->housekeeper, pool);
+        if (status != FERRY_OK) {
+            pool->config.allocation_log = NULL; /* the caller keeps it after a failure */
+            ferryi_pool_destroy(&pool);
+            return ferryi_fail_in(status, "create a pool of %s",
+                                  config->name ? config->name : "memory");
+        }
+    }
     *out = pool;
     return FERRY_OK;
 }
@@ -77,6 +86,7 @@ ferryi_pool_destroy(ferry_pool **pool_address)
     if (!pool)
         return;
     *pool_address = NULL;
+    ferryi_housekeeper_leave(pool->config.housekeeper, pool);
     ferryi_caches_detach(pool);
 #ifdef FERRYI_DEBUG_CHECKS
     assert(ferryi_pool_check(pool));

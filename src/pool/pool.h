@@ -32,6 +32,7 @@
 #include "src/base/base.h"
 #include "src/debug/red_zone.h"
 #include "src/pool/allocation_log.h"
+#include "src/pool/housekeeper.h"
 #include "src/stream/timeline.h"
 
 #define FERRYI_POOL_ALIGN 256
@@ -87,6 +88,7 @@ struct ferryi_pool_config {
     const char *limit_name; /* a literal: the option that sets `limit_bytes`, for messages */
     ferry_pool_options options;
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
+    struct ferryi_housekeeper *housekeeper; /* trims the pool while no call does; or NULL */
     /* NULL if allocations are not logged. The pool owns the log and closes it. With a log, threads
      * have no caches: each allocation and release uses the slow path, which writes the log. */
     ferryi_allocation_log *allocation_log;

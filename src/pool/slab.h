@@ -93,6 +93,10 @@ struct ferry_pool {
     _Atomic uint64_t compactor;
     atomic_bool is_maintained; /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
+    FERRYI_GUARDED_BY(ferryi_housekeeper_mutex) struct {
+        ferry_pool *next_served; /* next in the housekeeper's list */
+        bool is_served;
+    };
     FERRYI_GUARDED_BY(ferryi_pool_mutex) struct {
         size_t limit_bytes;     /* maximum number of bytes taken from the backend; 0: no limit */
         const char *limit_name; /* the option that sets the limit, for messages */
@@ -386,6 +390,8 @@ void ferryi_pool_make_room(ferry_pool *pool, size_t need);
 /* Returns by how many bytes the pool's reserved memory exceeds the high-water mark. Returns 0 if no
  * high-water mark is set. */
 FERRYI_POOL_LOCKED size_t ferryi_pool_excess(const ferry_pool *pool);
+/* Returns the time at which the trim period ends; UINT64_MAX if the pool has no trim period. */
+uint64_t ferryi_pool_next_trim(ferry_pool *pool);
 /* Returns memory above the high-water mark to the backend. At the end of a trim period, also
  * returns memory that has been idle for long. Called on slow paths. The caller must not hold the
  * pool's mutex. `grown` is whether the pool has just grown or was just configured. */

@@ -84,6 +84,7 @@ struct ferry_context {
     struct ferryi_place_backend *backends;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
     struct ferryi_place_own_pool *own_pools; /* the pools that use backends of the program */
+    struct ferryi_housekeeper *housekeeper;  /* src/pool/housekeeper.h */
 
     /* Streams and events. */
     struct ferryi_streams_mutex stream_mutex;
