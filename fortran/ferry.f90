@@ -89,7 +89,7 @@ module ferry_c
         type(c_ptr) :: name = c_null_ptr
         integer(c_size_t) :: align = 0
         integer(c_int) :: memory = 0
-        logical(c_bool) :: scrub = .false._c_bool
+        logical(c_bool) :: scrub = .false._c_bool, zero_on_release = .false._c_bool
         integer(c_int64_t) :: reserved(4) = 0
     end type
 

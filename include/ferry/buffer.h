@@ -86,6 +86,16 @@ typedef struct ferry_buffer_options {
                                    it does not write read as zero. If the device then refuses the
                                    launch, or a lease without a stream cannot be opened, old values
                                    are lost that no other place holds */
+    bool zero_on_release; /**< the memory of each replica is set to zero when the buffer gives it
+                               up, before anyone else can get it: when the buffer is destroyed,
+                               and when a replica is evicted, invalidated, resized or moved by a
+                               compaction. Temporary device memory of copies and conversions of
+                               the buffer is set to zero too. Not covered: the staging ring,
+                               through which bytes of pageable host memory cross (with
+                               FERRY_MEMORY_PINNED they do not use it), memory of the caller,
+                               files, and a device that fails. If the memory cannot be set to
+                               zero, it stays allocated until the context ends, and the failure
+                               is logged */
     uint64_t reserved[4];
 } ferry_buffer_options;
 

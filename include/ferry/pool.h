@@ -138,6 +138,15 @@ typedef struct ferry_pool_options {
                                          evicts replicas. Default: 10 s. With FERRY_WAIT_NEVER the
                                          allocation never waits, and fails if no memory is free
                                          without waiting */
+    bool zero_on_release;           /**< each block that is freed is set to zero before another
+                                         allocation can get its memory, and before the memory goes
+                                         back to the device or the system. Blocks that are live when
+                                         the pool is destroyed are set to zero too. Memory that is
+                                         already idle when ferry_pool_configure() sets this option
+                                         is not. The host sets host memory to zero during the free;
+                                         where queued work uses a block, the device does it in the
+                                         order of that work. Every allocation and free then takes
+                                         the pool's lock */
     uint64_t reserved[4];
 } ferry_pool_options;
 
@@ -331,7 +340,8 @@ FERRY_API size_t ferry_block_bytes(const ferry_block *block);
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`block` is NULL, or the block was already freed);
  *         FERRY_ERROR_WRONG_CONTEXT (the stream belongs to another context);
  *         FERRY_ERROR_UNSUPPORTED (the stream is being captured); FERRY_ERROR_INVALID_STATE (in a
- *         forked child, or for a destroyed stream).
+ *         forked child, or for a destroyed stream); with zero_on_release also FERRY_ERROR_DEVICE
+ *         and FERRY_ERROR_OUT_OF_MEMORY (the memory cannot be set to zero).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_block_free(ferry_block **block, ferry_stream *stream);

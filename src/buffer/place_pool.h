@@ -53,6 +53,11 @@ FERRYI_REQUIRES(ferryi_pools_mutex)
 ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind kind,
                                          struct ferryi_pool_config *config);
 
+/* Sets memory of one of the context's pools, or of a pool that the program created, to zero; see
+ * struct ferryi_pool_config. */
+ferry_status ferryi_place_zero(const struct ferryi_pool_config *config, void *memory, size_t bytes,
+                               ferryi_sync_point *point);
+
 /* Sums of the memory and the counters of all pools of one place. */
 struct ferryi_place_memory {
     /* Numbers of bytes at present. `limited` is the part of `reserved` that counts against the

@@ -122,6 +122,7 @@ begin(ferryi_store *store, ferry_context *context, size_t bytes,
     store->memory = (uint8_t)options->memory;
     store->align_shift = options->align ? (uint8_t)__builtin_ctzll(options->align) : 8;
     store->scrub = options->scrub;
+    store->zero_on_release = options->zero_on_release;
     store->borrowed_place = FERRYI_PLACE_NONE;
     store->shared = options->memory == FERRY_MEMORY_MANAGED ? UINT32_MAX : (context->coherent | 1u);
 }

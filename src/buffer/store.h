@@ -154,6 +154,7 @@ struct ferryi_place_copy {
                            replica is neither pinned nor borrowed; or FERRYI_NEVER_PINNED; see
                            ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
+    bool zeroes;        /* whether its memory is set to zero when it is released */
     bool eager; /* whether a thread had to wait for the replica's last use. If so, the next scope
                    that is closed on this replica records an event */
 };
@@ -231,7 +232,7 @@ typedef struct ferryi_store {
     uint8_t memory;         /* a ferry_memory_kind */
     uint8_t borrowed_place; /* place of the wrapped memory, or FERRYI_PLACE_NONE */
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
-    bool read_only, scrub;
+    bool read_only, scrub, zero_on_release;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */

@@ -72,6 +72,7 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     /* `pinned` means page-locked host memory, so it is false for managed memory and for memory of a
      * coherent device. */
     out->pinned = kind == FERRY_MEMORY_PINNED;
+    out->zeroes = store->zero_on_release;
     return FERRY_OK;
 }
 
@@ -169,7 +170,10 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
                                copy->block->bytes);
     ferryi_sync_point point =
         ferryi_sync_points_join(&context->order, copy->written, copy->readers);
-    ferryi_pool_give(copy->block, point);
+    if (copy->zeroes)
+        ferryi_pool_give_zeroed(copy->block, point);
+    else
+        ferryi_pool_give(copy->block, point);
     memset(copy, 0, sizeof(*copy));
 }
 

@@ -151,7 +151,11 @@ take_scratch(const struct device_work *work, size_t bytes, struct scratch *out)
 static void
 give_scratch(const struct device_work *work, struct scratch *scratch)
 {
-    ferryi_pool_give(scratch->block, ferryi_timeline_sync_point(work->timeline));
+    ferryi_sync_point point = ferryi_timeline_sync_point(work->timeline);
+    if (work->store->zero_on_release)
+        ferryi_pool_give_zeroed(scratch->block, point);
+    else
+        ferryi_pool_give(scratch->block, point);
 }
 
 static struct ferryi_memory

@@ -37,9 +37,9 @@ static ferry_status
 copy_through_temporary(const struct ferryi_copy_call *call, struct ferryi_memory target,
                        struct ferryi_memory source, struct ferryi_transfer_job *job)
 {
-    ferryi_store *middle;
-    FERRYI_OR_RETURN(
-        ferryi_store_create(call->main.store->context, call->bytes, NULL, false, &middle));
+    ferryi_store *middle, *store = call->main.store;
+    const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
+    FERRYI_OR_RETURN(ferryi_store_create(store->context, call->bytes, &options, false, &middle));
     ferry_status status = copy_through(call, target, source, middle, job);
     ferryi_store_release(middle);
     return status;

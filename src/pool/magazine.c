@@ -66,8 +66,9 @@ ferryi_caches_lock_out(ferry_pool *pool)
 void
 ferryi_caches_let_in(ferry_pool *pool)
 {
+    ferry_pool *open = atomic_load(&pool->zeroes) ? NULL : pool;
     for (struct ferryi_link *link = pool->caches.next; link != &pool->caches; link = link->next)
-        atomic_store(&FERRYI_CACHE_OF(link)->open, pool);
+        atomic_store(&FERRYI_CACHE_OF(link)->open, open);
 }
 
 /* -- emptying caches: each belongs to the calling thread, or its thread is locked out ---------- */
@@ -323,7 +324,8 @@ cache_without_pool(struct ferryi_thread_caches *caches)
 static struct ferryi_cache *
 cache_make(ferry_pool *pool)
 {
-    struct ferryi_thread_caches *caches = pool->config.allocation_log ? NULL : caches_of_thread();
+    bool allowed = !pool->config.allocation_log && !atomic_load(&pool->zeroes);
+    struct ferryi_thread_caches *caches = allowed ? caches_of_thread() : NULL;
     if (!caches)
         return NULL;
     struct ferryi_cache *cache = cache_find(pool);
@@ -332,7 +334,7 @@ cache_make(ferry_pool *pool)
         ferryi_mutex_lock(&pool->mutex);
         atomic_store(&cache->pool, pool);
         ferryi_link_append(&pool->caches, &cache->in_pool);
-        atomic_store(&cache->open, pool);
+        atomic_store(&cache->open, atomic_load(&pool->zeroes) ? NULL : pool);
         ferryi_mutex_unlock(&pool->mutex);
     }
     if (cache && ferryi_caches_are_lockless)

@@ -111,8 +111,9 @@ extern bool ferryi_caches_are_lockless;
  * when the pool is destroyed. */
 void ferryi_caches_detach(ferry_pool *pool);
 /* ferryi_caches_lock_out() waits until no thread uses its cache of the pool, and locks all threads
- * out. ferryi_caches_let_in() lets them use their caches again. The caller must hold the pool's
- * mutex from the lock_out call to the let_in call. */
+ * out. ferryi_caches_let_in() lets them use their caches again, unless the pool sets released
+ * blocks to zero, which a release into a cache does not do. The caller must hold the pool's mutex
+ * from the lock_out call to the let_in call. */
 FERRYI_POOL_LOCKED void ferryi_caches_lock_out(ferry_pool *pool);
 FERRYI_POOL_LOCKED void ferryi_caches_let_in(ferry_pool *pool);
 /* Allocates a block from this thread's cache on the slow path. Loads a magazine from the depot, or

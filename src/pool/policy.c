@@ -48,6 +48,10 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
                         ? 0
                         : to_ns(options->wait_ms ? options->wait_ms : DEFAULT_WAIT_MS);
     atomic_store(&pool->is_maintained, pool->high_water_bytes > 0 || pool->trim_period_ns > 0);
+    if (options->zero_on_release != atomic_load(&pool->zeroes)) {
+        atomic_store(&pool->zeroes, options->zero_on_release);
+        ferryi_magazines_empty(pool); /* this also opens or shuts the caches of the threads */
+    }
     ferryi_mutex_unlock(&pool->mutex);
 }
 

@@ -92,6 +92,7 @@ ferryi_pool_destroy(ferry_pool **pool_address)
     assert(ferryi_pool_check(pool));
 #endif
     ferryi_pool_report_leaks(pool);
+    ferryi_zero_rest(pool);
     if (ferryi_allocation_log_close(&pool->config.allocation_log) != FERRY_OK)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name,
                    ferry_last_error());
@@ -169,14 +170,37 @@ give_slowly(ferry_block *block, ferryi_sync_point point)
     return given;
 }
 
+/* Releases a block that no magazine takes at once. If the block cannot be set to zero, it stays
+ * live. */
+FERRYI_COLD static ferry_status
+give_checked(ferry_block *block, ferryi_sync_point point)
+{
+    if (atomic_load(&block->pool->zeroes) && block->state == FERRYI_BLOCK_LIVE)
+        FERRYI_OR_RETURN(ferryi_zero_block(block, &point));
+    if (give_slowly(block, point))
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "give block %p of %zu bytes back to %s: it was given back already",
+                       ferry_block_pointer(block), block->requested, block->pool->name);
+}
+
 void
 ferryi_pool_give(ferry_block *block, ferryi_sync_point point)
 {
     if (__builtin_expect(block && !ferryi_cache_give(block, point), 0) &&
-        !give_slowly(block, point))
-        ferryi_log(block->pool->config.log, FERRY_LOG_ERROR,
-                   "give block %p back to %s: it is not allocated", (void *)block,
-                   block->pool->name);
+        give_checked(block, point) != FERRY_OK)
+        ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+}
+
+void
+ferryi_pool_give_zeroed(ferry_block *block, ferryi_sync_point point)
+{
+    bool pool_zeroes = atomic_load(&block->pool->zeroes);
+    if (pool_zeroes || ferryi_zero_block(block, &point) == FERRY_OK)
+        ferryi_pool_give(block, point);
+    else
+        ferryi_log(block->pool->config.log, FERRY_LOG_ERROR, "%s; the memory stays allocated",
+                   ferry_last_error());
 }
 
 /* -- the public calls -------------------------------------------------------------------------- */
@@ -254,10 +278,7 @@ give_public(ferry_block **block_address, ferry_stream *stream)
     ferryi_sync_point point;
     FERRYI_OR_RETURN(ferryi_pool_check_stream(block->pool, stream, "give a block back to"));
     FERRYI_OR_RETURN(note_use(block->pool, stream, &point));
-    if (!give_slowly(block, point))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "give block %p of %zu bytes back to %s: it was given back already",
-                           ferry_block_pointer(block), block->requested, block->pool->name);
+    FERRYI_OR_RETURN(give_checked(block, point));
     *block_address = NULL;
     return FERRY_OK;
 }

@@ -87,6 +87,11 @@ struct ferryi_pool_config {
                                limit; 0: no limit */
     const char *limit_name; /* a literal: the option that sets `limit_bytes`, for messages */
     ferry_pool_options options;
+    /* Sets memory of the pool to zero after the use `*point`. Sets `*point` to the use that does
+     * so, or to 0 if it is done. If it fails, the memory may still be in use. NULL: the host waits
+     * for the use, and sets the memory to zero. */
+    ferry_status (*zero)(const struct ferryi_pool_config *config, void *memory, size_t bytes,
+                         ferryi_sync_point *point);
     const char *name; /* name in messages, such as "cuda:0 device memory"; copied */
     struct ferryi_housekeeper *housekeeper; /* trims the pool while no call does; or NULL */
     /* NULL if allocations are not logged. The pool owns the log and closes it. With a log, threads
@@ -157,6 +162,9 @@ ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
  * the previous owner's use was pending when the block was allocated, and it is not certain that
  * `point` covers that use. */
 void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
+/* Releases a block like ferryi_pool_give(), but first sets its memory to zero, or lets a device do
+ * so after the last use. If that fails, logs the failure and does not release the block. */
+void ferryi_pool_give_zeroed(ferry_block *block, ferryi_sync_point point);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Returns the name of the pool's memory in messages. */

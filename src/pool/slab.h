@@ -93,6 +93,8 @@ struct ferry_pool {
     _Atomic uint64_t compactor;
     atomic_bool is_maintained; /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
+    atomic_bool zeroes;     /* whether each released block is set to zero */
+    atomic_bool has_zeroed; /* whether a released block was set to zero, perhaps by queued work */
     FERRYI_GUARDED_BY(ferryi_housekeeper_mutex) struct {
         ferry_pool *next_served; /* next in the housekeeper's list */
         bool is_served;
@@ -410,6 +412,17 @@ ferry_status ferryi_pool_check_call(const ferry_pool *pool, const char *what, bo
  * it was destroyed. */
 ferry_status ferryi_pool_check_stream(const ferry_pool *pool, const ferry_stream *stream,
                                       const char *what);
+
+/* -- zero.c: without the mutex -- */
+
+/* Sets the memory of a live block to zero after its last uses. `*point` is the last use of the
+ * block's owner, and becomes a use that ends when the memory is zero. After a failure the block
+ * stays live. A lost device keeps its memory from everyone, so its failure counts as success. */
+FERRYI_COLD ferry_status ferryi_zero_block(ferry_block *block, ferryi_sync_point *point);
+/* Called when the pool is destroyed, before its slabs are freed. Sets the blocks to zero that were
+ * not released, if the pool's options say so, and waits until queued work has set released blocks
+ * to zero. A device that is lost does not do that, so the host does it for host memory. */
+void ferryi_zero_rest(ferry_pool *pool);
 
 /* -- block_list.c -- */
 
