@@ -265,7 +265,7 @@ test_it_runs_beside_calls(void **state)
 }
 
 /* The child of a fork has no such thread of its parent. It must be able to end the parent's
- * objects and to use a thread of its own. */
+ * objects and to use the thread of a new context. */
 static void
 test_a_child_does_not_hang(void **state)
 {
