@@ -76,7 +76,9 @@ FERRY_API const char *ferry_state_name(ferry_state state);
 /** Options of a new buffer. NULL, or zero in a field, means the default. */
 typedef struct ferry_buffer_options {
     const char *name;         /**< name of the buffer in messages, traces and reports, by which
-                                   ferry_context_find() finds it; copied */
+                                   ferry_context_find() finds it; copied. Control characters, such
+                                   as a newline, become spaces, so that a line of text that names
+                                   the buffer stays one line */
     size_t align;             /**< alignment of each replica in bytes, which is a power of two up to
                                    2 MiB; default: 256 */
     ferry_memory_kind memory; /**< kind of memory of the host replica: FERRY_MEMORY_DEFAULT,
@@ -103,7 +105,7 @@ typedef struct ferry_buffer_options {
  * Options of a buffer that wraps memory of the caller. NULL, or zero in a field, means the default.
  */
 typedef struct ferry_wrap_options {
-    const char *name;                             /**< name in messages; copied */
+    const char *name;                             /**< name, as in ferry_buffer_options */
     void (*on_release)(void *memory, void *user); /**< Ferry calls this function once, after the
                                                        last use of the memory, on the thread that
                                                        ended that use. It is a restricted working
@@ -221,9 +223,15 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *c
  * The buffer starts in FERRY_STATE_HOST_ONLY. Ferry never frees, moves, resizes or page-locks the
  * memory. The memory must stay valid until ferry_buffer_unwrap(), or until the last handle is
  * destroyed. If the memory is already gone, ferry_buffer_abandon() ends the wrap.
+ *
+ * No two buffers may wrap the same bytes for writing, because each has its own record of which
+ * bytes are current: a checked run (docs/debugging.md) logs a warning with both names. The program
+ * must not change the memory either, unless a scope is open or ferry_buffer_mark_dirty() follows.
+ * If `count` is 0, Ferry never uses `memory`, which may be any pointer.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_WRONG_CONTEXT also when
  *         options->release_on belongs to another context; FERRY_ERROR_OVERFLOW when the size in
- *         bytes exceeds size_t or the context's buffer_bytes_limit.
+ *         bytes exceeds size_t or the context's buffer_bytes_limit;
+ *         FERRY_ERROR_INVALID_ARGUMENT also when a checked run finds that the memory is a device's.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context,
                                                               const ferry_element *element,
@@ -237,11 +245,13 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *con
  *
  * The buffer starts in FERRY_STATE_DEVICE_ONLY. Its content is what the memory contains after the
  * work that is now queued on `ready_on`. The memory must stay valid until ferry_buffer_unwrap(), or
- * until the last handle is destroyed.
+ * until the last handle is destroyed. As for ferry_buffer_wrap_host(), no two buffers may wrap the
+ * same bytes for writing, and an empty wrap takes any pointer.
  * @param ready_on NULL: the default stream, which is allowed only if the context has exactly one
  *         device
  * @return the same statuses as ferry_buffer_wrap_host(); FERRY_ERROR_UNSUPPORTED when the device
- *         uses the host's memory (see ferry_place_info) and the host may not use this memory.
+ *         uses the host's memory (see ferry_place_info) and the host may not use this memory;
+ *         FERRY_ERROR_INVALID_ARGUMENT also when a checked run finds that the device cannot use it.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(
     ferry_context *context, const ferry_element *element, void *memory, size_t count,

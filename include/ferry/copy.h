@@ -78,9 +78,11 @@ typedef struct ferry_copy_options {
     int convert;          /**< a ferry_convert_policy for regions whose two sides have different
                                element types. 0: such a region fails with FERRY_ERROR_WRONG_TYPE,
                                unless its `conversion` is set */
-    size_t chunk_bytes;   /**< number of bytes that Ferry copies between two calls of keep_going;
-                               default: the chunk size of the staging ring, which is the
-                               page-locked memory through which Ferry copies pageable memory */
+    size_t chunk_bytes;   /**< number of bytes that Ferry copies between two calls of keep_going.
+                               Ferry keeps rows together and the blocks of a file whole, so that up
+                               to twice as many bytes may lie between two calls. Default: the chunk
+                               size of the staging ring, which is the page-locked memory through
+                               which Ferry copies pageable memory */
     bool file_direct;     /**< Ferry reads and writes files without the page cache (O_DIRECT),
                                where the file system and the alignment allow it */
     bool file_keep_rest;  /**< true: the bytes of a target file after the region are kept. false:
@@ -125,8 +127,9 @@ typedef struct ferry_copy_options {
  * Target files: the call creates a missing file with mode 0666 minus the umask. It does not write
  * the bytes before the region and between its rows. They keep their old values, and bytes that the
  * file did not have read as zero. The call then truncates the file at the end of the region, unless
- * options->file_keep_rest is set. For a region without elements the call only creates the file and
- * sets its length.
+ * options->file_keep_rest is set. A region without elements ends where it begins, at element
+ * `offset`: the file gets that length, even if it was shorter, or keeps its own length if
+ * options->file_keep_rest is set.
  *
  * Asynchronous calls: if options->event is set, the call returns before the bytes have moved, and a
  * worker thread copies them. Later scopes, launches and copies that need the bytes wait for the

@@ -34,7 +34,8 @@ typedef struct ferry_lease_options {
                                queues its work, or NULL if that may be any stream. With NULL,
                                ferry_lease_open() waits until the bytes are in place, and the lease
                                is closed as by ferry_scope_close_unordered(). For the host: NULL */
-    const char *label;    /**< text that says who holds the lease, such as "numpy, step.py:12";
+    const char *label;    /**< text that says who holds the lease, such as "numpy, step.py:12".
+                               Control characters become spaces;
                                copied. It appears in messages of FERRY_ERROR_BUSY and of checked
                                runs, and in what ferry_context_describe() and
                                ferry_context_for_each_buffer() report */

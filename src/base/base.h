@@ -105,6 +105,8 @@ struct ferryi_log {
     void *user;
 };
 
+/* Replaces each control character of a text, such as a newline, by a space. */
+void ferryi_text_make_line(char *text);
 void ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *format, ...)
     FERRY_PRINTF(3, 4);
 

@@ -159,11 +159,11 @@ ferryi_file_check_unchanged(const struct ferryi_file *file)
 }
 
 ferry_status
-ferryi_file_cut(struct ferryi_file *file, uint64_t end)
+ferryi_file_end_at(struct ferryi_file *file, uint64_t end)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = end;
     ferry_status status = file->sized ? size_now(file, &bytes) : FERRY_OK;
-    if (status != FERRY_OK || bytes <= end)
+    if (status != FERRY_OK || bytes == end)
         return status;
     int result;
     do
@@ -171,8 +171,8 @@ ferryi_file_cut(struct ferryi_file *file, uint64_t end)
     while (result != 0 && errno == EINTR);
     if (result == 0)
         return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_IO, "cut %s at offset %llu: %s", file->path,
-                       (unsigned long long)end, strerror(errno));
+    return ferryi_fail(FERRY_ERROR_IO, "%s %s to %llu bytes: %s", bytes > end ? "cut" : "extend",
+                       file->path, (unsigned long long)end, strerror(errno));
 }
 
 /* -- bytes ------------------------------------------------------------------------------------- */

@@ -56,8 +56,8 @@ ferry_status ferryi_file_check_range(const char *path, uint64_t offset, uint64_t
 ferry_status ferryi_file_expect(struct ferryi_file *file, uint64_t offset, uint64_t bytes);
 /* Fails if the size of the file has changed since the file was opened. */
 ferry_status ferryi_file_check_unchanged(const struct ferryi_file *file);
-/* Truncates the file to at most `end` bytes. */
-ferry_status ferryi_file_cut(struct ferryi_file *file, uint64_t end);
+/* Makes the file end at byte `end`: truncates a longer file, and extends a shorter one by zeros. */
+ferry_status ferryi_file_end_at(struct ferryi_file *file, uint64_t end);
 
 /* Reads or writes the whole range, or fails. In both cases, sets `*out_bytes` to the number of
  * bytes that were transferred. */

@@ -4,12 +4,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Calls the log callback. Preserves this thread's last error, which the callback may replace. */
+void
+ferryi_text_make_line(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = ' ';
+}
+
+/* Calls the log callback with a message, whose control characters become spaces. Preserves this
+ * thread's last error, which the callback may replace. */
 static void
-call_back(const struct ferryi_log *log, ferry_log_level level, const char *line)
+call_back(const struct ferryi_log *log, ferry_log_level level, char *line)
 {
     struct ferryi_callback callback;
     FERRYI_KEEP_ERROR(kept);
+    ferryi_text_make_line(line);
     ferryi_callback_enter(&callback, FERRYI_CALLBACK_LOG, "log");
     log->callback(level, line, log->user);
     ferryi_callback_leave(&callback);

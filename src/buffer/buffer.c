@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/buffer.h"
 
+#include "src/buffer/checked.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,10 +142,11 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     ferryi_store *store;
     /* The alignment of the wrapped memory limits which element types a view may have. Replicas at
      * other places impose no limit, because the pool aligns them sufficiently. */
-    size_t lowest_bit = (uintptr_t)memory & -(uintptr_t)memory;
+    size_t lowest_bit = bytes ? (uintptr_t)memory & -(uintptr_t)memory : 0;
     ferry_buffer_options named = {
         .name = options->name,
         .align = lowest_bit ? ferryi_min_size(lowest_bit, FERRYI_POOL_ALIGN) : FERRYI_POOL_ALIGN};
+    FERRYI_OR_RETURN(ferryi_checked_wrap(context, options->name, memory, bytes, place));
     FERRYI_OR_RETURN(ferryi_store_create(context, bytes, &named, true, &store));
     bool needs_cold = options->on_release || options->release_on || place != FERRY_PLACE_HOST;
     struct ferryi_store_cold *cold = needs_cold ? ferryi_store_make_cold(store) : NULL;
@@ -168,6 +171,7 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     }
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
     *out = ferryi_store_open(store, interned, count);
+    ferryi_checked_wrapped(store);
     return FERRY_OK;
 }
 
@@ -178,7 +182,7 @@ check_wrapped(ferry_context *context, const ferry_element *interned, const void 
     ferryi_timeline *timeline;
     if (!memory && count > 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: memory is NULL", what);
-    if ((uintptr_t)memory % interned->align)
+    if (count > 0 && (uintptr_t)memory % interned->align)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "%s: memory at %p is not aligned to %zu bytes", what, memory,
                            interned->align);
@@ -208,17 +212,18 @@ static ferry_status
 check_of_host(const ferry_context *context, int place, const void *memory)
 {
     ferryi_device *device = context->devices[place];
-    bool of_host = true;
+    unsigned users = FERRYI_USER_HOST;
     if (!memory || !(context->coherent >> place & 1))
         return FERRY_OK;
-    ferry_status status = FERRYI_CALL(device, memory_is_of_host, memory, &of_host);
+    ferry_status status = FERRYI_CALL(device, memory_users, memory, &users);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "wrap device memory");
-    return of_host ? FERRY_OK
-                   : ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                                 "wrap device memory: the host may not use it, and buffers of %s "
-                                 "have no other memory; use managed or pinned memory",
-                                 context->names[place]);
+    return users & FERRYI_USER_HOST
+               ? FERRY_OK
+               : ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                             "wrap device memory: the host may not use it, and buffers of %s "
+                             "have no other memory; use managed or pinned memory",
+                             context->names[place]);
 }
 
 ferry_status
@@ -237,7 +242,7 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, v
     if (status == FERRY_OK)
         status = ferryi_stream_find_timeline(context, ready_on, "wrap device memory", &timeline);
     if (status == FERRY_OK)
-        status = check_of_host(context, timeline->place, memory);
+        status = check_of_host(context, timeline->place, count > 0 ? memory : NULL);
     if (status == FERRY_OK)
         status = ferryi_timeline_note(timeline, ferryi_thread_id(), &written);
     return status == FERRY_OK ? wrap(context, interned, bytes, memory, count, timeline->place,

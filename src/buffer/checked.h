@@ -41,6 +41,15 @@ void ferryi_checked_unleased(ferryi_store *store, struct ferryi_guard_note *note
  * nothing. `what` is the beginning of the error message. */
 ferry_status ferryi_checked_memory(ferryi_store *store, const void *memory, const char *what);
 
+/* Checks memory that the program wraps at `place`. In a checked run, fails with INVALID_ARGUMENT if
+ * the host cannot use memory that is wrapped as its own, or a device cannot use memory that is
+ * wrapped as the device's. `name` is the name of the buffer, or NULL. */
+ferry_status ferryi_checked_wrap(const ferry_context *context, const char *name, const void *memory,
+                                 size_t bytes, int place);
+/* In a checked run, logs a warning if another buffer of the context wraps some of the same bytes,
+ * and one of the two may write. */
+void ferryi_checked_wrapped(ferryi_store *store);
+
 /* Reports that the memory of a replica is about to be freed. Called without the buffer's lock.
  * `why` is a string literal that completes messages, such as "was destroyed". */
 static inline void

@@ -115,10 +115,8 @@ lease_new(const char *label)
     atomic_init(&lease->closed, false);
     lease->is_unordered = false;
     lease->scope = (struct ferryi_scope){0};
-    if (label)
-        memcpy(lease->label, label, bytes);
-    else
-        *lease->label = 0;
+    memcpy(lease->label, label ? label : "", bytes);
+    ferryi_text_make_line(lease->label);
     return lease;
 }
 

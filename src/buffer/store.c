@@ -87,6 +87,7 @@ make_name(const char *name, struct ferryi_store_cold **out)
 {
     struct ferryi_store_cold *cold = calloc(1, sizeof(*cold));
     if (cold && (cold->name = strdup(name))) {
+        ferryi_text_make_line(cold->name);
         *out = cold;
         return FERRY_OK;
     }

@@ -499,7 +499,7 @@ end_files(struct pipeline *pipeline)
         status = ferryi_file_check_unchanged(&pipeline->input);
     if (status == FERRY_OK && pipeline->output.fd >= 0 && !options->keep_rest &&
         !pipeline->in_place)
-        status = ferryi_file_cut(&pipeline->output, options->output_offset + pipeline->bytes);
+        status = ferryi_file_end_at(&pipeline->output, options->output_offset + pipeline->bytes);
     status = ferryi_file_end(&pipeline->input, status);
     status = ferryi_file_end(&pipeline->output, status);
     if (status != FERRY_OK)

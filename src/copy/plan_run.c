@@ -95,14 +95,15 @@ set_source(struct ferryi_piece *piece, ferryi_store *store, int place, size_t be
         piece->pinned = memory.pinned && piece->target_place != 0;
 }
 
-/* Creates the traffic counters of the target buffer, if it has none because it never had a replica
- * on a device. The source's counters are not needed: a transfer between two buffers is counted only
- * for the target. */
+/* Creates the traffic counters of the buffer for which a transfer counts, if it has none because it
+ * never had a replica on a device. A transfer between two buffers counts for the target, and a
+ * transfer into temporary storage for the source. */
 static ferry_status
 make_counters(const struct ferryi_piece *piece)
 {
-    bool counts = piece->target_owner && piece->target_place != piece->source_place;
-    return counts ? ferryi_store_make_counters(store_of(piece->target_owner), "copy to") : FERRY_OK;
+    const void *owner = piece->between ? piece->source_owner : piece->target_owner;
+    bool counts = owner && piece->target_place != piece->source_place;
+    return counts ? ferryi_store_make_counters(store_of(owner), "copy to") : FERRY_OK;
 }
 
 /* Adds a read of one segment of the source to the level's transfers. All bytes of a segment are
@@ -335,8 +336,8 @@ count_transferred(ferryi_plan *plan, const struct group *group, size_t done)
 }
 
 /* Adds the first `done` bytes of a transfer to the traffic counters of each buffer, as one
- * transfer. If both sides are buffers, only the target's counters change. Bytes that stay at their
- * place are not counted. */
+ * transfer. If both sides are buffers, only the target's counters change, unless the target is
+ * temporary storage. Bytes that stay at their place are not counted. */
 static void
 count_traffic(ferryi_plan *plan, const struct group *group, size_t done)
 {
@@ -346,7 +347,7 @@ count_traffic(ferryi_plan *plan, const struct group *group, size_t done)
                                                            : FERRY_DIRECTION_PEER;
     if (first->zeros || done == 0 || first->target_place == first->source_place)
         return;
-    add_bytes(plan, group, done, TARGET_ELSE_SOURCE, plan->carried);
+    add_bytes(plan, group, done, first->between ? SOURCE : TARGET_ELSE_SOURCE, plan->carried);
     for (size_t i = 0; i < plan->call.claims.count; i++) {
         if (plan->carried[i] > 0)
             ferryi_traffic_count(ferryi_store_traffic(plan->call.claims.items[i].store), direction,
@@ -360,7 +361,8 @@ run_group(ferryi_plan *plan, struct group *group)
 {
     const struct ferryi_piece *first = group->pieces;
     ferryi_engine *engine = plan->call.async.context->engine;
-    const void *named = first->target_owner ? first->target_owner : first->source_owner;
+    bool of_source = !first->target_owner || (first->between && first->source_owner);
+    const void *named = of_source ? first->source_owner : first->target_owner;
     struct ferryi_transfer_job quiet = {.reason = plan->options.reason},
                                *job = first->between ? &quiet : &plan->call.job;
     job->buffer = named ? ferryi_store_name(store_of(named)) : "";

@@ -124,33 +124,36 @@ fail_span(const struct ferryi_region *region, const char *name)
         region->planes, region->rows, region->count, name);
 }
 
+static ferry_status
+fail_pitch(const char *name, const char *part, size_t pitch, size_t elements)
+{
+    return ferryi_fail(
+        FERRY_ERROR_INVALID_ARGUMENT,
+        "%s: the %s's %s pitch of %zu elements is less than the %zu elements of a %s", what, name,
+        part, pitch, elements, part);
+}
+
 /* Computes the row and plane pitches of one side of a region, in elements. Also computes the number
- * of elements from the first to the last, including gaps. */
+ * of elements from the first to the last, including gaps. A single row has a row pitch, too: the
+ * default of the plane pitch is a multiple of it. */
 static ferry_status
 find_span(const struct ferryi_region *region, const ferry_copy_side *from, const char *name,
           size_t *out_row, size_t *out_plane, size_t *out_span)
 {
-    size_t row = from->row_pitch && region->rows > 1 ? from->row_pitch : region->count, rows,
+    size_t row = from->row_pitch ? from->row_pitch : region->count, plane = from->plane_pitch, rows,
            in_plane, planes;
     *out_row = *out_plane = *out_span = region->count;
-    bool single = region->rows == 1 && region->planes == 1;
-    if (region->count == 0 || (single && region->count != FERRY_REST))
+    bool plain = region->rows == 1 && region->planes == 1 && !from->row_pitch && !plane;
+    if (region->count == 0 || (plain && region->count != FERRY_REST))
         return FERRY_OK;
     if (row < region->count)
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "%s: the %s's row pitch of %zu elements is less than the %zu elements of a row", what,
-            name, row, region->count);
+        return fail_pitch(name, "row", row, region->count);
     if (!ferryi_mul_size(region->rows - 1, row, &rows) ||
         !ferryi_add_size(rows, region->count, &in_plane) ||
-        !ferryi_mul_size(region->rows, row, &rows))
+        (plane == 0 && region->planes > 1 && !ferryi_mul_size(region->rows, row, &plane)))
         return fail_span(region, name);
-    size_t plane = from->plane_pitch && region->planes > 1 ? from->plane_pitch : rows;
-    if (plane < in_plane)
-        return ferryi_fail(
-            FERRY_ERROR_INVALID_ARGUMENT,
-            "%s: the %s's plane pitch of %zu elements is less than the %zu elements of a plane",
-            what, name, plane, in_plane);
+    if (plane != 0 && plane < in_plane)
+        return fail_pitch(name, "plane", plane, in_plane);
     if (!ferryi_mul_size(region->planes - 1, plane, &planes) ||
         !ferryi_add_size(planes, in_plane, out_span) || *out_span == FERRY_REST)
         return fail_span(region, name);
@@ -233,8 +236,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
     } else {
         status = find_memory(from, span, name, other->buffer->store, side);
     }
-    /* A single row has no pitch. The products cannot overflow, because the span fits in a size_t.
-     */
+    /* The products are computed only for pitches inside the span, which fits in a size_t, so that
+     * they cannot overflow. */
     side->row_pitch = region->rows > 1 ? row * side->element->bytes : 0;
     side->plane_pitch = region->planes > 1 ? plane * side->element->bytes : 0;
     return status;

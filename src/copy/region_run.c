@@ -98,7 +98,7 @@ open_file(const struct ferryi_region_list *list, const struct ferryi_region *reg
 
 /* Closes the file of a region. `status` is the status of the copy so far. If the copy failed, the
  * function returns this status. Otherwise it first checks that an input file did not change, or
- * truncates an output file after the region's last byte. */
+ * makes an output file end after the region's last byte. */
 static ferry_status
 close_file(const struct ferryi_region_list *list, const struct ferryi_region *region,
            struct ferryi_file *file, ferry_status status)
@@ -110,7 +110,7 @@ close_file(const struct ferryi_region_list *list, const struct ferryi_region *re
         if (!writes)
             status = ferryi_file_check_unchanged(file);
         else if (!list->whole.options.file_keep_rest)
-            status = ferryi_file_cut(file, side->file_offset + ferryi_region_span(region, side));
+            status = ferryi_file_end_at(file, side->file_offset + ferryi_region_span(region, side));
     }
     status = ferryi_file_end(file, status);
     if (status == FERRY_OK)

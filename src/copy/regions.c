@@ -271,13 +271,14 @@ is_plain(const ferry_copy_side *memory, const ferry_buffer *buffer)
 }
 
 /* Runs a simple region with one of the functions in shortcuts.c. A simple region is a fill, or one
- * row between a buffer and memory, or between two buffers with the same element type. Returns false
- * for all other regions. */
+ * row without pitches between a buffer and memory, or between two buffers with the same element
+ * type. Returns false for all other regions. */
 static bool
 copy_simple(const ferry_copy_region *region, const ferry_copy_options *options, ferry_status *out)
 {
     const ferry_copy_side *to = &region->target, *from = &region->source;
     if (region->rows > 1 || region->planes > 1 || region->conversion || to->path || from->path ||
+        (to->row_pitch | to->plane_pitch | from->row_pitch | from->plane_pitch) != 0 ||
         (options && (unsigned)options->convert > FERRY_CONVERT_TRUNCATE))
         return false;
     if (to->buffer && from->buffer) {

@@ -80,11 +80,12 @@ ferryi_cuda_memory_free(ferryi_device *device, ferry_memory_kind kind, void *mem
 /* The driver's pointer queries fail with INVALID_VALUE for memory that CUDA does not know. Such
  * memory is ordinary host memory. */
 ferry_status
-ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
+ferryi_cuda_memory_users(ferryi_device *device, const void *memory, unsigned *out)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     struct ferryi_cuda_entry entry;
     void *host = NULL;
+    bool known = true;
     ferryi_cu_memory_type type = FERRYI_CU_MEMORYTYPE_HOST;
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry);
     if (st == FERRY_OK) {
@@ -93,13 +94,17 @@ ferryi_cuda_memory_is_of_host(ferryi_device *device, const void *memory, bool *o
         if (result == FERRYI_CUDA_ERROR_INVALID_VALUE)
             result = cuda->driver->cuPointerGetAttribute(
                 &type, FERRYI_CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ferryi_cuda_pointer(memory));
-        if (result != FERRYI_CUDA_ERROR_INVALID_VALUE)
+        known = result != FERRYI_CUDA_ERROR_INVALID_VALUE;
+        if (known)
             st = FERRYI_CUDA_CHECK(cuda, cuPointerGetAttribute, result);
         ferryi_cuda_leave(cuda, &entry);
     }
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "query who may use memory on cuda:%d", cuda->ordinal);
-    *out = host || type == FERRYI_CU_MEMORYTYPE_HOST;
+    known =
+        known || (device->capabilities & (FERRYI_DEVICE_COHERENT | FERRYI_DEVICE_TAKES_PAGEABLE));
+    *out = (host || type == FERRYI_CU_MEMORYTYPE_HOST ? FERRYI_USER_HOST : 0) |
+           (known ? FERRYI_USER_DEVICE : 0);
     return FERRY_OK;
 }
 

@@ -66,6 +66,9 @@ struct ferryi_device_properties {
     size_t total_bytes;
 };
 
+/* Who may access memory that the program allocated. */
+enum ferryi_memory_user { FERRYI_USER_HOST = 1, FERRYI_USER_DEVICE = 2 };
+
 /* One two-dimensional copy. Pitches are in bytes and at least row_bytes. */
 struct ferryi_copy_2d {
     void *target;
@@ -117,9 +120,9 @@ struct ferryi_device_ops {
     /* Frees memory that memory_alloc returned for the same `kind`. May wait for the device. Does
      * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
-    /* Returns whether the host may access memory that the program allocated. Called only for
-     * coherent devices, whose memory is host memory. */
-    ferry_status (*memory_is_of_host)(ferryi_device *device, const void *memory, bool *out);
+    /* Returns who may access memory that the program allocated: a set of enum ferryi_memory_user.
+     */
+    ferry_status (*memory_users)(ferryi_device *device, const void *memory, unsigned *out);
     /* host_register page-locks host memory that is not registered yet. host_unregister undoes the
      * registration. The caller still owns the memory. If the process cannot write the memory, the
      * device can only read it. */
@@ -234,13 +237,13 @@ struct ferryi_device_ops {
 /* clang-format off */
 #define FERRYI_EMULATED_SLOTS(X) \
     X(memory_info) X(synchronize) X(memory_alloc) X(memory_free) \
-    X(host_register) X(host_unregister) X(host_call) \
+    X(memory_users) X(host_register) X(host_unregister) X(host_call) \
     X(stream_create) X(stream_destroy) X(stream_synchronize) X(stream_is_capturing) X(stream_wait) \
     X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_synchronize) \
     X(event_elapsed) X(copy) X(copy_2d) X(copy_batch) X(fill) \
     X(prefetch) X(advise)
 #define FERRYI_DEVICE_SLOTS(X) \
-    FERRYI_EMULATED_SLOTS(X) X(memory_is_of_host) X(stream_check) \
+    FERRYI_EMULATED_SLOTS(X) X(stream_check) \
     X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
 /* clang-format on */
 

@@ -39,7 +39,7 @@ enum ferryi_range_origin {
     FERRYI_RANGE_REGISTERED = 8,
 };
 
-struct ferryi_range {
+struct ferryi_emulated_range {
     char *start;
     size_t bytes;
     enum ferryi_range_origin origin;
@@ -57,7 +57,7 @@ struct ferryi_ranges {
     struct ferryi_ranges_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_ranges_mutex) struct {
         /* Pointers to the ranges, sorted by start address; the ranges do not overlap. */
-        struct ferryi_range **items;
+        struct ferryi_emulated_range **items;
         size_t count, room;
         size_t bytes; /* total bytes of the allocated ranges; registered ranges do not count */
     };
@@ -65,16 +65,16 @@ struct ferryi_ranges {
 
 /* Returns whether the range contains all `bytes` at `pointer`, and has an origin that is in the set
  * `origins`. */
-bool ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
+bool ferryi_range_has(const struct ferryi_emulated_range *range, const void *pointer, size_t bytes,
                       unsigned origins);
 /* These functions return the range that contains all `bytes` at `pointer`. They return NULL if
  * there is no such range or its memory was freed. `bytes` must not be 0. The caller must release
  * the range with ferryi_range_release(). */
-struct ferryi_range *ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer,
-                                                  size_t bytes);
-struct ferryi_range *ferryi_emulated_host_range(const void *pointer, size_t bytes,
-                                                unsigned origins);
-void ferryi_range_release(struct ferryi_range *range);
+struct ferryi_emulated_range *ferryi_emulated_device_range(ferryi_emulated *emulated,
+                                                           const void *pointer, size_t bytes);
+struct ferryi_emulated_range *ferryi_emulated_host_range(const void *pointer, size_t bytes,
+                                                         unsigned origins);
+void ferryi_range_release(struct ferryi_emulated_range *range);
 
 /* Value of every byte of uninitialised memory. It is not zero, so that code that expects zeros
  * fails. */

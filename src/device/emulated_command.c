@@ -21,7 +21,7 @@ enum link { UP, DOWN };
  * range. The same holds for the target range. */
 struct piece {
     struct ferryi_copy_2d copy;
-    struct ferryi_range *target, *source;
+    struct ferryi_emulated_range *target, *source;
 };
 
 /* One command of a queue. The queue itself uses only the member `head`. */
@@ -68,7 +68,7 @@ void
 ferryi_emulated_command_let_go(struct ferryi_emulated_command *head)
 {
     struct command *command = (struct command *)head;
-    struct ferryi_range *target = NULL, *source = NULL;
+    struct ferryi_emulated_range *target = NULL, *source = NULL;
     for (size_t i = 0; i < command->piece_count; i++) {
         const struct piece *piece = &command->pieces[i];
         if (piece->target != target)
@@ -302,9 +302,9 @@ fail_range(ferryi_emulated *emulated, const char *call, size_t bytes, const char
 /* Returns a reference to the memory range that contains the `bytes` at `pointer`. `last` is the
  * source range or target range of the previous piece, or NULL. If `last` also contains this memory,
  * returns `last` without taking a new reference. */
-static struct ferryi_range *
-hold_range(ferryi_emulated *emulated, struct ferryi_range *last, const void *pointer, size_t bytes,
-           bool on_host)
+static struct ferryi_emulated_range *
+hold_range(ferryi_emulated *emulated, struct ferryi_emulated_range *last, const void *pointer,
+           size_t bytes, bool on_host)
 {
     if (last && !atomic_load(&last->gone) &&
         ferryi_range_has(last, pointer, bytes, on_host ? HOST_ORIGINS : DEVICE_ORIGINS))

@@ -36,21 +36,21 @@ upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
 }
 
 bool
-ferryi_range_has(const struct ferryi_range *range, const void *pointer, size_t bytes,
+ferryi_range_has(const struct ferryi_emulated_range *range, const void *pointer, size_t bytes,
                  unsigned origins)
 {
     size_t offset = (uintptr_t)pointer - (uintptr_t)range->start;
     return (range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset;
 }
 
-static struct ferryi_range *
+static struct ferryi_emulated_range *
 find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsigned origins)
 {
-    struct ferryi_range *found = NULL;
+    struct ferryi_emulated_range *found = NULL;
     ferryi_mutex_lock(&ranges->mutex);
     size_t index = upper_bound(ranges, pointer);
     if (index > 0) {
-        struct ferryi_range *range = ranges->items[index - 1];
+        struct ferryi_emulated_range *range = ranges->items[index - 1];
         if (ferryi_range_has(range, pointer, bytes, origins))
             found = range;
     }
@@ -62,7 +62,7 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
 
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
-insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_range *range)
+insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_emulated_range *range)
 {
     memmove(&ranges->items[index + 1], &ranges->items[index],
             (ranges->count - index) * sizeof(ranges->items[0]));
@@ -77,7 +77,7 @@ enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
 /* Adds the range to the list. Refuses a range that overlaps a range in the list. Also refuses a
  * range that would raise the list's allocated bytes above `limit`. */
 static enum add_result
-add_range(struct ferryi_ranges *ranges, struct ferryi_range *range, size_t limit)
+add_range(struct ferryi_ranges *ranges, struct ferryi_emulated_range *range, size_t limit)
 {
     enum add_result result = ADDED;
     size_t counted = range->origin == FERRYI_RANGE_REGISTERED ? 0 : range->bytes;
@@ -103,7 +103,7 @@ FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
 remove_at(struct ferryi_ranges *ranges, size_t index)
 {
-    struct ferryi_range *range = ranges->items[index];
+    struct ferryi_emulated_range *range = ranges->items[index];
     ranges->count--;
     memmove(&ranges->items[index], &ranges->items[index + 1],
             (ranges->count - index) * sizeof(ranges->items[0]));
@@ -120,11 +120,11 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
 /* Removes the range that starts at `start` from the list and returns it. Returns NULL if no range
  * was removed. Sets `*out_used` to whether queued work uses the range. If `unused` is true, the
  * function does not remove a range that queued work uses. */
-static struct ferryi_range *
+static struct ferryi_emulated_range *
 remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin,
              bool unused, bool *out_used)
 {
-    struct ferryi_range *found = NULL;
+    struct ferryi_emulated_range *found = NULL;
     *out_used = false;
     ferryi_mutex_lock(&ranges->mutex);
     size_t index = upper_bound(ranges, start);
@@ -142,7 +142,7 @@ remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_
 }
 
 void
-ferryi_range_release(struct ferryi_range *range)
+ferryi_range_release(struct ferryi_emulated_range *range)
 {
     if (!range || atomic_fetch_sub(&range->holders, 1) != 1)
         return;
@@ -156,23 +156,24 @@ ferryi_ranges_clear(struct ferryi_ranges *ranges)
 {
     ferryi_mutex_is_needless(&ranges->mutex);
     while (ranges->count > 0) {
-        struct ferryi_range *range = ranges->items[ranges->count - 1];
+        struct ferryi_emulated_range *range = ranges->items[ranges->count - 1];
         remove_at(ranges, ranges->count - 1);
         ferryi_range_release(range);
     }
     ferryi_mutex_destroy(&ranges->mutex);
 }
 
-struct ferryi_range *
+struct ferryi_emulated_range *
 ferryi_emulated_host_range(const void *pointer, size_t bytes, unsigned origins)
 {
     return find_range(&host_ranges, pointer, bytes, origins);
 }
 
-struct ferryi_range *
+struct ferryi_emulated_range *
 ferryi_emulated_device_range(ferryi_emulated *emulated, const void *pointer, size_t bytes)
 {
-    struct ferryi_range *range = find_range(&emulated->ranges, pointer, bytes, FERRYI_RANGE_DEVICE);
+    struct ferryi_emulated_range *range =
+        find_range(&emulated->ranges, pointer, bytes, FERRYI_RANGE_DEVICE);
     return range ? range : find_range(&host_ranges, pointer, bytes, FERRYI_RANGE_MANAGED);
 }
 
@@ -181,11 +182,25 @@ ferryi_emulated_has(ferryi_device *device, const void *memory, size_t bytes)
 {
     if (device->ops->memory_alloc != ferryi_emulated_memory_alloc)
         return false;
-    struct ferryi_range *range =
+    struct ferryi_emulated_range *range =
         ferryi_emulated_device_range(ferryi_emulated_of(device), memory, bytes);
     if (range)
         ferryi_range_release(range);
     return range;
+}
+
+ferry_status
+ferryi_emulated_memory_users(ferryi_device *device, const void *memory, unsigned *out)
+{
+    struct ferryi_emulated_range *range =
+        ferryi_emulated_device_range(ferryi_emulated_of(device), memory, 1);
+    *out = FERRYI_USER_HOST;
+    if (range) {
+        *out = range->origin & FERRYI_RANGE_MANAGED ? FERRYI_USER_HOST | FERRYI_USER_DEVICE
+                                                    : FERRYI_USER_DEVICE;
+        ferryi_range_release(range);
+    }
+    return FERRY_OK;
 }
 
 /* -- allocation -- */
@@ -244,10 +259,10 @@ origin_name(enum ferryi_range_origin origin)
     }
 }
 
-static struct ferryi_range *
+static struct ferryi_emulated_range *
 create_range(void *start, size_t bytes, enum ferryi_range_origin origin)
 {
-    struct ferryi_range *range = calloc(1, sizeof(*range));
+    struct ferryi_emulated_range *range = calloc(1, sizeof(*range));
     if (!range)
         return NULL;
     range->start = start;
@@ -283,7 +298,7 @@ ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size
     /* Allocations of at least one page are aligned to pages, just as drivers align them. Direct
      * file I/O needs this alignment. */
     size_t align = bytes < ferryi_page_bytes() ? ALIGN : ferryi_page_bytes();
-    struct ferryi_range *range = NULL;
+    struct ferryi_emulated_range *range = NULL;
     char *memory = NULL;
     /* The limit is checked before the allocation, because the system might grant more memory than
      * the limit. add_range() checks the limit again, under the mutex. */
@@ -312,7 +327,7 @@ ferryi_emulated_memory_free(ferryi_device *device, ferry_memory_kind kind, void 
     if (!memory)
         return FERRY_OK;
     enum ferryi_range_origin origin = origin_of(kind);
-    struct ferryi_range *range = NULL;
+    struct ferryi_emulated_range *range = NULL;
     bool used;
     if (origin)
         range = remove_range(ranges_of(ferryi_emulated_of(device), origin), memory, origin, false,
@@ -341,7 +356,7 @@ ferryi_emulated_host_register(ferryi_device *device, void *memory, size_t bytes)
 {
     if (bytes == 0)
         return FERRY_OK;
-    struct ferryi_range *range = create_range(memory, bytes, FERRYI_RANGE_REGISTERED);
+    struct ferryi_emulated_range *range = create_range(memory, bytes, FERRYI_RANGE_REGISTERED);
     enum add_result result = range ? add_range(&host_ranges, range, SIZE_MAX) : NO_ROOM;
     if (result == ADDED)
         return FERRY_OK;
@@ -360,7 +375,7 @@ ferry_status
 ferryi_emulated_host_unregister(ferryi_device *device, void *memory)
 {
     bool used;
-    struct ferryi_range *range =
+    struct ferryi_emulated_range *range =
         remove_range(&host_ranges, memory, FERRYI_RANGE_REGISTERED, true, &used);
     if (!range)
         return ferryi_fail(FERRY_ERROR_DEVICE, "host_unregister of %p on %s:%d: %s", memory,
@@ -374,7 +389,7 @@ ferryi_emulated_host_unregister(ferryi_device *device, void *memory)
 
 static ferry_status
 find_managed(ferryi_device *device, const char *call, void *memory, size_t bytes,
-             ferryi_device *location, struct ferryi_range **out)
+             ferryi_device *location, struct ferryi_emulated_range **out)
 {
     if (location && strcmp(location->kind, device->kind) != 0)
         return ferryi_fail(FERRY_ERROR_DEVICE,
@@ -397,7 +412,7 @@ ferryi_emulated_prefetch(ferryi_device *device, void *memory, size_t bytes, ferr
     ferry_status status = ferryi_emulated_stream_is_capturing(device, stream, &capturing);
     if (bytes == 0 || status != FERRY_OK)
         return status;
-    struct ferryi_range *range;
+    struct ferryi_emulated_range *range;
     FERRYI_OR_RETURN(find_managed(device, "prefetch", memory, bytes, location, &range));
     atomic_fetch_add(&range->prefetches, 1);
     ferryi_range_release(range);
@@ -414,7 +429,7 @@ ferryi_emulated_advise(ferryi_device *device, void *memory, size_t bytes, int ad
                            device->kind, device->properties.native, advice);
     if (bytes == 0)
         return FERRY_OK;
-    struct ferryi_range *range;
+    struct ferryi_emulated_range *range;
     FERRYI_OR_RETURN(find_managed(device, "advise", memory, bytes, location, &range));
     atomic_fetch_add(&range->advices, 1);
     ferryi_range_release(range);

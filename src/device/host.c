@@ -96,10 +96,10 @@ host_memory_free(ferryi_device *device, ferry_memory_kind kind, void *memory)
 }
 
 static ferry_status
-host_memory_is_of_host(ferryi_device *device, const void *memory, bool *out)
+host_memory_users(ferryi_device *device, const void *memory, unsigned *out)
 {
     (void)device, (void)memory;
-    *out = true;
+    *out = FERRYI_USER_HOST | FERRYI_USER_DEVICE;
     return FERRY_OK;
 }
 
@@ -259,7 +259,7 @@ make_ops(void)
     ops.synchronize = host_synchronize;
     ops.memory_alloc = host_memory_alloc;
     ops.memory_free = host_memory_free;
-    ops.memory_is_of_host = host_memory_is_of_host;
+    ops.memory_users = host_memory_users;
     ops.stream_create = host_stream_create;
     ops.stream_destroy = host_free_handle;
     ops.stream_synchronize = host_wait;

@@ -27,7 +27,7 @@ UNSUPPORTED(memory_info, ferryi_device *device, size_t *out_free, size_t *out_to
 UNSUPPORTED(synchronize, ferryi_device *device)
 UNSUPPORTED(memory_alloc, ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out)
 UNSUPPORTED(memory_free, ferryi_device *device, ferry_memory_kind kind, void *memory)
-UNSUPPORTED(memory_is_of_host, ferryi_device *device, const void *memory, bool *out)
+UNSUPPORTED(memory_users, ferryi_device *device, const void *memory, unsigned *out)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory, size_t bytes)
 UNSUPPORTED(host_unregister, ferryi_device *device, void *memory)
 UNSUPPORTED(stream_create, ferryi_device *device, void **out)

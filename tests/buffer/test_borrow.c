@@ -242,6 +242,33 @@ test_queued_calls_end_before_the_wrap(void **state)
     work_close(&w);
 }
 
+/* An empty wrap takes any pointer, because Ferry never uses it: of no memory, of memory that is not
+ * aligned for the elements, and of the other side. */
+static void
+test_an_empty_wrap_takes_any_pointer(void **state)
+{
+    fixture *f = *state;
+    char memory[16];
+    void *pointers[] = {NULL, memory + 1, device_alloc(f, 1, 256)};
+    for (size_t i = 0; i < LENGTH(pointers); i++) {
+        for (int place = 0; place <= 1; place++) {
+            struct release release = {0};
+            ferry_wrap_options options = {.on_release = note_release, .user = &release};
+            ferry_buffer *b;
+            if (place)
+                OK(ferry_buffer_wrap_device(f->context, DOUBLE, pointers[i], 0, f->stream, &options,
+                                            &b));
+            else
+                OK(ferry_buffer_wrap_host(f->context, DOUBLE, pointers[i], 0, &options, &b));
+            touch(f, b, 1 - place, FERRY_UPDATE, 0, FERRY_REST);
+            OK(ferry_buffer_unwrap(&b, NULL));
+            assert_int_equal(release.calls, 1);
+            assert_ptr_equal(release.memory, pointers[i]);
+        }
+    }
+    device_free(f, 1, pointers[2]);
+}
+
 int
 main(void)
 {
@@ -250,6 +277,7 @@ main(void)
         TEST(test_a_device_wrap_is_ordered_after_its_stream),
         TEST(test_read_only_wraps_refuse_writes),
         TEST(test_the_address_of_a_wrap_costs_no_memory_elsewhere),
+        TEST(test_an_empty_wrap_takes_any_pointer),
         TEST(test_unwrap_needs_the_only_handle),
         TEST(test_outside_writes_are_marked),
         TEST(test_queued_calls_end_before_the_wrap),

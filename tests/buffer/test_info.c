@@ -276,6 +276,24 @@ test_a_visit_may_destroy_what_it_sees(void **state)
     assert_int_equal(seen.count, 0);
 }
 
+/* A name cannot break the line that describes its buffer, nor add a line to the text of a context.
+ */
+static void
+test_a_name_stays_one_line(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer_options named = {.name = "a\nint[1] \"forged\"\t\x1b[2J\x7f"};
+    char text[1000];
+    ferry_buffer *b;
+    OK(ferry_buffer_create(f->context, INT, 1, &named, &b));
+    assert_string_equal(info_of(b).name, "a int[1] \"forged\"  [2J ");
+    ferry_buffer_describe(b, text, sizeof(text));
+    assert_null(strchr(text, '\n'));
+    ferry_context_describe(f->context, text, sizeof(text));
+    assert_null(strstr(text, "\nint[1] \"forged"));
+    ferry_buffer_destroy(&b);
+}
+
 /* The text of ferry_context_describe() begins with one line for each place, with the live and idle
  * bytes of its pools. One line for each buffer follows, largest first. */
 static void
@@ -489,6 +507,7 @@ main(void)
         TEST(test_a_walk_sees_every_buffer),
         TEST(test_a_walk_passes_over_what_goes),
         TEST(test_a_visit_may_destroy_what_it_sees),
+        TEST(test_a_name_stays_one_line),
         TEST(test_a_context_describes_what_holds_memory),
         cmocka_unit_test(test_a_destroyed_context_has_nothing_to_tell),
         cmocka_unit_test(test_traces_of_checked_runs_tell_where_the_program_called),

@@ -183,7 +183,7 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
     size_t offset = random_below(seed, COUNT - 100), count = 1 + random_below(seed, COUNT - offset);
     int place = (int)random_below(seed, (size_t)f->places + 1);
     ferry_event *event = NULL;
-    switch (random_below(seed, 12)) {
+    switch (random_below(seed, 13)) {
     case 0:
         touch(f, b, place, FERRY_READ, offset, count);
         break;
@@ -222,6 +222,10 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
                                   &(ferry_copy_options){.event = &event}));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
+        break;
+    case 11: /* rows that overlap rows of the same buffer */
+        OK(copy_rows(b, INT, offset % 50, 60, b, 0, 50, 40, 50,
+                     &(ferry_copy_options){.stream = place ? stream_of(f, place) : NULL}));
         break;
     default:
         OK(ferry_buffer_copy(b, INT, 1, b, 0, count - 1, NULL));

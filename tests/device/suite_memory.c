@@ -121,6 +121,29 @@ test_pinned_memory_serves_every_device(void **state)
     give(suite_device(), FERRY_MEMORY_PINNED, pinned);
 }
 
+/* The host uses its own memory, and every device uses the memory that it allocated. */
+static void
+test_memory_has_users(void **state)
+{
+    (void)state;
+    static int of_host;
+    unsigned users = 0;
+    void *memory = take(suite_device(), FERRY_MEMORY_DEVICE, MEBIBYTE),
+         *pinned = take(suite_device(), FERRY_MEMORY_PINNED, 100);
+    OK(suite_device(), memory_users, memory, &users);
+    assert_true(users & FERRYI_USER_DEVICE);
+    assert_true(!(users & FERRYI_USER_HOST) || suite_can(FERRYI_DEVICE_COHERENT));
+    OK(suite_device(), memory_users, (char *)memory + 100, &users);
+    assert_true(users & FERRYI_USER_DEVICE);
+    OK(suite_device(), memory_users, pinned, &users);
+    assert_true(users & FERRYI_USER_HOST);
+    OK(suite_device(), memory_users, &of_host, &users);
+    bool reaches = suite_can(FERRYI_DEVICE_COHERENT) || suite_can(FERRYI_DEVICE_TAKES_PAGEABLE);
+    assert_int_equal(users, FERRYI_USER_HOST | (reaches ? FERRYI_USER_DEVICE : 0));
+    give(suite_device(), FERRY_MEMORY_PINNED, pinned);
+    give(suite_device(), FERRY_MEMORY_DEVICE, memory);
+}
+
 static void
 test_registered_memory_serves_copies(void **state)
 {
@@ -262,6 +285,7 @@ const struct CMUnitTest memory_tests[] = {
     cmocka_unit_test(test_freeing_null_does_nothing),
     cmocka_unit_test(test_freed_memory_comes_back),
     cmocka_unit_test(test_pinned_memory_serves_every_device),
+    cmocka_unit_test(test_memory_has_users),
     cmocka_unit_test(test_registered_memory_serves_copies),
     cmocka_unit_test(test_managed_memory_has_one_pointer),
     cmocka_unit_test(test_prefetch_and_advice_keep_the_data),

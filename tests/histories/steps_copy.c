@@ -645,6 +645,55 @@ step_rows(struct player *p)
     end_chunks(p, &to, &c, status);
 }
 
+/* Copies a box of planes, from memory or from a second buffer. The plane pitch is left at its
+ * default, which is a multiple of the given row pitch even if a plane has one row, so that the rows
+ * of all planes lie as those of one rectangle. */
+static void
+step_planes(struct player *p)
+{
+    struct target to = choose(p), from = choose_second(p, &to);
+    size_t pitch = 2 + flags_of(p) % 8, width = 1 + p->bytes[3] % pitch, rows = flags_of(p) / 8 % 4,
+           in_plane = rows ? rows : 1, planes = to.count / pitch / in_plane;
+    int32_t first = fresh(p, to.count), *next = to.subject->next;
+    bool from_memory = flags_of(p) & 32;
+    struct chunked c;
+    char words[32], source[96];
+    if (overlap(&to, &from) || planes == 0)
+        return;
+    to.count = from.count = (planes * in_plane - 1) * pitch + width;
+    p->second.count = to.count;
+    if (from_memory)
+        p->second.subject = NULL;
+    choose_chunks(p, &c);
+    chunk_words(&c, words, sizeof(words));
+    begin_call(p, &to);
+    set_counting(p->values, to.count, first);
+    const int32_t *values = from_memory ? p->values : &from.subject->expected[from.begin];
+    for (size_t i = 0; i < to.count; i++)
+        if (i % pitch < width)
+            next[to.begin + i] = values[i];
+    ferry_copy_region region = {
+        .target = {.buffer = to.handle, .offset = to.offset, .row_pitch = pitch},
+        .source = {.row_pitch = pitch},
+        .count = width,
+        .rows = rows,
+        .planes = planes};
+    if (from_memory) {
+        region.source.memory = p->values;
+        snprintf(source, sizeof(source), ".memory = counting(%zu, %d)", to.count, (int)first);
+    } else {
+        region.source.buffer = from.handle;
+        region.source.offset = from.offset;
+        snprintf(source, sizeof(source), ".buffer = %s, .offset = %zu", from.name, from.offset);
+    }
+    say(p,
+        "region = (ferry_copy_region){.target = {.buffer = %s, .offset = %zu, .row_pitch = %zu}, "
+        ".source = {%s, .row_pitch = %zu}, .count = %zu, .rows = %zu, .planes = %zu};",
+        to.name, to.offset, pitch, source, pitch, width, rows, planes);
+    say(p, "TRY(ferry_copy(&region, 1%s));", words);
+    end_chunks(p, &to, &c, ferry_copy(&region, 1, c.used ? &c.options : NULL));
+}
+
 const struct step copy_steps[] = {
     {"copy_from", step_copy_from, 6},
     {"copy_to", step_copy_to, 6},
@@ -660,6 +709,7 @@ const struct step copy_steps[] = {
     {"batch", step_batch, 4},
     {"batch_async", step_batch_async, 3},
     {"rows", step_rows, 3},
+    {"planes", step_planes, 3},
     {"rows_to", step_rows_to, 2},
     {"rows_async", step_rows_async, 3},
     {NULL, NULL, 0},

@@ -280,6 +280,39 @@ copy_from_device_memory(struct scene *scene)
 }
 
 static void
+wrap_device_memory_as_the_hosts(struct scene *scene)
+{
+    ferry_wrap_options options = {.name = "given"};
+    ferry_int_buffer given;
+    ferry_scope scope;
+    const int *p;
+    must(ferry_int_read_device(scene->height, scene->stream, &scope, &p));
+    tell(ferry_int_wrap_host(scene->context, (int *)(uintptr_t)p, 16, &options, &given));
+    must(ferry_scope_close(&scope));
+}
+
+static void
+wrap_host_memory_as_a_devices(struct scene *scene)
+{
+    static int numbers[16];
+    ferry_wrap_options options = {.name = "given"};
+    ferry_int_buffer given;
+    tell(ferry_int_wrap_device(scene->context, numbers, 16, scene->stream, &options, &given));
+}
+
+static void
+wrap_the_same_bytes_twice(struct scene *scene)
+{
+    static int numbers[16];
+    ferry_wrap_options options = {.name = "whole"}, other = {.name = "part", .read_only = true};
+    ferry_int_buffer whole, part;
+    must(ferry_int_wrap_host(scene->context, numbers, 16, &options, &whole));
+    must(ferry_int_wrap_host(scene->context, numbers + 8, 4, &other, &part));
+    ferry_int_destroy(&part);
+    ferry_int_destroy(&whole);
+}
+
+static void
 reach_past_the_end(struct scene *scene)
 {
     int one = 1;
@@ -444,6 +477,21 @@ const struct misuse handle_misuses[] = {
      copy_from_device_memory,
      {"copy from memory: buffer \"target\"", "is memory of", "not of the host"},
      NEEDS_DEVICE,
+     false},
+    {"device memory is wrapped as the host's",
+     wrap_device_memory_as_the_hosts,
+     {"wrap host memory: buffer \"given\"", "is memory of", "not of the host"},
+     NEEDS_DEVICE,
+     false},
+    {"host memory is wrapped as a device's",
+     wrap_host_memory_as_a_devices,
+     {"wrap device memory: buffer \"given\"", "is memory of the host", "cannot use"},
+     NEEDS_DEVICE,
+     false},
+    {"two buffers wrap the same bytes",
+     wrap_the_same_bytes_twice,
+     {"buffers \"part\" and \"whole\" wrap the same bytes"},
+     0,
      false},
     {"a copy past the end",
      reach_past_the_end,

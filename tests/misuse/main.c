@@ -33,7 +33,7 @@ static void
 print_log(ferry_log_level level, const char *message, void *user)
 {
     (void)user;
-    if (level == FERRY_LOG_ERROR)
+    if (level <= FERRY_LOG_WARNING)
         fprintf(stderr, "log: %s\n", message);
 }
 

@@ -96,7 +96,7 @@ count_live(ferry_status status, int change)
 PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
-PASS(memory_is_of_host, (ferryi_device *device, const void *memory, bool *out), memory, out)
+PASS(memory_users, (ferryi_device *device, const void *memory, unsigned *out), memory, out)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
 TAKE(host_unregister, (ferryi_device *device, void *memory), memory, memory)
 GIVE(stream_create, (ferryi_device *device, void **out), out)
@@ -216,7 +216,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
-    SLOT(memory_is_of_host),
+    SLOT(memory_users),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),

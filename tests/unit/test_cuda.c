@@ -286,6 +286,7 @@ use_order(ferryi_device *device, struct surroundings before)
     static const char image[] = ".version 8.0\n.visible .entry nothing()\n{\n}\n";
     void *event, *module, *function;
     bool answer;
+    unsigned users;
     SLOT(event_create, false, &event);
     SLOT(event_record, event, NULL);
     SLOT(stream_wait, (void *)2, event);
@@ -293,7 +294,7 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(event_synchronize, event);
     SLOT(stream_is_capturing, (void *)2, &answer);
     SLOT(stream_check, (void *)2);
-    SLOT(memory_is_of_host, &answer, &answer);
+    SLOT(memory_users, &answer, &users);
     SLOT(event_destroy, event);
     double seconds;
     SLOT(event_create, true, &event);

@@ -154,7 +154,7 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(stream_synchronize, NULL);
     LACKS(stream_is_capturing, NULL, NULL);
     LACKS(stream_check, NULL);
-    LACKS(memory_is_of_host, NULL, NULL);
+    LACKS(memory_users, NULL, NULL);
     LACKS(stream_wait, NULL, NULL);
     LACKS(host_call, NULL, NULL, NULL);
     LACKS(event_create, false, NULL);
