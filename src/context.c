@@ -6,6 +6,7 @@
 
 #include "src/base/callback.h"
 #include "src/base/fork.h"
+#include "src/base/output_file.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/store.h"
 #include "src/buffer/worker.h"
@@ -186,9 +187,9 @@ open_devices(ferry_context *context, const ferry_context_options *options,
 /*
  * Sets `*out` to the path of a file that the context writes. The option `wanted` specifies this
  * path. If the option is not set, the environment variable `variable` specifies it. If neither is
- * set, leaves `*out` unchanged. The variable applies to all contexts of the process. Further
- * contexts therefore append a number to the path, so that they do not overwrite the first context's
- * file.
+ * set, leaves `*out` unchanged. Both may have the patterns of ferryi_output_name(). The variable
+ * applies to all contexts of the process. Further contexts therefore append a number to the path,
+ * so that they do not overwrite the first context's file.
  */
 static ferry_status
 name_file(const char *wanted, const char *variable, _Atomic unsigned *named, char **out)
@@ -197,10 +198,16 @@ name_file(const char *wanted, const char *variable, _Atomic unsigned *named, cha
     if (!from || !*from)
         return FERRY_OK;
     unsigned number = wanted ? 1 : atomic_fetch_add(named, 1) + 1;
-    int length = number > 1 ? asprintf(out, "%s.%u", from, number) : asprintf(out, "%s", from);
-    if (length >= 0)
+    char *path = ferryi_output_name(from);
+    if (path && number > 1) {
+        if (asprintf(out, "%s.%u", path, number) < 0)
+            *out = NULL;
+        free(path);
+    } else {
+        *out = path;
+    }
+    if (*out)
         return FERRY_OK;
-    *out = NULL;
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "name the file of %s: no host memory", variable);
 }
 

@@ -159,7 +159,8 @@ ferryi_context_tuning_parse(struct ferryi_context_tuning *tuning, const char *te
         if (status != FERRY_OK && !log)
             return status;
         if (status != FERRY_OK)
-            ferryi_log(log, FERRY_LOG_WARNING, "%s; the pair is ignored", ferry_last_error());
+            ferryi_log_setting(log, FERRY_LOG_WARNING, "%s; the pair is ignored",
+                               ferry_last_error());
         at += length + strspn(at + length, " ");
     }
     return FERRY_OK;

@@ -100,7 +100,8 @@ typedef struct ferry_context_options {
                                      the context is destroyed. Logging costs each allocation and
                                      free a lock and a line of text. If the file cannot be
                                      created, the first call that needs the pool fails with
-                                     FERRY_ERROR_IO. Copied. NULL: the value of the environment
+                                     FERRY_ERROR_IO. The prefix may have the patterns of
+                                     trace_file. Copied. NULL: the value of the environment
                                      variable FERRY_ALLOCATION_LOG, or no log if that is not set
                                      either; the second context of a process appends .2 to that
                                      value, the third .3 and so on */
@@ -116,10 +117,14 @@ typedef struct ferry_context_options {
                                      read; docs/tracing.md describes it. Ferry first empties the
                                      file. The file is complete when the context is destroyed. If
                                      it cannot be created, the creation of the context fails with
-                                     FERRY_ERROR_IO. Copied. NULL: the value of the environment
-                                     variable FERRY_TRACE, or no trace if that is not set either;
-                                     the second context of a process appends .2 to that value,
-                                     the third .3 and so on */
+                                     FERRY_ERROR_IO. "%p" in the path becomes the process id, "%r"
+                                     the rank of the process in its MPI or Slurm job, and "%%" a
+                                     percent sign. Without "%p" and "%r", other ranks than 0
+                                     append .rank and their rank, and a context whose file is being
+                                     written appends .pid and the process id. Copied. NULL: the value of
+                                   the environment     variable FERRY_TRACE, or no trace if that is not
+                                   set     either;     the second context of a process appends .2 to that
+                                   value,     the     third .3 and so on */
     uint64_t reserved[4];
 } ferry_context_options;
 

@@ -110,6 +110,12 @@ void ferryi_text_make_line(char *text);
 void ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *format, ...)
     FERRY_PRINTF(3, 4);
 
+/* Logs a warning or an error about a setting that the user chose, such as an environment variable.
+ * If the program has no log callback, writes it to stderr, because the user may not have written
+ * the program. `log` may be NULL. */
+void ferryi_log_setting(const struct ferryi_log *log, ferry_log_level level, const char *format,
+                        ...) FERRY_PRINTF(3, 4);
+
 /* -- sizes (inline) ---------------------------------------------------------------------------- */
 
 static inline bool

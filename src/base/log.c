@@ -25,30 +25,60 @@ call_back(const struct ferryi_log *log, ferry_log_level level, char *line)
     ferryi_callback_leave(&callback);
 }
 
+static void
+log_text(const struct ferryi_log *log, ferry_log_level level, const char *format,
+         va_list *arguments)
+{
+    char line[512];
+    va_list again;
+    va_copy(again, *arguments);
+    int length = vsnprintf(line, sizeof(line), format, *arguments);
+    if (length >= 0 && (size_t)length < sizeof(line)) {
+        call_back(log, level, line);
+    } else if (length >= 0) {
+        /* A message that is too long for the buffer on the stack, such as a compiler's log, is
+         * logged completely if memory can be allocated. */
+        char *whole = malloc((size_t)length + 1);
+        if (whole)
+            vsnprintf(whole, (size_t)length + 1, format, again);
+        call_back(log, level, whole ? whole : line);
+        free(whole);
+    }
+    va_end(again);
+}
+
+static bool
+is_silent(const struct ferryi_log *log)
+{
+    return !log || !log->callback || ferryi_callback_kind() == FERRYI_CALLBACK_LOG;
+}
+
 void
 ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *format, ...)
 {
-    if (!log || !log->callback || ferryi_callback_kind() == FERRYI_CALLBACK_LOG)
+    if (is_silent(log))
         return;
-    char line[512];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(line, sizeof(line), format, arguments);
+    log_text(log, level, format, &arguments);
     va_end(arguments);
-    if (length < 0)
+}
+
+static void
+write_to_standard_error(ferry_log_level level, const char *line, void *user)
+{
+    (void)level, (void)user;
+    fprintf(stderr, "ferry: %s\n", line);
+}
+
+void
+ferryi_log_setting(const struct ferryi_log *log, ferry_log_level level, const char *format, ...)
+{
+    static const struct ferryi_log fallback = {.callback = write_to_standard_error};
+    va_list arguments;
+    if (ferryi_callback_kind() == FERRYI_CALLBACK_LOG)
         return;
-    if ((size_t)length < sizeof(line)) {
-        call_back(log, level, line);
-        return;
-    }
-    /* A message that is too long for the buffer on the stack, such as a compiler's log, is logged
-     * completely if memory can be allocated. */
-    char *whole = malloc((size_t)length + 1);
-    if (whole) {
-        va_start(arguments, format);
-        vsnprintf(whole, (size_t)length + 1, format, arguments);
-        va_end(arguments);
-    }
-    call_back(log, level, whole ? whole : line);
-    free(whole);
+    va_start(arguments, format);
+    log_text(log && log->callback ? log : &fallback, level, format, &arguments);
+    va_end(arguments);
 }

@@ -13,6 +13,7 @@
 #include <ferry/version.h>
 
 #include "src/base/fork.h"
+#include "src/base/output_file.h"
 
 #define CHUNK_BYTES    ((size_t)64 << 10)
 #define TEXTS_MOST     6 /* texts of one entry */
@@ -66,14 +67,20 @@ static struct {
     };
 } traces = {.mutex = FERRYI_MUTEX_INITIALIZER};
 
-/* Called after a fork. In the child, empties the list of open traces, because only the parent
- * writes these traces. */
+/* Called after a fork. In the child, closes the files and empties the list of open traces, because
+ * only the parent writes these traces. */
 static void
 forget_traces(bool in_child)
 {
     ferryi_mutex_is_held(&traces.mutex);
-    if (in_child)
-        traces.first = NULL;
+    if (!in_child)
+        return;
+    for (ferryi_trace *trace = traces.first; trace; trace = trace->next) {
+        close(trace->file);
+        trace->file = -1;
+        atomic_store(&trace->broken, true);
+    }
+    traces.first = NULL;
 }
 
 static struct ferryi_fork_part tracing = {.mutex = FERRYI_SYSTEM_MUTEX(&traces.mutex),
@@ -372,8 +379,8 @@ static void
 report(const struct ferryi_log *log, const char *path, int failure)
 {
     if (failure)
-        ferryi_log(log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here", path,
-                   strerror(failure));
+        ferryi_log_setting(log, FERRY_LOG_ERROR, "write the trace %s: %s; the trace ends here",
+                           path, strerror(failure));
 }
 
 /* Writes the filled chunk of a trace to the file while other threads fill the second chunk.
@@ -614,8 +621,10 @@ static void
 trace_free(ferryi_trace *trace)
 {
     ferryi_mutex_is_needless(&trace->mutex);
-    if (trace->file >= 0)
+    if (trace->file >= 0) {
+        ferryi_output_release(trace->file);
         close(trace->file);
+    }
     ferryi_cond_destroy(&trace->idle);
     ferryi_mutex_destroy(&trace->mutex);
     free(trace->chunk);
@@ -655,20 +664,24 @@ ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace *
     trace->process_bytes =
         (size_t)snprintf(trace->process, sizeof(trace->process),
                          ",\"pid\":%llu,\"tid\":", (unsigned long long)ferryi_process_id());
-    trace->path = strdup(path);
     trace->chunk = malloc(CHUNK_BYTES);
     trace->other = malloc(CHUNK_BYTES);
     trace->file = -1;
-    if (!trace->path || !trace->chunk || !trace->other) {
+    if (!trace->chunk || !trace->other) {
         trace_free(trace);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open the trace %s: no host memory", path);
     }
-    trace->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int failure = trace->file < 0 ? errno : write_head(trace);
+    int failure = ferryi_output_open(path, &trace->file, &trace->path);
+    if (!failure)
+        failure = write_head(trace);
     if (failure) {
         trace_free(trace);
-        return ferryi_fail(FERRY_ERROR_IO, "open the trace %s: %s", path, strerror(failure));
+        return ferryi_fail(failure == ENOMEM ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_IO,
+                           "open the trace %s: %s", path, strerror(failure));
     }
+    if (strcmp(path, trace->path) != 0)
+        ferryi_log_setting(log, FERRY_LOG_WARNING,
+                           "the trace goes to %s, because %s is being written", trace->path, path);
     list(trace);
     *out = trace;
     return FERRY_OK;

@@ -88,8 +88,8 @@ struct ferryi_trace_entry {
     size_t argument_count;
 };
 
-/* Creates or truncates the trace's file. Fails with IO or OUT_OF_MEMORY. The log must outlive the
- * trace. */
+/* Creates or truncates the trace's file, or one with another name if the file is being written (see
+ * ferryi_output_open()). Fails with IO or OUT_OF_MEMORY. The log must outlive the trace. */
 ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, ferryi_trace **out);
 /* Sets the name of a place in the trace; the name is copied. Must be called before the first entry
  * is written. */

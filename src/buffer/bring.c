@@ -302,7 +302,8 @@ move_one(struct ferryi_bringing *bringing, const struct ferryi_move *move)
     bool straight = goes_straight(access, move, &uploads);
     ferryi_timeline *timeline = access->timeline;
     if (!straight)
-        FERRYI_OR_RETURN(ferryi_engine_timeline(engine, access->place, move->source, &timeline));
+        FERRYI_OR_RETURN(
+            ferryi_store_timeline(store, access->place, move->source, access->reason, &timeline));
     FERRYI_OR_RETURN(order_transfer(bringing, move->source, timeline));
     ferry_status status =
         ferryi_engine_copy(engine, ferryi_access_memory(store, access->place, move->begin),
@@ -364,7 +365,8 @@ move_pieces(struct ferryi_bringing *bringing, const struct ferryi_piece *pieces,
     struct ferryi_access *access = bringing->access;
     ferryi_engine *engine = access->store->context->engine;
     ferryi_timeline *timeline;
-    FERRYI_OR_RETURN(ferryi_engine_timeline(engine, access->place, source, &timeline));
+    FERRYI_OR_RETURN(
+        ferryi_store_timeline(access->store, access->place, source, access->reason, &timeline));
     FERRYI_OR_RETURN(order_transfer(bringing, source, timeline));
     ferry_status status = ferryi_engine_copy_pieces(engine, pieces, count, FERRYI_LAYOUT_ANY,
                                                     timeline, &bringing->job);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/buffer.h"
 
-#include "src/buffer/checked.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/callback.h"
+#include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
 #include "src/debug/debug.h"

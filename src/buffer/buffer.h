@@ -100,6 +100,10 @@ ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t coun
 /* Sets `*out` to the timeline on which the engine copies bytes to and from a place. If the host
  * copies these bytes, sets `*out` to NULL. */
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
+/* Sets `*out` to the timeline of a transfer of the buffer, as ferryi_engine_timeline() does. If the
+ * stream cannot be opened, the message names the buffer and the call, whose name is `what`. */
+ferry_status ferryi_store_timeline(const ferryi_store *store, int target_place, int source_place,
+                                   const char *what, ferryi_timeline **out);
 /* Waits until no queued work uses the host memory at `place`, because the program is about to
  * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);

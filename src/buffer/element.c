@@ -158,34 +158,64 @@ ferryi_element_namesake(const ferry_element *a, const ferry_element *b)
 
 /* -- interning --------------------------------------------------------------------------------- */
 
-struct entry {
-    struct entry *next;
-    ferry_element element;
+#define FIRST_SLOTS 256 /* a power of two */
+
+/* A hash table of element types with open addressing. Its length is a power of two, and at most
+ * half of its slots are used while memory for a longer table can be allocated. */
+struct table {
+    size_t length;
+    _Atomic(ferry_element *) *slots;
 };
 
-#define BUCKETS 256
-
-/* Hash tables of element types. `buckets` has one entry for each distinct content. `exact_buckets`
- * has one entry for each distinct description, which includes all names. A new entry is filled in
- * first, and then added at the head of a bucket's list, under the lock. Entries are never removed.
- * So a thread can search a list without the lock. */
-static _Atomic(struct entry *) buckets[BUCKETS], exact_buckets[BUCKETS];
+/* The table `by_content` has one element for each distinct content, and `by_description` one for
+ * each distinct description, which includes all names. A new element is filled in first, and then
+ * stored in a slot, under the lock. Elements are never removed, and a table that was replaced by a
+ * longer one stays as it is. So a thread can search a table without the lock: what it does not find
+ * there, it searches again under the lock. */
+static _Atomic(ferry_element *) first_slots[2][FIRST_SLOTS];
+static struct table first_tables[2] = {{FIRST_SLOTS, first_slots[0]},
+                                       {FIRST_SLOTS, first_slots[1]}};
+static struct known_elements {
+    _Atomic(struct table *) table;
+    size_t count; /* guarded by the lock */
+} by_content = {&first_tables[0], 0}, by_description = {&first_tables[1], 0};
 FERRYI_MUTEX_CLASS(ferryi_intern_mutex);
 static struct ferryi_intern_mutex intern_lock = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part interning = {.mutex = FERRYI_SYSTEM_MUTEX(&intern_lock)};
 FERRYI_AT_FORK(interning)
 
-/* Returns the bucket for the element type in one of the two hash tables. In the table `buckets`,
- * scalars of the same kind and width share a bucket even if their alignments differ, because they
- * count as the same element type. */
-static _Atomic(struct entry *) *
-bucket_of(const ferry_element *element, bool exact)
+static uint64_t
+mix(uint64_t hash, uint64_t value)
 {
-    if (exact)
-        return &exact_buckets[element->identity % BUCKETS];
-    if (element->kind != FERRY_KIND_STRUCT)
-        return &buckets[((uint32_t)element->kind * 64 + element->bits) % BUCKETS];
-    return &buckets[element->identity % BUCKETS];
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+static uint64_t
+mix_string(uint64_t hash, const char *string)
+{
+    for (; string && *string; string++)
+        hash = mix(hash, (unsigned char)*string);
+    return mix(hash, 0);
+}
+
+/* Returns the hash of the content or of the whole description. Scalars of the same kind and width
+ * have the same hash of the content even if their alignments differ, because they count as the same
+ * element type. */
+static uint64_t
+hash_of(const ferry_element *element, bool exact)
+{
+    if (!exact && element->kind != FERRY_KIND_STRUCT)
+        return mix(element->bits, (uint64_t)element->kind);
+    uint64_t hash = mix(0, element->identity);
+    if (!exact)
+        return hash;
+    hash = mix_string(hash, element->name);
+    hash = mix_string(hash, element->c_type ? element->c_type : element->name);
+    hash = mix_string(hash, element->cuda_declaration);
+    for (size_t i = 0; i < element->field_count; i++)
+        hash = mix_string(hash, element->fields[i].name);
+    return hash;
 }
 
 static bool
@@ -194,8 +224,8 @@ is_same_string(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Returns whether two descriptions of elements are equal. `kept` was made by copy_entry(), so its C
- * type is not NULL. */
+/* Returns whether two descriptions of elements are equal. `kept` was made by copy_element(), so its
+ * C type is not NULL. */
 static bool
 is_same_description(const ferry_element *kept, const ferry_element *element)
 {
@@ -211,14 +241,63 @@ is_same_description(const ferry_element *kept, const ferry_element *element)
     return true;
 }
 
-static inline struct entry *
+static inline ferry_element *
 find(const ferry_element *element, bool exact)
 {
-    struct entry *entry = atomic_load_explicit(bucket_of(element, exact), memory_order_acquire);
-    while (entry && !(exact ? is_same_description(&entry->element, element)
-                            : is_same_content(&entry->element, element)))
-        entry = entry->next;
-    return entry;
+    const struct table *table = atomic_load_explicit(
+        exact ? &by_description.table : &by_content.table, memory_order_acquire);
+    for (size_t at = hash_of(element, exact);; at++) {
+        ferry_element *known =
+            atomic_load_explicit(&table->slots[at & (table->length - 1)], memory_order_acquire);
+        if (!known ||
+            (exact ? is_same_description(known, element) : is_same_content(known, element)))
+            return known;
+    }
+}
+
+static void
+put(const struct table *table, ferry_element *element, bool exact)
+{
+    size_t at = hash_of(element, exact);
+    while (atomic_load_explicit(&table->slots[at & (table->length - 1)], memory_order_relaxed))
+        at++;
+    atomic_store_explicit(&table->slots[at & (table->length - 1)], element, memory_order_release);
+}
+
+/* Replaces a table by one of twice its length. Returns false if no memory can be allocated. Called
+ * under the lock. */
+static bool
+lengthen(struct known_elements *known, bool exact)
+{
+    const struct table *table = atomic_load_explicit(&known->table, memory_order_relaxed);
+    struct table *longer = malloc(sizeof(*longer));
+    _Atomic(ferry_element *) *slots = calloc(2 * table->length, sizeof(*slots));
+    if (!longer || !slots) {
+        free(longer);
+        free(slots);
+        return false;
+    }
+    *longer = (struct table){2 * table->length, slots};
+    for (size_t i = 0; i < table->length; i++) {
+        ferry_element *element = atomic_load_explicit(&table->slots[i], memory_order_relaxed);
+        if (element)
+            put(longer, element, exact);
+    }
+    atomic_store_explicit(&known->table, longer, memory_order_release);
+    return true;
+}
+
+/* Stores an element that the table lacks. If no memory for a longer table can be allocated, the
+ * table is used up to its last slot but one, which ends each search. Called under the lock. */
+static bool
+store(struct known_elements *known, ferry_element *element, bool exact)
+{
+    size_t length = atomic_load_explicit(&known->table, memory_order_relaxed)->length;
+    if (2 * (known->count + 1) > length && !lengthen(known, exact) && known->count + 2 > length)
+        return false;
+    put(atomic_load_explicit(&known->table, memory_order_relaxed), element, exact);
+    known->count++;
+    return true;
 }
 
 /* Copies a string. The copy of NULL is NULL. Returns false if no memory can be allocated. */
@@ -230,15 +309,15 @@ copy_string(const char *string, const char **out)
 }
 
 static void
-free_entry(struct entry *entry)
+free_element(ferry_element *element)
 {
-    for (size_t i = 0; entry->element.fields && i < entry->element.field_count; i++)
-        free((char *)entry->element.fields[i].name);
-    free((ferry_field *)entry->element.fields);
-    free((char *)entry->element.name);
-    free((char *)entry->element.c_type);
-    free((char *)entry->element.cuda_declaration);
-    free(entry);
+    for (size_t i = 0; element->fields && i < element->field_count; i++)
+        free((char *)element->fields[i].name);
+    free((ferry_field *)element->fields);
+    free((char *)element->name);
+    free((char *)element->c_type);
+    free((char *)element->cuda_declaration);
+    free(element);
 }
 
 static bool
@@ -256,14 +335,13 @@ copy_fields(const ferry_element *element, ferry_element *copy)
     return fields;
 }
 
-static struct entry *
-copy_entry(const ferry_element *element)
+static ferry_element *
+copy_element(const ferry_element *element)
 {
-    struct entry *entry = calloc(1, sizeof(*entry));
-    if (!entry)
+    ferry_element *copy = malloc(sizeof(*copy));
+    if (!copy)
         return NULL;
 
-    ferry_element *copy = &entry->element;
     *copy = *element;
     copy->name = copy->c_type = copy->cuda_declaration = NULL;
     copy->fields = NULL;
@@ -272,10 +350,10 @@ copy_entry(const ferry_element *element)
         !copy_string(element->cuda_declaration, &copy->cuda_declaration) ||
         !copy_fields(element, copy))
         goto fail;
-    return entry;
+    return copy;
 
 fail:
-    free_entry(entry);
+    free_element(copy);
     return NULL;
 }
 
@@ -285,44 +363,42 @@ ferryi_element_cuda_declaration(const ferry_element *interned)
     return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
 }
 
-/* Copies the CUDA declaration of `element` to an entry of the table of elements, if the entry has
- * none and `element` has one. Returns false if no memory can be allocated. Called under the lock.
- */
+/* Copies the CUDA declaration of `element` to a known element, if that has none and `element` has
+ * one. Returns false if no memory can be allocated. Called under the lock. */
 static bool
-complete_entry(struct entry *entry, const ferry_element *element)
+complete(ferry_element *known, const ferry_element *element)
 {
     /* `element` may be interned itself */
     const char *offered = ferryi_element_cuda_declaration(element);
     const char *declaration;
 
-    if (!offered || entry->element.cuda_declaration)
+    if (!offered || known->cuda_declaration)
         return true;
     if (!copy_string(offered, &declaration))
         return false;
-    __atomic_store_n(&entry->element.cuda_declaration, declaration, __ATOMIC_RELEASE);
+    __atomic_store_n(&known->cuda_declaration, declaration, __ATOMIC_RELEASE);
     return true;
 }
 
-/* Returns the entry for the element type in one of the hash tables of elements. Creates the entry
- * if there is none. Returns NULL if no memory can be allocated. */
-static struct entry *
+/* Returns the known element of this type in one of the hash tables, to which it adds a copy if
+ * there is none. Returns NULL if no memory can be allocated. */
+static ferry_element *
 add(const ferry_element *element, bool exact)
 {
     ferryi_mutex_lock(&intern_lock);
-    struct entry *entry = find(element, exact);
-    if (entry) {
-        if (!exact && !complete_entry(entry, element))
-            entry = NULL;
+    ferry_element *known = find(element, exact);
+    if (known) {
+        if (!exact && !complete(known, element))
+            known = NULL;
     } else {
-        entry = copy_entry(element);
-        if (entry) {
-            _Atomic(struct entry *) *bucket = bucket_of(element, exact);
-            entry->next = atomic_load_explicit(bucket, memory_order_relaxed);
-            atomic_store_explicit(bucket, entry, memory_order_release);
+        known = copy_element(element);
+        if (known && !store(exact ? &by_description : &by_content, known, exact)) {
+            free_element(known);
+            known = NULL;
         }
     }
     ferryi_mutex_unlock(&intern_lock);
-    return entry;
+    return known;
 }
 
 static ferry_status
@@ -350,43 +426,41 @@ check_description(const ferry_element *element)
     return FERRY_OK;
 }
 
-/* Returns the entry for an element type that an earlier call has checked and added. Returns NULL if
- * there is no such entry, or if the entry lacks a CUDA declaration that `element` has. Does not
- * compare names. */
-static struct entry *
+/* Returns the known element of a type that an earlier call has checked and added. Returns NULL if
+ * there is none, or if it lacks a CUDA declaration that `element` has. Does not compare names. */
+static ferry_element *
 find_known(const ferry_element *element)
 {
     if (!element || !element->name || (element->field_count > 0 && !element->fields))
         return NULL;
-    struct entry *entry = find(element, false);
-    const ferry_element *known = entry ? &entry->element : NULL;
+    ferry_element *known = find(element, false);
     bool same = known && known->identity == element->identity && known->bytes == element->bytes &&
                 known->align == element->align && known->field_count == element->field_count &&
                 (!element->cuda_declaration || ferryi_element_cuda_declaration(known));
-    return same ? entry : NULL;
+    return same ? known : NULL;
 }
 
 static ferry_status
 intern(const ferry_element *element, bool exact, const ferry_element **out)
 {
     FERRYI_OR_RETURN(check_description(element));
-    struct entry *entry = exact ? find(element, true) : NULL;
-    if (!entry)
-        entry = add(element, exact);
-    if (!entry)
+    const ferry_element *known = exact ? find(element, true) : NULL;
+    if (!known)
+        known = add(element, exact);
+    if (!known)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "keep the description of element %s: out of host memory", element->name);
-    *out = &entry->element;
+    *out = known;
     return FERRY_OK;
 }
 
 ferry_status
 ferryi_element_intern(const ferry_element *element, const ferry_element **out)
 {
-    struct entry *known = find_known(element);
+    const ferry_element *known = find_known(element);
     if (!known)
         return intern(element, false, out);
-    *out = &known->element;
+    *out = known;
     return FERRY_OK;
 }
 

@@ -52,7 +52,18 @@ ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out)
     *out = NULL;
     if (ferryi_store_same_memory(store, place, 0))
         return FERRY_OK;
-    return ferryi_engine_timeline(store->context->engine, place, place, out);
+    return ferryi_store_timeline(store, place, place, "copy", out);
+}
+
+ferry_status
+ferryi_store_timeline(const ferryi_store *store, int target_place, int source_place,
+                      const char *what, ferryi_timeline **out)
+{
+    ferry_status status =
+        ferryi_engine_timeline(store->context->engine, target_place, source_place, out);
+    return status == FERRY_OK ? FERRY_OK
+                              : ferryi_fail_in(status, "%s: open a stream to move buffer \"%s\"",
+                                               what, ferryi_store_name(store));
 }
 
 ferry_status

@@ -130,8 +130,12 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
     if (status != FERRY_OK || count == ferryi_buffer_count(buffer))
         return status;
     ferryi_store *store = buffer->store;
-    if (!ferryi_mul_size(count, buffer->element_bytes, &bytes) ||
-        bytes > store->context->buffer_bytes_limit || bytes > PTRDIFF_MAX)
+    if (!ferryi_mul_size(count, buffer->element_bytes, &bytes) || bytes > PTRDIFF_MAX)
+        return ferryi_fail(
+            FERRY_ERROR_OVERFLOW,
+            "resize buffer \"%s\" to %zu elements of %u bytes: more bytes than a size can count",
+            ferryi_store_name(store), count, buffer->element_bytes);
+    if (bytes > store->context->buffer_bytes_limit)
         return ferryi_fail(
             FERRY_ERROR_OVERFLOW,
             "resize buffer \"%s\" to %zu elements of %u bytes: above the limit of %zu bytes",

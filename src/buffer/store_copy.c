@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/buffer/buffer.h"
 #include "src/buffer/checked.h"
 #include "src/buffer/place_pool.h"
 #include "src/buffer/store.h"
@@ -55,7 +56,7 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
         (timeline && (timeline->place != place || !timeline->is_plain || timeline->is_unknown)))
         timeline = NULL;
     if (status == FERRY_OK && on_device && !timeline)
-        status = ferryi_engine_timeline(store->context->engine, place, 0, &timeline);
+        status = ferryi_store_timeline(store, place, 0, "reserve memory", &timeline);
     if (status != FERRY_OK)
         return status;
     memset(out, 0, sizeof(*out));

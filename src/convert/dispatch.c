@@ -108,12 +108,20 @@ static void
 choose_loops(void)
 {
     const char *last = ferryi_getenv("FERRY_CONVERT_WITH");
+    bool found = !last || !*last;
     find_sets();
     for (const struct ferryi_convert_set *set = sets; set->table; set++) {
         take(set);
-        if (last && strcmp(last, set->name) == 0)
+        if (last && strcmp(last, set->name) == 0) {
+            found = true;
             break;
+        }
     }
+    if (!found)
+        ferryi_log_setting(NULL, FERRY_LOG_WARNING,
+                           "FERRY_CONVERT_WITH is \"%s\", which names no instructions that this "
+                           "processor has; it is ignored",
+                           last);
 }
 
 /* The table of conversion loops is filled only once, because cpuid is slow in a virtual machine. */

@@ -374,7 +374,7 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
     ferryi_timeline *timeline = NULL;
     ferry_status status = FERRY_OK;
     if (!ferryi_store_same_memory(store, place, 0))
-        status = ferryi_engine_timeline(store->context->engine, 0, place, &timeline);
+        status = ferryi_store_timeline(store, 0, place, "convert", &timeline);
     ferryi_copy_add_access(call, store, range, FERRY_READ, place, timeline, "copy_to");
     call->begin = range.begin;
     call->bytes = (range.end - range.begin) / conversion->from->bytes * conversion->to->bytes;

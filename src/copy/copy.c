@@ -163,7 +163,7 @@ copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t be
     ferry_status status = FERRY_OK;
     bool on_host = ferryi_store_same_memory(store, place, 0);
     if (!on_host)
-        status = ferryi_engine_timeline(store->context->engine, 0, place, &timeline);
+        status = ferryi_store_timeline(store, 0, place, job->reason, &timeline);
     if (status == FERRY_OK)
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)

@@ -371,9 +371,11 @@ run_group(ferryi_plan *plan, struct group *group)
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
     size_t before = job->done;
-    ferry_status status = ferryi_engine_timeline(
-        engine, first->target_place, first->zeros ? first->target_place : first->source_place,
-        &group->timeline);
+    int source_place = first->zeros ? first->target_place : first->source_place;
+    ferry_status status =
+        named ? ferryi_store_timeline(store_of(named), first->target_place, source_place,
+                                      plan->options.reason, &group->timeline)
+              : ferryi_engine_timeline(engine, first->target_place, source_place, &group->timeline);
     if (status == FERRY_OK)
         status = each_store(group, order_store);
     if (status == FERRY_OK) {

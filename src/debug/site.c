@@ -2,6 +2,7 @@
 #include "src/debug/site.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
 
@@ -34,14 +35,17 @@ struct frames {
 
 FERRYI_MUTEX_CLASS(ferryi_site_mutex);
 
+struct site {
+    const char *calls[FRAMES];
+    char text[TEXT_ROOM]; /* "": unused entry */
+};
+
 static struct {
     struct ferryi_site_mutex mutex;
     unsigned count FERRYI_GUARDED_BY(ferryi_site_mutex);
-    struct site {
-        const char *calls[FRAMES];
-        char text[TEXT_ROOM]; /* "": unused entry */
-    } sites[SITES]; /* table of call sites; an entry does not change after its number was returned,
-                       so `mutex` protects only unused entries */
+    /* The table of call sites, which is allocated with the first site and never freed. An entry
+     * does not change after its number was returned, so `mutex` protects only unused entries. */
+    _Atomic(struct site *) sites;
 } known = {.mutex = FERRYI_MUTEX_INITIALIZER};
 static struct ferryi_fork_part knowing = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex)};
 FERRYI_AT_FORK_UNDER(knowing, 3)
@@ -114,17 +118,17 @@ describe(const struct frames *frames, char *text, size_t text_bytes)
 
 /* -- sites ------------------------------------------------------------------------------------- */
 
-/* Returns the table entry of the call site whose stack frames are `frames`. If the table has no
- * such entry, returns an unused entry. */
+/* Returns the table entry of the call site whose stack frames are `frames`. If the table `sites`
+ * has no such entry, returns an unused entry. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static struct site *
-find(const struct frames *frames)
+find(struct site *sites, const struct frames *frames)
 {
     uint64_t hash = 0;
     for (unsigned i = 0; i < FRAMES; i++)
         hash = (hash ^ (uintptr_t)frames->calls[i]) * UINT64_C(0x9e3779b97f4a7c15);
     for (size_t at = hash >> 32;; at++) {
-        struct site *site = &known.sites[at % SITES];
+        struct site *site = &sites[at % SITES];
         if (!*site->text || memcmp(site->calls, frames->calls, sizeof(site->calls)) == 0)
             return site;
     }
@@ -132,12 +136,19 @@ find(const struct frames *frames)
 
 /* Returns the number of the call site whose stack frames are `frames`. If the table does not
  * contain the site, adds the site with the description `text`. If the site would have to be added,
- * but `text` is NULL or the table is full, returns FERRYI_SITE_UNKNOWN. */
+ * but `text` is NULL, the table is full or cannot be allocated, returns FERRYI_SITE_UNKNOWN. */
 FERRYI_REQUIRES(ferryi_site_mutex)
 static ferryi_site
 number_of(const struct frames *frames, const char *text)
 {
-    struct site *site = find(frames);
+    struct site *sites = atomic_load(&known.sites);
+    if (!sites && text) {
+        sites = calloc(SITES, sizeof(*sites));
+        atomic_store(&known.sites, sites);
+    }
+    if (!sites)
+        return FERRYI_SITE_UNKNOWN;
+    struct site *site = find(sites, frames);
     if (!*site->text && (!text || known.count == SITES_MOST))
         return FERRYI_SITE_UNKNOWN;
     if (!*site->text) {
@@ -145,7 +156,7 @@ number_of(const struct frames *frames, const char *text)
         snprintf(site->text, sizeof(site->text), "%s", text);
         known.count++;
     }
-    return (ferryi_site)(site - known.sites + FERRYI_SITE_UNKNOWN + 1);
+    return (ferryi_site)(site - sites + FERRYI_SITE_UNKNOWN + 1);
 }
 
 ferryi_site
@@ -181,5 +192,7 @@ ferryi_site_lend(ferryi_site site)
 const char *
 ferryi_site_text(ferryi_site site)
 {
-    return site > FERRYI_SITE_UNKNOWN ? known.sites[site - FERRYI_SITE_UNKNOWN - 1].text : "";
+    return site > FERRYI_SITE_UNKNOWN
+               ? atomic_load(&known.sites)[site - FERRYI_SITE_UNKNOWN - 1].text
+               : "";
 }

@@ -59,12 +59,24 @@ find_path(char path[PATH_MAX])
     return FERRY_OK;
 }
 
+/* Reports once that FERRY_CACHE_DIR names no folder that can be used. */
+static void
+report_variable(const struct ferryi_log *log)
+{
+    static atomic_bool reported;
+    const char *own = ferryi_getenv("FERRY_CACHE_DIR");
+    if (own && *own && !atomic_exchange(&reported, true))
+        ferryi_log_setting(log, FERRY_LOG_WARNING, "kernels are not kept: %s", ferry_last_error());
+}
+
 static ferry_status
-open_folder(bool make, int *out)
+open_folder(bool make, const struct ferryi_log *log, int *out)
 {
     char path[PATH_MAX];
     *out = -1;
     ferry_status status = find_path(path);
+    if (status != FERRY_OK)
+        report_variable(log);
     return status == FERRY_OK ? ferryi_private_folder_open(path, make, out) : status;
 }
 
@@ -193,7 +205,7 @@ ferryi_disk_cache_find(const struct ferryi_disk_cache_key *key, const char *name
                        const struct ferryi_log *log, void **out_bytes, size_t *out_size)
 {
     int folder;
-    if (open_folder(false, &folder) != FERRY_OK)
+    if (open_folder(false, log, &folder) != FERRY_OK)
         tell(log, FERRY_LOG_DEBUG, name, "there is no cache");
     if (folder < 0)
         return false;
@@ -212,7 +224,7 @@ ferryi_disk_cache_keep(const struct ferryi_disk_cache_key *key, const char *name
     int folder;
     if (size == 0 || size > IMAGE_BYTES_MAX)
         return;
-    ferry_status status = open_folder(true, &folder);
+    ferry_status status = open_folder(true, log, &folder);
     if (status == FERRY_OK)
         status = write_entry(folder, key, bytes, size);
     if (status == FERRY_OK)

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "src/base/output_file.h"
 
 FERRYI_MUTEX_CLASS(ferryi_log_mutex);
 
@@ -40,12 +43,14 @@ ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out)
     ferryi_mutex_init(&log->mutex);
     ferryi_mutex_is_needless(&log->mutex);
     log->second = -1;
-    log->path = strdup(path);
-    log->file = log->path ? fopen(path, "we") : NULL;
+    int file, failure = ferryi_output_open(path, &file, &log->path);
+    log->file = failure ? NULL : fdopen(file, "w");
+    if (!log->file && !failure)
+        close(file);
     if (!log->file || fputs("Thread,Time,Action,Pointer,Size,Stream\n", log->file) < 0 ||
         fflush(log->file) != 0) {
-        ferry_status status =
-            ferryi_fail(FERRY_ERROR_IO, "open the allocation log %s: %s", path, strerror(errno));
+        ferry_status status = ferryi_fail(FERRY_ERROR_IO, "open the allocation log %s: %s", path,
+                                          strerror(failure ? failure : errno));
         if (log->file)
             fclose(log->file);
         log_free(log);
@@ -100,6 +105,9 @@ ferryi_allocation_log_close(ferryi_allocation_log **log_address)
         return FERRY_OK;
     *log_address = NULL;
     ferryi_mutex_is_needless(&log->mutex);
+    if (fflush(log->file) != 0 && !log->failure)
+        log->failure = errno ? errno : EIO;
+    ferryi_output_release(fileno(log->file));
     if (fclose(log->file) != 0 && !log->failure)
         log->failure = errno ? errno : EIO;
     if (log->failure)

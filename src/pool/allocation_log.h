@@ -36,7 +36,8 @@ enum ferryi_allocation {
     FERRYI_ALLOCATION_FAILURE
 };
 
-/* Creates the log file, or truncates an existing one, and writes the header line. Fails with
+/* Creates the log file, or truncates an existing one, and writes the header line. If the file is
+ * being written, the log has another name (see ferryi_output_open()). Fails with
  * FERRY_ERROR_IO or FERRY_ERROR_OUT_OF_MEMORY. */
 ferry_status ferryi_allocation_log_open(const char *path, ferryi_allocation_log **out);
 /* Writes one line to the allocation log. Cannot fail: ferryi_allocation_log_close() reports write

@@ -94,8 +94,8 @@ ferryi_pool_destroy(ferry_pool **pool_address)
     ferryi_pool_report_leaks(pool);
     ferryi_zero_rest(pool);
     if (ferryi_allocation_log_close(&pool->config.allocation_log) != FERRY_OK)
-        ferryi_log(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s", pool->name,
-                   ferry_last_error());
+        ferryi_log_setting(pool->config.log, FERRY_LOG_ERROR, "destroy the pool of %s: %s",
+                           pool->name, ferry_last_error());
     free_slabs(pool);
     ferryi_arenas_free(pool);
     ferryi_magazines_free(pool);

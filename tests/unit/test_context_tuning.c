@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -130,6 +132,35 @@ test_wrong_environment_is_logged(void **state)
     unsetenv("FERRY_TUNING");
 }
 
+/* A program without a log callback does not hide from its user that a variable is wrong. */
+static void
+test_wrong_environment_is_seen_without_a_log(void **state)
+{
+    (void)state;
+    char text[1000] = "";
+    ferry_context *context = NULL;
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    assert_true(file && before >= 0);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    setenv("FERRY_TUNING", "emulated.mem=2M", 1);
+    ferry_status status =
+        ferry_context_create(&(ferry_context_options){.devices = "host"}, &context);
+    unsetenv("FERRY_TUNING");
+    ferry_context_destroy(&context);
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    assert_int_equal(status, FERRY_OK);
+    assert_true(bytes > 0);
+    assert_non_null(strstr(text, "ferry: FERRY_TUNING: the key \"emulated.mem\""));
+    assert_non_null(strstr(text, "the pair is ignored\n"));
+}
+
 static void
 test_the_option_goes_before_the_environment_key_by_key(void **state)
 {
@@ -208,6 +239,7 @@ main(void)
         cmocka_unit_test(test_values_and_bounds),
         cmocka_unit_test(test_wrong_options_fail),
         cmocka_unit_test(test_wrong_environment_is_logged),
+        cmocka_unit_test(test_wrong_environment_is_seen_without_a_log),
         cmocka_unit_test(test_the_option_goes_before_the_environment_key_by_key),
         cmocka_unit_test(test_a_context_uses_it),
         cmocka_unit_test(test_limits_are_lowered),

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include <ferry/exchange.h>
+
 #include "src/buffer/element.h"
 #include "tests/support/short_memory.h"
 
@@ -374,7 +376,7 @@ test_a_wrong_identity_is_refused(void **state)
     assert_null(out);
 }
 
-enum { THREADS = 4, STRUCTS = 200 };
+enum { THREADS = 4, STRUCTS = 1000, NAMES = 3000 };
 
 /* Thread function that interns all struct types, in the same order as the other threads. Every
  * second thread adds a CUDA declaration. */
@@ -414,6 +416,30 @@ test_threads_get_the_same_elements(void **state)
     }
 }
 
+/* Descriptions that differ in their names alone are kept separately, and found again. The tables
+ * become longer meanwhile. If no memory for a longer table is left, the table is filled further. */
+static void
+test_many_names_of_one_content(void **state)
+{
+    (void)state;
+    static const ferry_element *kept[NAMES];
+    const ferry_element *again;
+    char name[32];
+    ferry_element element = structure(24, 8, vec3_fields, 2);
+    element.name = name;
+    for (size_t i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof(name), "vector %zu", i);
+        assert_int_equal(ferry_element_intern(&element, &kept[i]), FERRY_OK);
+        assert_string_equal(kept[i]->name, name);
+    }
+    for (size_t i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof(name), "vector %zu", i);
+        assert_int_equal(ferry_element_intern(&element, &again), FERRY_OK);
+        assert_ptr_equal(again, kept[i]);
+        assert_true(ferry_element_equal(again, kept[0]));
+    }
+}
+
 int
 main(void)
 {
@@ -433,6 +459,7 @@ main(void)
         cmocka_unit_test(test_the_first_cuda_declaration_stays),
         cmocka_unit_test(test_no_memory_for_a_description),
         cmocka_unit_test(test_a_wrong_identity_is_refused),
+        cmocka_unit_test(test_many_names_of_one_content),
         cmocka_unit_test(test_threads_get_the_same_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* -- names ------------------------------------------------------------------------------------- */
+
+/* Returns the rank of this process in its job as text. A launcher that runs inside another one sets
+ * the earlier variables of the list. */
+static const char *
+rank_of_process(void)
+{
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",   "PMI_RANK",
+                                            "MV2_COMM_WORLD_RANK",  "PALS_RANKID", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *rank = ferryi_getenv(variables[i]);
+        if (rank && *rank && strlen(rank) < 16 && strspn(rank, "0123456789") == strlen(rank))
+            return rank;
+    }
+    return "0";
+}
+
+char *
+ferryi_output_name(const char *pattern)
+{
+    const char *rank = rank_of_process();
+    bool is_own = strcmp(rank, "0") == 0;
+    char pid[24], *name = malloc(strlen(pattern) * sizeof(pid) + sizeof(".rank") + sizeof(pid));
+    size_t length = 0;
+    if (!name)
+        return NULL;
+    snprintf(pid, sizeof(pid), "%llu", (unsigned long long)ferryi_process_id());
+    for (const char *at = pattern; *at; at++) {
+        const char *value = strncmp(at, "%p", 2) == 0   ? pid
+                            : strncmp(at, "%r", 2) == 0 ? rank
+                                                        : NULL;
+        at += value || strncmp(at, "%%", 2) == 0;
+        is_own = is_own || value;
+        length += (size_t)snprintf(name + length, sizeof(pid), "%.*s", value ? -1 : 1,
+                                   value ? value : at);
+    }
+    name[length] = 0;
+    if (!is_own)
+        sprintf(name + length, ".rank%s", rank);
+    return name;
+}
+
+/* -- files ------------------------------------------------------------------------------------- */
+
+/* Claims and empties an open file. Only regular files are claimed: all processes may write to one
+ * pipe or terminal. Returns EWOULDBLOCK if the file is claimed elsewhere. A file system that has no
+ * locks lets everybody in. */
+static int
+claim(int file)
+{
+    struct stat info = {0};
+    if (fstat(file, &info) != 0)
+        return errno;
+    if (!S_ISREG(info.st_mode))
+        return 0;
+    int result;
+    do
+        result = flock(file, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno == EWOULDBLOCK)
+        return EWOULDBLOCK;
+    return ftruncate(file, 0) == 0 ? 0 : errno;
+}
+
+static int
+open_claimed(const char *path, int *out_file)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int failure = file < 0 ? errno : claim(file);
+    if (failure && file >= 0)
+        (void)close(file);
+    *out_file = failure ? -1 : file;
+    return failure;
+}
+
+int
+ferryi_output_open(const char *path, int *out_file, char **out_path)
+{
+    char *name = strdup(path);
+    int failure = name ? open_claimed(name, out_file) : ENOMEM;
+    if (failure == EWOULDBLOCK) {
+        free(name);
+        if (asprintf(&name, "%s.pid%llu", path, (unsigned long long)ferryi_process_id()) < 0)
+            name = NULL;
+        failure = name ? open_claimed(name, out_file) : ENOMEM;
+    }
+    if (failure) {
+        free(name);
+        name = NULL;
+        *out_file = -1;
+    }
+    *out_path = name;
+    return failure;
+}
+
+void
+ferryi_output_release(int file)
+{
+    (void)flock(file, LOCK_UN);
+}
