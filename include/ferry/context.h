@@ -123,8 +123,8 @@ typedef struct ferry_context_options {
                                      append .rank and their rank, and a context whose file is being
                                      written appends .pid and the process id. Copied. NULL: the value of
                                    the environment     variable FERRY_TRACE, or no trace if that is not
-                                   set     either;     the second context of a process appends .2 to that
-                                   value,     the     third .3 and so on */
+                                   set     either;     the second context of a process appends .2 to
+                                   that     value,     the     third .3 and so on */
     uint64_t reserved[4];
 } ferry_context_options;
 

@@ -27,10 +27,10 @@ FERRY_BEGIN_DECLS
 
 /** One chunk of the file that ferry_file_pipeline() processes, as `work` receives it. */
 typedef struct ferry_file_chunk {
-    void *pointer;        /**< device memory with `count` elements, which the queued work may read
-                               and write */
-    ferry_buffer *buffer; /**< a buffer over the same memory, to pass to kernels; valid until the
-                               callback returns */
+    ferry_buffer *buffer; /**< a buffer of the chunk's elements, to pass to kernels, copies,
+                               conversions and scopes, as any other buffer; valid until the callback
+                               returns. Its newest bytes are on the device, or with `direct` on the
+                               host until the device first needs them */
     ferry_stream *stream; /**< the stream on which the callback queues its work */
     uint64_t offset;      /**< index of the chunk's first element, counted from the first processed
                                element of the file */
@@ -41,8 +41,10 @@ typedef struct ferry_file_chunk {
 
 /**
  * A function of the program that queues the work for one chunk on the chunk's stream, and returns
- * without waiting for it. ferry_file_pipeline() calls it once per chunk, in order, on the thread
- * that called ferry_file_pipeline().
+ * without waiting for it. It may also open scopes of the chunk, and copy, convert or store it; it
+ * closes these scopes and leases before it returns. ferry_file_pipeline() calls it once per chunk,
+ * in order, on the thread that called ferry_file_pipeline(). For a kernel of another library, a
+ * device scope gives the address of the chunk.
  *
  * It is a working callback: "Callbacks" in <ferry/status.h> lists which functions it may call. It
  * must not destroy the chunk's buffer.

@@ -39,8 +39,8 @@ def stream_file(path: str | os.PathLike[str], dtype: Any, work: Callable[[Array,
                 keep_rest: bool = False) -> FileStats:
     """Copy a file of any size to a device chunk by chunk, and call `work(chunk, stream, start)` for each.
 
-    `chunk` is an Array on the device for kernels and accesses of `stream`, which is closed when `work` returns, and
-    `start` is the index of its first element. `work` ends the call by raising or by returning False. With `output` the
+    `chunk` is an Array on the device, which `work` may pass to kernels, read, write, copy, convert and store. It and its
+    views are closed when `work` returns. `start` is the index of its first element. `work` ends the call by raising or by returning False. With `output` the
     chunks are written there.
     """
     if stream is None:

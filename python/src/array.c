@@ -77,10 +77,37 @@ ferrypy_array_lent(PyObject *object)
     return object;
 }
 
+static void
+array_close_now(struct array_object *self)
+{
+    ferry_buffer *buffer = self->buffer;
+
+    self->buffer = NULL;
+    if (buffer)
+        ferrypy_release_later(release_buffer, buffer);
+}
+
+/* Closes a view of a chunk that was closed. Returns whether the array is closed. */
+static bool
+array_is_closed(struct array_object *self)
+{
+    if (self->chunk && !self->chunk->buffer)
+        array_close_now(self);
+    return !self->buffer;
+}
+
+void
+ferrypy_array_view_of(struct array_object *view, struct array_object *array)
+{
+    view->home = array->home;
+    view->chunk = array->is_chunk ? array : array->chunk;
+    Py_XINCREF((PyObject *)view->chunk);
+}
+
 bool
 ferrypy_array_check(struct array_object *self)
 {
-    if (!self->buffer)
+    if (array_is_closed(self))
         ferrypy_fail_with(FERRY_ERROR_INVALID_STATE, "the array was closed");
     return self->buffer != NULL;
 }
@@ -102,21 +129,12 @@ ferrypy_array_is_c(const struct array_object *self)
     return true;
 }
 
-static void
-array_close_now(struct array_object *self)
-{
-    ferry_buffer *buffer = self->buffer;
-
-    self->buffer = NULL;
-    if (buffer)
-        ferrypy_release_later(release_buffer, buffer);
-}
-
 static int
 array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT((PyObject *)((struct array_object *)object)->context);
+    Py_VISIT((PyObject *)((struct array_object *)object)->chunk);
     return 0;
 }
 
@@ -131,6 +149,7 @@ array_dealloc(PyObject *object)
     Py_XDECREF(self->shape);
     Py_XDECREF((PyObject *)self->element);
     Py_XDECREF((PyObject *)self->context);
+    Py_XDECREF((PyObject *)self->chunk);
     ferrypy_free(object);
 }
 
@@ -180,7 +199,7 @@ array_describe(PyObject *object, PyObject *unused)
     char text[512];
 
     (void)unused;
-    if (!self->buffer)
+    if (array_is_closed(self))
         return PyUnicode_FromString("closed");
     ferry_buffer_describe(self->buffer, text, sizeof(text));
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
@@ -253,7 +272,7 @@ static PyObject *
 get_closed(PyObject *object, void *unused)
 {
     (void)unused;
-    return PyBool_FromLong(((struct array_object *)object)->buffer == NULL);
+    return PyBool_FromLong(array_is_closed((struct array_object *)object));
 }
 
 static PyMethodDef methods[] = {

@@ -249,7 +249,7 @@ array_view(PyObject *object, PyObject *arguments)
                                                        (PyObject *)element, buffer, rank, shape,
                                                        steps == Py_None ? NULL : strides);
     if (made)
-        made->home = self->home;
+        ferrypy_array_view_of(made, self);
     return (PyObject *)made;
 }
 

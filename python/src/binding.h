@@ -156,6 +156,8 @@ struct array_object {
     int rank;
     int home; /* place of the memory that its owner lent, plus 1; 0: the array's memory is its own
                */
+    bool is_chunk;              /* of stream_file(): its memory gets other elements afterwards */
+    struct array_object *chunk; /* the chunk that this array is a view of, which it ends with */
 };
 extern PyTypeObject *ferrypy_array_type;
 int ferrypy_array_init(PyObject *module);
@@ -168,6 +170,9 @@ PyObject *ferrypy_array_object(PyTypeObject *type, struct context_object *contex
                                const int64_t *shape, const int64_t *strides);
 /* Notes where the memory is that a new array wraps. Returns `array`, also NULL. */
 PyObject *ferrypy_array_lent(PyObject *array);
+/* Notes that `view` shows memory of `array`, and ends with it if that is a chunk of stream_file().
+ */
+void ferrypy_array_view_of(struct array_object *view, struct array_object *array);
 /* Returns the number of elements of a tuple of sizes, and its sizes in `out`; -1 with an exception
  * set on failure. */
 int64_t ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RANK_MAX],

@@ -26,6 +26,8 @@ on_chunk(const ferry_file_chunk *chunk, void *user)
     array = ferrypy_array_object(self->type, self->context, self->element,
                                  ferry_buffer_retain(chunk->buffer), 1, &count, NULL);
     if (array)
+        ((struct array_object *)array)->is_chunk = true;
+    if (array)
         result = PyObject_CallFunction(self->work, "OOK", array, (PyObject *)self->stream,
                                        (unsigned long long)chunk->offset);
     if (!result) {
@@ -35,7 +37,7 @@ on_chunk(const ferry_file_chunk *chunk, void *user)
         status = FERRY_ERROR_CANCELLED;
     }
     Py_XDECREF(result);
-    /* The chunk's memory gets other elements after this call. */
+    /* The chunk's memory gets other elements after this call, so that its views end with it. */
     if (array)
         Py_XDECREF(PyObject_CallMethod(array, "_close", NULL));
     PyErr_Clear();

@@ -262,7 +262,6 @@ static ferry_status
 work_on(struct pipeline *pipeline, uint64_t index)
 {
     struct slot *slot = slot_of(pipeline, index);
-    ferry_scope scope;
     size_t bytes = bytes_of(pipeline, index);
     ferry_file_chunk chunk = {.buffer = bytes == pipeline->chunk_bytes ? slot->whole : slot->last,
                               .stream = pipeline->stream,
@@ -270,21 +269,9 @@ work_on(struct pipeline *pipeline, uint64_t index)
                               .count = bytes / pipeline->element->bytes,
                               .bytes = bytes};
     slot->begun_ns = ferryi_now_ns();
-    FERRYI_OR_RETURN(ferry_buffer_open_device(chunk.buffer, pipeline->element, FERRY_UPDATE,
-                                              pipeline->stream, 0, FERRY_REST, &scope,
-                                              &chunk.pointer));
-    ferry_status status = call_back(pipeline, &chunk);
-    struct ferryi_kept_error why;
-    if (status != FERRY_OK)
-        ferryi_last_error_keep(&why);
-    ferry_status closed = ferry_scope_close(&scope);
-    if (status != FERRY_OK)
-        ferryi_last_error_restore(&why);
-    else
-        status = closed;
-    return status == FERRY_OK && ends_group(pipeline, index + 1)
-               ? ferry_stream_record(pipeline->stream, 0, &slot->done)
-               : status;
+    FERRYI_OR_RETURN(call_back(pipeline, &chunk));
+    return ends_group(pipeline, index + 1) ? ferry_stream_record(pipeline->stream, 0, &slot->done)
+                                           : FERRY_OK;
 }
 
 /* Calls the program's callback keep_going with the number of bytes in the first `chunks` chunks,

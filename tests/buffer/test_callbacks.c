@@ -1069,6 +1069,7 @@ work(const ferry_file_chunk *chunk, void *user)
         return FERRY_OK;
     w->same = chunk->buffer;
     call_once(w, "work");
+    ferry_lease_destroy(&w->made_lease); /* it may be open on the chunk, which ends here */
     if (w->target == &w->same && !w->same && !w->message[0])
         snprintf(w->error, sizeof(w->error), "the chunk was destroyed");
     w->same = kept;

@@ -35,7 +35,7 @@ count_hints(fixture *f, ferry_buffer *buffer, uint64_t *out_prefetches, uint64_t
         return false;
     void *memory;
     OK(ferry_buffer_hold(buffer, 0, &memory));
-    struct ferryi_range *range =
+    struct ferryi_emulated_range *range =
         ferryi_emulated_host_range(memory, ferry_buffer_bytes(buffer), FERRYI_RANGE_MANAGED);
     OK(ferry_buffer_release(buffer, 0));
     assert_non_null(range);

@@ -2,6 +2,7 @@
 /* Tests pipelines that process a file on a device in chunks. */
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
+#include "tests/support/copies.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -70,7 +71,6 @@ add_one(const ferry_file_chunk *chunk, void *user)
     assert_int_equal(chunk->offset, job->next_offset);
     assert_int_equal(chunk->bytes, chunk->count * sizeof(int32_t));
     assert_int_equal(chunk->count, ferry_buffer_count(chunk->buffer));
-    assert_non_null(chunk->pointer);
     assert_true(chunk->stream == job->f->stream);
     job->next_offset += chunk->count;
     job->elements += chunk->count;
@@ -85,6 +85,44 @@ add_one(const ferry_file_chunk *chunk, void *user)
     if (job->fail_at && job->chunks == job->fail_at)
         return job->fail_with;
     return launch_add(&job->w, chunk->stream, chunk->buffer, 0, chunk->count, 1);
+}
+
+/* What `work` may do with a chunk besides launching kernels: read it on the host, copy it to memory
+ * and to another buffer, convert it, store it into a file, and write it, on the stream of the chunk
+ * or without one. */
+static ferry_status
+use_chunk(const ferry_file_chunk *chunk, void *user)
+{
+    static int32_t values[COUNT];
+    static double doubles[COUNT];
+    struct job *job = user;
+    fixture *f = job->f;
+    ferry_buffer *b = chunk->buffer, *other = make_ints(f, chunk->count);
+    const ferry_copy_options on_stream = {.stream = chunk->stream,
+                                          .convert = FERRY_CONVERT_SATURATE};
+    int first = (int)chunk->offset;
+    OK(launch_add(&job->w, chunk->stream, b, 0, chunk->count, 1));
+    expect_counting(f, b, 0, 0, FERRY_REST, first + 1);
+    OK(ferry_buffer_copy(other, INT, 0, b, 0, chunk->count, &on_stream));
+    expect_counting(f, other, 1, 0, FERRY_REST, first + 1);
+    OK(ferry_buffer_copy_to(b, INT, 0, values, chunk->count, &on_stream));
+    assert_int_equal(values[chunk->count - 1], first + (int)chunk->count);
+    ferry_copy_region region = {.target = {.memory = doubles, .element = DOUBLE},
+                                .source = {.buffer = b},
+                                .count = chunk->count};
+    OK(ferry_copy(&region, 1, &on_stream));
+    assert_true(doubles[0] == first + 1);
+    OK(ferry_buffer_store(b, INT, 0, chunk->count, path_of("side"), chunk->offset * sizeof(int32_t),
+                          &on_stream));
+    if (job->chunks % 2) /* written at the host, and then at the device again */
+        add_to(f, b, 0, 0, FERRY_REST, 1);
+    else
+        QUEUE(
+            ferry_buffer_copy(b, INT, 0, other, 0, chunk->count, ASYNC(chunk->stream, &forgotten)));
+    if (job->chunks++ % 3 == 0)
+        OK(launch_add(&job->w, chunk->stream, b, 0, 1, 100));
+    ferry_buffer_destroy(&other);
+    return FERRY_OK;
 }
 
 static bool
@@ -150,6 +188,39 @@ test_every_element_passes_once(void **state)
     assert_true(stats.wall_ns >= stats.load_ns && stats.wall_ns >= stats.work_ns &&
                 stats.wall_ns >= stats.store_ns);
     work_close(&job.w);
+}
+
+/* Checks what use_chunk() has left in the file. */
+static void
+expect_used(const char *path)
+{
+    static int32_t expected[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        int chunk = i / CHUNK;
+        bool is_first = i % CHUNK == 0;
+        expected[i] = i + 1 + chunk % 2 + (is_first && chunk % 3 == 0 ? 100 : 0);
+    }
+    expect_file(path, expected, sizeof(expected));
+}
+
+/* A chunk is a buffer like any other while `work` has it. */
+static void
+test_chunks_are_used_like_other_buffers(void **state)
+{
+    fixture *f = *state;
+    for (int direct = 0; direct < 2; direct++) {
+        struct job job;
+        const char *input = path_of("in"), *output = path_of("out");
+        ferry_file_pipeline_options options = job_on_counting(f, &job, input, COUNT, output);
+        options.keep_going = NULL;
+        options.work = use_chunk;
+        options.direct = direct != 0;
+        OK(ferry_file_pipeline(f->context, &options));
+        expect_integers(path_of("side"), 0, COUNT, 1);
+        expect_used(output);
+        work_close(&job.w);
+        assert_int_equal(unlink(path_of("side")), 0);
+    }
 }
 
 /* Tests pipelines with and without an output file, with several file lengths and with several
@@ -588,6 +659,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_every_element_passes_once),
+        TEST(test_chunks_are_used_like_other_buffers),
         TEST(test_shapes),
         TEST(test_parts_of_files),
         TEST(test_in_place),

@@ -76,23 +76,33 @@ def on_device(access, numpy):
 
 
 def test_stream_file(context, visible, tmp_path, numpy):
-    path, out, kept = tmp_path / "in", tmp_path / "out", []
+    path, out, kept, views = tmp_path / "in", tmp_path / "out", [], []
     values = numpy.arange(1 << 16, dtype="f4")
     values.tofile(path)
+    side = ferry.empty(1 << 14, "f4", context=context)
 
     def work(chunk, stream, start):
         kept.append(chunk)
         assert chunk.dtype == "f4" and chunk.size == 1 << 14 and start == (len(kept) - 1) << 14
         with chunk.update(stream=stream) as d:
             on_device(d, numpy)[:] += 1
-        with pytest.raises(ferry.BusyError):
-            chunk.tolist()
+        assert chunk[:2].tolist() == [start + 1, start + 2]
+        side.copy_from(chunk)
+        with chunk.update() as h:
+            numpy.asarray(h)[-1] += side.tolist()[0] - start - 1
+        chunk.store(tmp_path / "side")
+        views.extend((chunk[:1], chunk[4:8].reshape(2, 2)[1:]))
 
     bar = Bar()
     stats = ferry.stream_file(path, "f4", work, output=out, context=context, chunk_bytes=1 << 16, progress=bar)
     assert stats.chunks == 4 and stats.bytes_read == stats.bytes_written == values.nbytes == bar.n
     assert (numpy.fromfile(out, "f4") == values + 1).all()
-    assert all(chunk.closed for chunk in kept)
+    assert all(chunk.closed for chunk in kept) and len(views) == 8
+    for view in views:  # ends with its chunk: the memory has the elements of a later chunk
+        with pytest.raises(ferry.StateError):
+            view.tolist()
+        assert view.closed
+    assert (numpy.fromfile(tmp_path / "side", "f4") == values[-(1 << 14):] + 1).all()
 
 
 def test_stream_file_ends_early(context, tmp_path):
