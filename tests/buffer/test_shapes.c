@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests regions of every shape against a model that follows the sentences of <ferry/copy.h>, and
+/* Tests regions of every shape against a model that follows the comments of <ferry/copy.h>, and
  * nothing else. Regions are drawn at random: rows, planes and pitches that are given or left at
  * their defaults, buffers, memory, files and values, with conversions, blocking and asynchronous.
  * The model holds each array as doubles, and decides where each element goes. */
