@@ -281,7 +281,7 @@ contains
         call process%share()
         call again%share()
         call expect(c_associated(process%raw(), again%raw()), 'the process shares a context')
-        call again%create('no such device', status)
+        call again%create('no such device', status=status)
         call expect(status /= ferry_ok .and. .not. c_associated(again%raw()), 'an unknown device is refused')
     end subroutine
 
