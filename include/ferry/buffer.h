@@ -645,7 +645,9 @@ typedef enum ferry_advice {
 
 /**
  * Passes advice about managed memory to the driver, for `count` elements from element `offset` on.
- * Ferry itself gives no advice.
+ * Ferry itself gives no advice. The driver keeps advice for whole pages, which no two buffers
+ * share. Ferry withdraws the advice when the buffer gives its memory up, as in a resize or at its
+ * end.
  * @param place the place that the advice is about: the host or a device
  * @return the usual statuses (see the top of this file); FERRY_ERROR_BUSY when a write scope is
  *         open; FERRY_ERROR_UNSUPPORTED for memory that is not managed, and for a device that takes

@@ -61,6 +61,40 @@ managing_device(const ferry_context *context)
     return NULL;
 }
 
+void
+ferryi_managed_unadvise(ferry_context *context, const struct ferryi_place_copy *copy)
+{
+    ferryi_device *device = managing_device(context);
+    void *memory = copy->pointer;
+    size_t bytes = copy->block->requested;
+    if (!device)
+        return;
+    ferry_status status =
+        FERRYI_CALL(device, advise, memory, bytes, FERRY_ADVISE_UNSET_READ_MOSTLY, device);
+    if (status == FERRY_OK)
+        status = FERRYI_CALL(device, advise, memory, bytes, FERRY_ADVISE_UNSET_PREFERRED_LOCATION,
+                             device);
+    for (int place = 0; place <= context->place_count && status == FERRY_OK; place++) {
+        ferryi_device *user = place ? context->devices[place] : NULL;
+        if (!user || (user->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY))
+            status =
+                FERRYI_CALL(device, advise, memory, bytes, FERRY_ADVISE_UNSET_ACCESSED_BY, user);
+    }
+    if (status != FERRY_OK)
+        ferryi_log(&context->log, FERRY_LOG_WARNING,
+                   "withdraw the advice about %zu bytes of managed memory: %s", bytes,
+                   ferry_last_error());
+}
+
+/* Notes that the driver has advice about the buffer's memory. */
+static void
+note_advice(ferryi_store *store)
+{
+    ferryi_store_lock(store);
+    ferryi_store_copy(store, FERRY_PLACE_HOST)->advised = true;
+    ferryi_store_unlock(store);
+}
+
 static ferry_status
 advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int place)
 {
@@ -74,6 +108,8 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
     FERRYI_OR_RETURN(ferryi_access_open(&claim, 1));
     ferryi_claim_is_held();
     status = ferryi_store_reserve(store, place, NULL);
+    if (status == FERRY_OK)
+        note_advice(store);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, advise,
                              ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,

@@ -155,8 +155,9 @@ struct ferryi_place_copy {
                            ferryi_store_count_transfer() */
     bool pinned;        /* whether the replica was allocated as page-locked host memory */
     bool zeroes;        /* whether its memory is set to zero when it is released */
-    bool eager; /* whether a thread had to wait for the replica's last use. If so, the next scope
-                   that is closed on this replica records an event */
+    bool advised; /* whether the driver may have advice about this managed memory (managed.c) */
+    bool eager;   /* whether a thread had to wait for the replica's last use. If so, the next scope
+                     that is closed on this replica records an event */
 };
 
 struct ferryi_pending_calls;
@@ -242,6 +243,10 @@ typedef struct ferryi_store {
     FERRYI_GUARDED_BY(ferryi_store_spin)
     struct ferryi_place_copy copies[]; /* indexed by place; place_count + 1 elements */
 } ferryi_store;
+
+/* Withdraws all advice about the managed memory of a replica, before the memory is released. A
+ * failure is logged. */
+void ferryi_managed_unadvise(ferry_context *context, const struct ferryi_place_copy *copy);
 
 /* -- life -------------------------------------------------------------------------------------- */
 

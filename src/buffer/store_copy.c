@@ -62,6 +62,10 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     memset(out, 0, sizeof(*out));
     size_t align = ferryi_store_align(store), taken = bytes;
     ferryi_checked_size(store, place, &taken, &align);
+    /* The driver keeps advice for whole pages. Replicas in managed memory share no page, so that
+     * advice about one does not apply to another. */
+    if (kind == FERRY_MEMORY_MANAGED)
+        ferryi_guard_pages_round(&taken, &align);
     status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" in %s", bytes,
@@ -169,6 +173,8 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
     if (copy->transfers > 0 && context->engine)
         ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer,
                                copy->block->bytes);
+    if (copy->advised)
+        ferryi_managed_unadvise(context, copy);
     ferryi_sync_point point =
         ferryi_sync_points_join(&context->order, copy->written, copy->readers);
     if (copy->zeroes)

@@ -2,8 +2,10 @@
 #include "src/base/fork.h"
 #include "src/debug/debug.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -67,6 +69,7 @@ ferryi_double_map_alloc(void *user, size_t bytes, void **out)
     size_t page = ferryi_page_bytes(), rounded;
     struct allocation *allocation = calloc(1, sizeof(*allocation));
     void *memory = MAP_FAILED;
+    errno = ENOMEM; /* unless a call of the system fails for another reason */
 
     ferryi_mutex_lock(&shared.mutex);
     if (allocation && ferryi_round_up(bytes, page, &rounded) && extend(rounded))
@@ -77,13 +80,15 @@ ferryi_double_map_alloc(void *user, size_t bytes, void **out)
         shared.allocations = allocation;
         shared.end += (off_t)rounded;
     }
+    int error = errno;
     ferryi_mutex_unlock(&shared.mutex);
 
     if (memory == MAP_FAILED) {
         free(allocation);
-        return ferryi_fail(
-            FERRY_ERROR_OUT_OF_MEMORY,
-            "allocate %zu bytes of host memory for a checked run: the system has none", bytes);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "allocate %zu bytes of host memory for a checked run: %s (or "
+                           "vm.max_map_count is reached)",
+                           bytes, strerror(error));
     }
     *out = memory;
     return FERRY_OK;

@@ -18,6 +18,11 @@
 /* Maximum time in nanoseconds that the fault handler waits for the mutex of all guards. If it
  * cannot lock the mutex, the program ends without an explanation of the fault. */
 #define WAIT_NS 2000000000u
+/* The aliases may take 1/MAPS_PART of the memory maps that the system allows a process. The others
+ * are left to the program and to its allocations, which fail without them. */
+#define MAPS_PART    2
+#define DEFAULT_MAPS 65530
+#define NEW_MAPS     3 /* of an alias whose pages all have the same protection */
 
 struct ferryi_guard_pages {
     /* next guard in the hash bucket, or in the list of guards whose replicas were freed */
@@ -27,6 +32,10 @@ struct ferryi_guard_pages {
     char *alias;          /* second address of the same pages, which the program receives */
     size_t bytes, mapped; /* size of the replica; size of all its pages */
     size_t page_count;
+    size_t maps; /* number of memory maps that the alias takes; part of guards.maps */
+    /* Whether the pages are not protected, because that would take too many memory maps. The red
+     * zone is checked nevertheless. */
+    bool is_open;
     /* array of 2 * page_count bytes: the current protection of each page, followed by the wanted
      * protection of each page */
     unsigned char *pages;
@@ -44,6 +53,8 @@ static struct {
         struct ferryi_guard_pages *buckets[BUCKETS];
         struct ferryi_guard_pages *retired, **retired_end;
         size_t retired_count;
+        size_t maps, most_maps; /* memory maps of all aliases, and their limit; 0: not read yet */
+        bool warned;            /* whether a warning has said that the limit is reached */
     };
 } guards = {.mutex = FERRYI_MUTEX_INITIALIZER, .retired_end = &guards.retired};
 static struct ferryi_fork_part guarding = {.mutex = FERRYI_SYSTEM_MUTEX(&guards.mutex)};
@@ -66,6 +77,36 @@ find(const void *memory)
     while (*at && (*at)->memory != memory)
         at = &(*at)->next;
     return at;
+}
+
+/* -- the number of memory maps ----------------------------------------------------------------- */
+
+static size_t
+read_most_maps(void)
+{
+    unsigned long most = DEFAULT_MAPS;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    if (file && fscanf(file, "%lu", &most) != 1)
+        most = DEFAULT_MAPS;
+    if (file)
+        fclose(file);
+    return most / MAPS_PART;
+}
+
+/* Counts `maps` memory maps for the guard in place of those that it has. If the aliases would then
+ * take too many, changes nothing and returns false. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
+static bool
+count_maps(struct ferryi_guard_pages *guard, size_t maps)
+{
+    if (guards.most_maps == 0)
+        guards.most_maps = read_most_maps();
+    size_t all = guards.maps - guard->maps + maps;
+    if (maps > guard->maps && all > guards.most_maps)
+        return false;
+    guards.maps = all;
+    guard->maps = maps;
+    return true;
 }
 
 /* -- the message of a fault -------------------------------------------------------------------- */
@@ -238,35 +279,6 @@ guard_free(struct ferryi_guard_pages *guard)
     free(guard);
 }
 
-/* Creates the guard of a replica. The guard records the protection of the replica's pages. Returns
- * NULL if the memory cannot be guarded. */
-static struct ferryi_guard_pages *
-guard_new(const struct ferryi_guarded *replica)
-{
-    size_t mapped;
-    struct ferryi_guard_pages *guard = calloc(1, sizeof(*guard));
-    if (!guard ||
-        !ferryi_round_up(ferryi_max_size(replica->bytes, 1), ferryi_page_bytes(), &mapped)) {
-        free(guard);
-        return NULL;
-    }
-    guard->log = replica->log;
-    guard->memory = replica->memory;
-    guard->bytes = replica->bytes;
-    guard->mapped = mapped;
-    guard->page_count = mapped / ferryi_page_bytes();
-    guard->call.name = "no call";
-    snprintf(guard->name, sizeof(guard->name), "%s", replica->name);
-    guard->pages = calloc(guard->page_count, 2);
-    guard->alias = guard->pages ? ferryi_alias_make(guard->memory, mapped, replica->align) : NULL;
-    if (!guard->alias) {
-        guard_free(guard);
-        return NULL;
-    }
-    memset(guard->memory + guard->bytes, RED, mapped - guard->bytes);
-    return guard;
-}
-
 /* -- opening and closing ----------------------------------------------------------------------- */
 
 void
@@ -296,6 +308,48 @@ struct finding {
     ferry_log_level level;
     char text[TEXT_ROOM];
 };
+
+/* Reports once that buffers are not checked completely, because the limit of maps is reached. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
+static void
+report_maps(const struct ferryi_guarded *replica, struct finding *out)
+{
+    if (guards.warned)
+        return;
+    guards.warned = true;
+    out->log = replica->log;
+    out->level = FERRY_LOG_WARNING;
+    snprintf(out->text, sizeof(out->text),
+             "check buffer \"%s\": its pages are not guarded, because guard pages already take %zu "
+             "memory maps, 1/%d of vm.max_map_count; further buffers may not be guarded either, "
+             "without a warning",
+             replica->name, guards.maps, MAPS_PART);
+}
+
+/* Returns the number of maps that the alias takes with the wanted protections: one for each run of
+ * equal pages, and one on each side. */
+static size_t
+wanted_maps(const struct ferryi_guard_pages *guard)
+{
+    const unsigned char *wanted = guard->pages + guard->page_count;
+    size_t maps = NEW_MAPS;
+    for (size_t i = 1; i < guard->page_count; i++)
+        maps += (wanted[i] & 3) != (wanted[i - 1] & 3);
+    return maps;
+}
+
+/* Allows every access to the alias from now on. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
+static void
+stop_guarding(struct ferryi_guard_pages *guard)
+{
+    if (!ferryi_alias_protect(guard->alias, guard->page_count * ferryi_page_bytes(),
+                              FERRYI_PROTECT_WRITE))
+        return;
+    memset(guard->pages, FERRYI_PROTECT_WRITE, 2 * guard->page_count);
+    guard->is_open = true;
+    (void)count_maps(guard, NEW_MAPS);
+}
 
 /* Changes the protection of each page to the wanted protection. */
 FERRYI_REQUIRES(ferryi_guards_mutex)
@@ -354,13 +408,63 @@ unlock_and_log(const struct finding *finding)
         ferryi_log(finding->log, finding->level, "%s", finding->text);
 }
 
+/* Creates the guard of a replica. The guard records the protection of the replica's pages. Returns
+ * NULL if the memory cannot be guarded. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
+static struct ferryi_guard_pages *
+guard_new(const struct ferryi_guarded *replica, struct finding *out)
+{
+    size_t mapped;
+    struct ferryi_guard_pages *guard = calloc(1, sizeof(*guard));
+    if (!guard ||
+        !ferryi_round_up(ferryi_max_size(replica->bytes, 1), ferryi_page_bytes(), &mapped)) {
+        free(guard);
+        return NULL;
+    }
+    guard->log = replica->log;
+    guard->memory = replica->memory;
+    guard->bytes = replica->bytes;
+    guard->mapped = mapped;
+    guard->page_count = mapped / ferryi_page_bytes();
+    guard->call.name = "no call";
+    snprintf(guard->name, sizeof(guard->name), "%s", replica->name);
+    guard->pages = calloc(guard->page_count, 2);
+    bool allowed = count_maps(guard, NEW_MAPS);
+    if (!allowed)
+        report_maps(replica, out);
+    if (allowed && guard->pages)
+        guard->alias = ferryi_alias_make(guard->memory, mapped, replica->align);
+    if (!guard->alias) {
+        (void)count_maps(guard, 0);
+        guard_free(guard);
+        return NULL;
+    }
+    memset(guard->memory + guard->bytes, RED, mapped - guard->bytes);
+    return guard;
+}
+
+/* Protects the pages as the open ranges of the replica require. */
+FERRYI_REQUIRES(ferryi_guards_mutex)
+static void
+protect(struct ferryi_guard_pages *guard, const struct ferryi_guarded *replica, struct finding *out)
+{
+    memset(guard->pages + guard->page_count, STALE, guard->page_count);
+    if (!replica->report(replica->owner, guard->memory, guard))
+        return;
+    if (count_maps(guard, wanted_maps(guard))) {
+        apply_pages(guard, out);
+    } else {
+        stop_guarding(guard);
+        report_maps(replica, out);
+    }
+}
+
 FERRYI_REQUIRES(ferryi_guards_mutex)
 static void
 update(struct ferryi_guard_pages *guard, const struct ferryi_guarded *replica, struct finding *out)
 {
-    memset(guard->pages + guard->page_count, STALE, guard->page_count);
-    if (replica->report(replica->owner, guard->memory, guard))
-        apply_pages(guard, out);
+    if (!guard->is_open)
+        protect(guard, replica, out);
     check_red_zone(guard, out);
 }
 
@@ -384,7 +488,7 @@ ferryi_guard_pages_open(const struct ferryi_guarded *replica, const struct ferry
     ferryi_mutex_lock(&guards.mutex);
     struct ferryi_guard_pages **at = find(memory);
     if (!*at)
-        *at = guard_new(replica);
+        *at = guard_new(replica, &finding);
     if (*at) {
         (*at)->call = *call;
         update(*at, replica, &finding);
@@ -439,12 +543,14 @@ ferryi_guard_pages_retire(const void *memory, const char *why)
         guard->notes = NULL;
         guard->log = NULL;
         ferryi_alias_void(guard->alias, guard->mapped);
+        (void)count_maps(guard, 1);
         guard->next = NULL;
         *guards.retired_end = guard;
         guards.retired_end = &guard->next;
         if (++guards.retired_count > RETIRED) {
             oldest = guards.retired;
             guards.retired = oldest->next;
+            (void)count_maps(oldest, 0);
             guards.retired_count--;
         }
     }

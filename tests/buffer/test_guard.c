@@ -181,6 +181,75 @@ test_no_memory_for_guards(void **state)
     assert_int_equal(unguarded, 2);
 }
 
+/* Opens alternating pages of the buffer, and writes to each of them. The pages then need a memory
+ * map each. */
+static void
+write_alternating_pages(ferry_buffer *buffer, size_t pages)
+{
+    enum { MOST = 64 };
+    ferry_scope scopes[MOST];
+    size_t per_page = ferryi_page_bytes() / sizeof(int);
+    for (size_t i = 0; i < pages; i++) {
+        void *memory;
+        OK(ferry_buffer_open_host(buffer, INT, FERRY_OVERWRITE, 2 * i * per_page, per_page,
+                                  &scopes[i], &memory));
+        *(int *)memory = (int)i;
+    }
+    for (size_t i = 0; i < pages; i++)
+        OK(ferry_scope_close(&scopes[i]));
+}
+
+static unsigned map_warnings;
+
+static void
+count_map_warnings(ferry_log_level level, const char *message, void *user)
+{
+    (void)user;
+    map_warnings += level <= FERRY_LOG_WARNING && strstr(message, "its pages are not guarded");
+}
+
+/* A right program with more host replicas than the memory maps of the process suffice for goes on
+ * without guard pages, after one warning. So does one with a replica that would need too many. */
+static void
+test_more_replicas_than_maps(void **state)
+{
+    (void)state;
+    enum { PAGES = 60 };
+    size_t most = 65530, per_page = ferryi_page_bytes() / sizeof(int);
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
+    if (file && fscanf(file, "%zu", &most) != 1)
+        most = 65530;
+    if (file)
+        fclose(file);
+    if (most > 200000 || FERRYI_ADDRESS_SANITIZER)
+        skip();
+    size_t count = most / 6 + 100;
+    ferry_context *context;
+    ferry_buffer **buffers = calloc(count, sizeof(ferry_buffer *)), *split;
+    ferry_scope scope;
+    assert_non_null(buffers);
+    OK(ferry_context_create(
+        &(ferry_context_options){.devices = "emulated", .log = count_map_warnings}, &context));
+    OK(ferry_buffer_create(context, INT, 2 * PAGES * per_page, NULL, &split));
+    write_alternating_pages(split, 1);
+    for (size_t i = 0; i < count; i++) {
+        buffers[i] = make_named(context, "one of many");
+        fill_ints(open_host(buffers[i], FERRY_OVERWRITE, &scope), (int)i);
+        OK(ferry_scope_close(&scope));
+    }
+    assert_int_equal(map_warnings, 1);
+    write_alternating_pages(split, PAGES);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(open_host(buffers[i], FERRY_READ, &scope)[COUNT - 1], (int)i);
+        OK(ferry_scope_close(&scope));
+        ferry_buffer_destroy(&buffers[i]);
+    }
+    assert_int_equal(map_warnings, 1);
+    ferry_buffer_destroy(&split);
+    ferry_context_destroy(&context);
+    free(buffers);
+}
+
 static unsigned warnings;
 
 static void
@@ -342,9 +411,12 @@ main(void)
     const struct CMUnitTest tests[] = {
         /* This test must run first. Ferry installs its fault handler with the first guard of a
          * process. In this test, the child process must do that. */
-        cmocka_unit_test(test_faults_while_pages_change), GUARDED(test_many_guards),
-        GUARDED(test_old_guards_are_forgotten),           GUARDED(test_no_memory_for_guards),
+        cmocka_unit_test(test_faults_while_pages_change),
+        GUARDED(test_many_guards),
+        GUARDED(test_old_guards_are_forgotten),
+        GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),
+        cmocka_unit_test(test_more_replicas_than_maps),
     };
     sigaction(SIGSEGV, NULL, &uncaught);
     return cmocka_run_group_tests_name("guard", tests, NULL, NULL);

@@ -180,6 +180,39 @@ test_the_driver_is_reported_the_location(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* Advice ends with the buffer: its memory is used again, and the next buffer gave none. Without
+ * advice, no call is made at the end. Two buffers never share a page, because the driver keeps
+ * advice for whole pages. */
+static void
+test_advice_ends_with_the_buffer(void **state)
+{
+    fixture *f = *state;
+    const char *library = getenv("FERRY_CUDA_LIBRARY");
+    struct fakecuda fake;
+    if (!library || !takes_hints(f) || !fakecuda_find(library, &fake))
+        return;
+    const char *advise = strstr(library, "_old") ? "cuMemAdvise" : "cuMemAdvise_v2";
+    ferry_buffer *neighbours[2] = {make_managed(f), make_managed(f)};
+    uintptr_t pages[2];
+    for (size_t i = 0; i < 2; i++) {
+        void *memory;
+        OK(ferry_buffer_hold(neighbours[i], 0, &memory));
+        pages[i] = (uintptr_t)memory / ferryi_page_bytes();
+        assert_int_equal((uintptr_t)memory % ferryi_page_bytes(), 0);
+        OK(ferry_buffer_release(neighbours[i], 0));
+    }
+    assert_int_not_equal(pages[0], pages[1]);
+    uint64_t before = fake.fakecuda_calls_of(advise);
+    OK(ferry_buffer_advise(neighbours[0], 0, 10, FERRY_ADVISE_READ_MOSTLY, 1));
+    assert_int_equal(fake.fakecuda_calls_of(advise), before + 1);
+    ferry_buffer_destroy(&neighbours[0]);
+    /* read-mostly, preferred location, and accessed-by of each place */
+    assert_int_equal(fake.fakecuda_calls_of(advise), before + 3 + (unsigned)f->places + 1);
+    before = fake.fakecuda_calls_of(advise);
+    ferry_buffer_destroy(&neighbours[1]);
+    assert_int_equal(fake.fakecuda_calls_of(advise), before);
+}
+
 /* Managed memory is unsupported on devices without concurrent access, for example on Windows or on
  * devices before Pascal. Only the fake driver can imitate such a device. */
 static void
@@ -243,6 +276,7 @@ main(void)
         TEST(test_the_six_advices),
         TEST(test_hints_where_nobody_takes_them),
         TEST(test_the_driver_is_reported_the_location),
+        TEST(test_advice_ends_with_the_buffer),
         cmocka_unit_test(test_managed_memory_without_concurrent_access),
         TEST(test_batches_of_managed_buffers),
     };
