@@ -11,7 +11,9 @@
  * Messages. Each is split into chunks of equal size, and each chunk is one message of MPI. The last
  * one is shorter than the others, and empty when the bytes of the range are a multiple of the chunk
  * size. So a receiver notices when a sender has less to send than it expects, and a sender that
- * fails ends its message early.
+ * fails ends its message early. A receiver that expects less than is sent gets a chunk that is too
+ * long for its last one. If that was a full chunk, it receives and drops the rest of the message,
+ * because the sender waits until every chunk is received.
  */
 
 /* One message during a start. Its window has mpi->window places for chunks, used in turn. */
@@ -29,6 +31,7 @@ struct transfer {
     char *kept_pointer[FERRYI_MPI_CHUNKS_LIMIT]; /* what the persistent request of MPI is for */
     size_t kept_bytes[FERRYI_MPI_CHUNKS_LIMIT];
     bool kept[FERRYI_MPI_CHUNKS_LIMIT];
+    bool drops; /* chunks from now on are more than the range has room for */
     ferry_status status;
 };
 
@@ -148,6 +151,16 @@ chunk_length(const struct transfer *transfer, size_t chunk)
     return left < transfer->chunk_elements ? left : transfer->chunk_elements;
 }
 
+/* Makes sure that a place of the window has memory for `bytes` bytes. */
+static ferry_status
+take_chunk(ferry_mpi_request *request, struct transfer *transfer, size_t at, size_t bytes)
+{
+    struct ferryi_mpi_chunk **memory = &transfer->memory[at];
+    if (*memory && (*memory)->bytes < bytes) /* such as when the buffer grew between two starts */
+        ferryi_mpi_chunk_give(request->mpi, memory);
+    return *memory ? FERRY_OK : ferryi_mpi_chunk_take(request->mpi, bytes, memory);
+}
+
 /* Starts the message of MPI for one chunk. */
 static int
 start_chunk(ferry_mpi_request *request, struct transfer *transfer, size_t at, char *pointer,
@@ -214,6 +227,23 @@ post(ferry_mpi_request *request, struct transfer *transfer)
     }
 }
 
+/*
+ * Receives the next chunk of a message that is longer than the range, to drop it. Without memory
+ * for it the sender keeps waiting, as it does when a receiver never starts.
+ */
+static void
+post_drop(ferry_mpi_request *request, struct transfer *transfer)
+{
+    size_t at = transfer->posted % request->mpi->window,
+           bytes = transfer->chunk_elements * transfer->side.element_bytes;
+    transfer->chunks = transfer->posted;
+    if (take_chunk(request, transfer, at, bytes) == FERRY_OK &&
+        start_chunk(request, transfer, at, transfer->memory[at]->memory, bytes) == MPI_SUCCESS) {
+        transfer->arrived[at] = false;
+        transfer->chunks = ++transfer->posted;
+    }
+}
+
 /* The sender ended its message early: later receives would take its next one. */
 static void
 cancel_rest(ferry_mpi_request *request, struct transfer *transfer)
@@ -244,29 +274,18 @@ unpack(ferry_mpi_request *request, struct transfer *transfer, size_t chunk)
         note_failure(request, transfer, status);
 }
 
-/* Takes note of the oldest chunk, which has arrived. */
+/* Takes note of a chunk that was received without a failure of MPI. */
 static void
-finish(ferry_mpi_request *request, struct transfer *transfer)
+receive(ferry_mpi_request *request, struct transfer *transfer, size_t chunk, size_t bytes)
 {
-    size_t chunk = transfer->finished++, at = chunk % request->mpi->window;
     struct ferryi_mpi_side *side = &transfer->side;
-    size_t length = chunk_length(transfer, chunk);
-    if (transfer->codes[at] != MPI_SUCCESS) {
-        note_mpi_failure(request, transfer, transfer->codes[at]);
-        if (transfer->message.direction == FERRY_MPI_RECEIVE)
-            cancel_rest(request, transfer);
-        return;
-    }
-    if (transfer->message.direction == FERRY_MPI_SEND)
-        return;
-    if ((size_t)transfer->counts[at] != length * side->element_bytes) {
+    if (bytes != chunk_length(transfer, chunk) * side->element_bytes) {
         char what[128];
         describe(request->mpi, transfer, what, sizeof(what));
         note_failure(request, transfer,
                      ferryi_mpi_fail(FERRY_ERROR_OUT_OF_RANGE,
                                      "%s: the message ended after %zu of %zu bytes", what,
-                                     chunk * transfer->chunk_elements * side->element_bytes +
-                                         (size_t)transfer->counts[at],
+                                     chunk * transfer->chunk_elements * side->element_bytes + bytes,
                                      side->elements * side->element_bytes));
         cancel_rest(request, transfer);
         return;
@@ -274,6 +293,28 @@ finish(ferry_mpi_request *request, struct transfer *transfer)
     if (!side->pointer &&
         transfer->status == FERRY_OK) /* after a failure the rest is received and dropped */
         unpack(request, transfer, chunk);
+}
+
+/* Takes note of the oldest chunk, which has arrived. */
+static void
+finish(ferry_mpi_request *request, struct transfer *transfer)
+{
+    size_t chunk = transfer->finished++, at = chunk % request->mpi->window;
+    size_t bytes = (size_t)transfer->counts[at];
+    bool failed = transfer->codes[at] != MPI_SUCCESS;
+    bool is_full = bytes == transfer->chunk_elements * transfer->side.element_bytes;
+    if (failed)
+        note_mpi_failure(request, transfer, transfer->codes[at]);
+    if (transfer->message.direction == FERRY_MPI_SEND)
+        return;
+    if (failed) {
+        cancel_rest(request, transfer);
+        transfer->drops = is_full; /* only a chunk that was truncated has a count */
+    }
+    if (transfer->drops && is_full)
+        post_drop(request, transfer);
+    else if (!transfer->drops && !failed)
+        receive(request, transfer, chunk, bytes);
 }
 
 static bool
@@ -300,6 +341,19 @@ advance(ferry_mpi_request *request, struct transfer *transfer)
 
 /* -- all messages of a request ----------------------------------------------------------------- */
 
+/* Returns how many bytes the sender put into a chunk: of a truncated one more than there was room
+ * for, where MPI reports that, and 0 if MPI failed otherwise. */
+static int
+count_of(const MPI_Status *status, int code)
+{
+    int class = MPI_SUCCESS, count = 0;
+    if (code != MPI_SUCCESS)
+        MPI_Error_class(code, &class);
+    if (class == MPI_SUCCESS || class == MPI_ERR_TRUNCATE)
+        MPI_Get_count(status, MPI_BYTE, &count);
+    return count;
+}
+
 static void
 note_arrivals(ferry_mpi_request *request, int code, int arrived)
 {
@@ -311,8 +365,11 @@ note_arrivals(ferry_mpi_request *request, int code, int arrived)
         transfer->codes[at] =
             code == MPI_ERR_IN_STATUS ? request->statuses[i].MPI_ERROR : MPI_SUCCESS;
         transfer->counts[at] = 0;
-        if (transfer->message.direction == FERRY_MPI_RECEIVE && transfer->codes[at] == MPI_SUCCESS)
-            MPI_Get_count(&request->statuses[i], MPI_BYTE, &transfer->counts[at]);
+        if (transfer->message.direction == FERRY_MPI_RECEIVE)
+            transfer->counts[at] = count_of(&request->statuses[i], transfer->codes[at]);
+        if (request->pending[index] ==
+            MPI_REQUEST_NULL) /* Open MPI frees persistent ones that fail */
+            transfer->kept[at] = false;
     }
 }
 
@@ -444,13 +501,7 @@ take_chunks(ferry_mpi_request *request, struct transfer *transfer)
            bytes = transfer->chunk_elements * transfer->side.element_bytes;
     size_t total = transfer->side.elements * transfer->side.element_bytes;
     for (size_t i = 0; i < window && i * transfer->chunk_elements < transfer->side.elements; i++) {
-        size_t wanted = total < bytes ? total : bytes;
-        if (transfer->memory[i] &&
-            transfer->memory[i]->bytes < wanted) /* the buffer grew between two starts */
-            ferryi_mpi_chunk_give(request->mpi, &transfer->memory[i]);
-        if (transfer->memory[i])
-            continue;
-        ferry_status status = ferryi_mpi_chunk_take(request->mpi, wanted, &transfer->memory[i]);
+        ferry_status status = take_chunk(request, transfer, i, total < bytes ? total : bytes);
         if (status != FERRY_OK)
             return status;
     }
@@ -464,6 +515,7 @@ prepare(ferry_mpi_request *request, struct transfer *transfer)
     const char *what = sends ? "send" : "receive";
     struct ferryi_mpi_side *side = &transfer->side;
     transfer->posted = transfer->finished = transfer->chunks = 0;
+    transfer->drops = false;
     transfer->status = FERRY_OK;
     if (transfer->message.rank == MPI_PROC_NULL) {
         *side = (struct ferryi_mpi_side){.elements = 0};

@@ -124,12 +124,47 @@ mismatch(struct ranks *ranks, size_t sent, size_t expected, bool on_device, cons
     check_still_works(ranks);
 }
 
+/* Every rank sends a message of several chunks, and expects one of few elements. Both ends of each
+ * message return, also when a request is started again. */
+static void
+mismatch_both_ways(struct ranks *ranks, bool on_device)
+{
+    int next = (ranks->rank + 1) % ranks->size,
+        previous = (ranks->rank + ranks->size - 1) % ranks->size;
+    ferry_int_buffer mine = ranks_numbers(ranks, 9000, ranks->rank, on_device),
+                     theirs = ranks_numbers(ranks, 10, -1, on_device);
+    ferry_mpi_range send = ranks_range(mine, 0, FERRY_REST),
+                    receive = ranks_range(theirs, 0, FERRY_REST);
+    CHECK_FAILS(ferry_mpi_sendrecv(ranks->mpi, &send, next, 1, &receive, previous, 1),
+                FERRY_ERROR_OUT_OF_RANGE, "MPI_ERR_TRUNCATE");
+    const ferry_mpi_message messages[] = {
+        {.direction = FERRY_MPI_SEND, .rank = next, .tag = 2, .range = send},
+        {.direction = FERRY_MPI_RECEIVE, .rank = previous, .tag = 2, .range = receive},
+    };
+    ferry_mpi_request *request = NULL;
+    CHECK_OK(ferry_mpi_request_create(ranks->mpi, messages, 2, &request));
+    for (int round = 0; round < 3; round++) {
+        CHECK_OK(ferry_mpi_request_start(request));
+        CHECK_FAILS(ferry_mpi_request_wait(request), FERRY_ERROR_OUT_OF_RANGE, "MPI_ERR_TRUNCATE");
+    }
+    ferry_mpi_request_destroy(&request);
+    ferry_int_destroy(&mine);
+    ferry_int_destroy(&theirs);
+    check_still_works(ranks);
+}
+
 static void
 test_counts(struct ranks *ranks)
 {
     for (int on_device = 0; on_device < 2; on_device++) {
         mismatch(ranks, 10, 5, on_device, "MPI_ERR_TRUNCATE");
         mismatch(ranks, 1, 0, on_device, "MPI_ERR_TRUNCATE");
+        /* The send must not wait for ever, however many chunks are more than expected. */
+        mismatch(ranks, CHUNK_INTS, CHUNK_INTS - 1, on_device, "MPI_ERR_TRUNCATE");
+        mismatch(ranks, 3 * CHUNK_INTS - 1, 2 * CHUNK_INTS, on_device, "MPI_ERR_TRUNCATE");
+        mismatch(ranks, 9000, CHUNK_INTS + 1, on_device, "MPI_ERR_TRUNCATE");
+        mismatch(ranks, 9000, 0, on_device, "MPI_ERR_TRUNCATE");
+        mismatch_both_ways(ranks, on_device);
         mismatch(ranks, 5, 10, on_device, "ended after 20 of 40 bytes");
         mismatch(ranks, 0, 10, on_device, "ended after 0 of 40 bytes");
         /* The receive must fail even if the shorter message ends exactly at the end of a chunk. */

@@ -29,9 +29,10 @@
  * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL, a range is invalid, or MPI rejects an
  *   argument, such as a rank, a tag, a root, an operation or a type.
  * - FERRY_ERROR_OUT_OF_RANGE: the range ends after the end of its buffer, or the message of the
- *   other rank has another size. In the second case the rest of a message of several chunks is
- *   never received: its sender may wait forever, and later messages of this rank and tag are
- *   unspecified.
+ *   other rank has another size. In the second case the receiver takes the whole message, and
+ *   drops what it has no room for, so that its sender does not wait. This needs an MPI whose status
+ *   of a truncated message has the length of the message, as that of Open MPI does; with another
+ *   one the sender of several chunks may wait forever.
  * - FERRY_ERROR_WRONG_TYPE, FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_BUSY, FERRY_ERROR_OVERFLOW,
  *   FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE_LOST: for the same reasons as functions of
  *   <ferry/buffer.h>.
