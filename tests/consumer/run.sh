@@ -34,17 +34,28 @@ copy_ferry() {
     done
 }
 
+# The folders of headers of the consumer's program, in its build folder.
+headers_of() { # NAME BUILD-FOLDER ROOT-OF-FERRY...
+    name=$1 folder=$2
+    shift 2
+    run python3 "$here/headers.py" "$folder" program.c "$@"
+    ok "$name: hides no header"
+}
+
 as_subproject() {
     project=$temporary/subproject
     build=$project/build
     ferry=$project/subprojects/ferry
     copy_consumer "$project"
     copy_ferry "$ferry"
-    run meson setup "$build" "$project" --force-fallback-for=ferry -Dferry:cli=disabled -Dferry:toolkit_root=/nowhere $quick \
+    mpi=$(command -v mpicc >/dev/null && echo enabled || echo disabled)
+    run meson setup "$build" "$project" --force-fallback-for=ferry,ferry-mpi -Dferry:mpi="$mpi" -Dferry:cli=disabled -Dferry:toolkit_root=/nowhere $quick \
         ${FERRY_GENERATOR_PYTHON:+-Dferry:generator_python="$FERRY_GENERATOR_PYTHON"}
     run meson test -C "$build" --no-suite ferry
     contains '^Ok: *3' "$log"
     ok "as a subproject: builds and passes"
+    [ "$(find "$build/subprojects/ferry" -name '*.f90' | wc -l)" -eq 0 ] || die "modules of Fortran are written, and nothing needs them"
+    headers_of "as a subproject" "$build" "$ferry" "$build/subprojects/ferry"
 
     printf '/* changed template */\n' >>"$ferry/templates/typed.h.j2"
     run meson compile -C "$build"
@@ -77,14 +88,14 @@ as_installed() {
     # Into a stage, and from there to the prefix: the folder may be for another one.
     DESTDIR=$temporary/stage run meson install -C "$built" --skip-subprojects --strip
     libdir=$(dirname "$(dirname "$(find "$temporary/stage" -name ferry.pc)")")
-    configured=$(sed -n 's/^prefix=//p' "$libdir/pkgconfig/ferry.pc")
-    libdir=$prefix${libdir#"$temporary/stage$configured"}
-    mv "$temporary/stage$configured" "$prefix"
-    sed -i "s|^prefix=.*|prefix=$prefix|" "$libdir/pkgconfig"/*.pc
+    configured=$(realpath "$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --variable=prefix ferry)")
+    libdir=$prefix${libdir#"$configured"}
+    mv "$configured" "$prefix"
     PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
     LD_LIBRARY_PATH=$libdir run meson test -C "$project/build"
     contains '^Ok: *3' "$log"
     ok "installed: builds and passes"
+    headers_of "installed" "$project/build" "$prefix"
 
     if grep -rqF "$root" "$prefix/bin" "$prefix/share" "$prefix/include"; then
         die "an installed file names the source folder: $(grep -rlF "$root" "$prefix/bin" "$prefix/share" "$prefix/include")"
@@ -143,7 +154,7 @@ with_cmake() {
     fi
     project=$temporary/cmake-$3
     copy_consumer "$project"
-    run cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$2" -DCMAKE_C_FLAGS=-Werror
+    run cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$2" -DCMAKE_C_FLAGS=-Werror -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
     run cmake --build "$project/build"
     run sh -c "cd '$project/build' && ctest --output-on-failure"
     contains '100% tests passed, 0 tests failed out of 3' "$log"
@@ -153,10 +164,12 @@ with_cmake() {
     run cmake --build "$project/build"
     contains 'changed type' "$project/build/mylib.ferry/mylib/vec3_buffer.h"
     ok "$1"
+    headers_of "$1" "$project/build" "$2"
     cmake_refuses "$2" 'ferry_generate(TARGET nothing TYPES x.json)' "TARGET: is 'nothing'"
     cmake_refuses "$2" 'ferry_generate(TARGET t TYPES x.json)' 'x.json: there is no such file'
     cmake_refuses "$2" 'ferry_generate(TARGET t TYPE x.json)' "unknown arguments 'TYPE;x.json'"
     cmake_refuses "$2" 'find_package(ferry 1.0 REQUIRED)' 'requested version "1.0"'
+    cmake_refuses "$2" 'find_package(ferry REQUIRED COMPONENTS nosuch)' "there is no component 'nosuch'"
     ok "$1: misuse is named"
 }
 
@@ -172,10 +185,26 @@ cmake_refuses() {
     tr -s ' \n' ' ' <"$log" | grep -qF "$3" || { cat "$log" >&2; die "no '$3' for: $2"; }
 }
 
+# Meson finds the CMake package, and in it the variables of the pkg-config file.
+without_pkg_config() { # PREFIX
+    if ! command -v cmake >/dev/null; then
+        echo "skipped: Meson with the CMake package, because cmake is not installed"
+        return
+    fi
+    PKG_CONFIG_LIBDIR=/nowhere PKG_CONFIG_PATH='' run meson setup "$temporary/by_cmake" "$temporary/documented" --cmake-prefix-path "$1"
+    run meson compile -C "$temporary/by_cmake"
+    LD_LIBRARY_PATH=$libdir run "$temporary/by_cmake/program"
+    ok "moved: Meson finds the CMake package and its generator"
+}
+
 as_moved() {
     with_cmake "installed: builds and passes with CMake" "$prefix" installed
     mv "$prefix" "$temporary/moved"
+    libdir=$temporary/moved${libdir#"$prefix"}
     with_cmake "moved: builds and passes with CMake" "$temporary/moved" moved
+    without_pkg_config "$temporary/moved"
+    PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$temporary/by_pkg_config" "$temporary/installed" --wrap-mode nofallback
+    headers_of "moved: found by pkg-config" "$temporary/by_pkg_config" "$temporary/moved"
     run "$temporary/moved/bin/ferry-gen" header "$temporary/installed/mylib/vec3.json" -o "$temporary/vec3_buffer.h"
     cmp -s "$temporary/vec3_buffer.h" "$temporary/installed/build/mylib/vec3_buffer.h" || die "the moved generator writes something else"
     ok "installed: the generator works from where it was moved"
