@@ -24,7 +24,7 @@ AZIMUTH, ALTITUDE = math.radians(315), math.radians(45)
 
 # The cosine of the angle between the light and the normal of Horn's gradient. Outside the map the nearest cell counts.
 CUDA = r"""
-extern "C" __global__ void shade(const int *height, float *grey, size_t rows, size_t columns, float per_east, float per_north,
+extern "C" __global__ void shade(const float *height, float *grey, size_t rows, size_t columns, float per_east, float per_north,
                                  float east, float north, float up)
 {
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
@@ -33,7 +33,7 @@ extern "C" __global__ void shade(const int *height, float *grey, size_t rows, si
     size_t row = i / columns, column = i % columns;
     size_t above = row ? row - 1 : 0, below = row + 1 < rows ? row + 1 : row;
     size_t left = column ? column - 1 : 0, right = column + 1 < columns ? column + 1 : column;
-#define AT(r, c) ((float)height[(r) * columns + (c)])
+#define AT(r, c) height[(r) * columns + (c)]
     float rise_east = AT(above, right) - AT(above, left) + AT(below, right) - AT(below, left) + 2 * (AT(row, right) - AT(row, left));
     float rise_north = AT(above, left) - AT(below, left) + AT(above, right) - AT(below, right) + 2 * (AT(above, column) - AT(below, column));
     rise_east *= per_east;
@@ -46,7 +46,7 @@ extern "C" __global__ void shade(const int *height, float *grey, size_t rows, si
 
 def shade(height, grey, rows, columns, per_east, per_north, east, north, up):
     """The same on machines without a GPU: arrays come with one dimension."""
-    at = np.pad(height.reshape(rows, columns).astype("f4"), 1, "edge")
+    at = np.pad(height.reshape(rows, columns), 1, "edge")
     above, same, below = at[:-2], at[1:-1], at[2:]
     rise_east = per_east * (above[:, 2:] - above[:, :-2] + below[:, 2:] - below[:, :-2] + 2 * (same[:, 2:] - same[:, :-2]))
     rise_north = per_north * (above[:, :-2] - below[:, :-2] + above[:, 2:] - below[:, 2:] + 2 * (above[:, 1:-1] - below[:, 1:-1]))
@@ -54,12 +54,26 @@ def shade(height, grey, rows, columns, per_east, per_north, east, north, up):
     grey[:] = 255 * np.maximum(0, facing).ravel()
 
 
+def pick(path, arrays):
+    """Returns the array with the name "elevation", or the only one that is a grid."""
+    grids = [name for name in arrays if arrays[name].ndim == 2]
+    if "elevation" in grids:
+        return arrays["elevation"]
+    if len(grids) != 1:
+        sys.exit(f"hillshade: {path}: expected one grid of heights, and the file has {len(grids)}: {', '.join(grids)}")
+    return arrays[grids[0]]
+
+
 def read_heights(path):
     loaded = np.load(path)
-    heights = loaded["elevation"] if path.endswith(".npz") else loaded
+    heights = pick(path, loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
     if heights.ndim != 2:
         sys.exit(f"hillshade: {path}: expected a grid of heights, not an array of {heights.ndim} dimensions")
-    return np.ascontiguousarray(heights, dtype="i4")
+    if heights.dtype.kind not in "iuf":
+        sys.exit(f"hillshade: {path}: expected numbers as heights, not elements of {heights.dtype}")
+    if not np.isfinite(heights).all():
+        sys.exit(f"hillshade: {path}: a height is not finite: give a map without gaps")
+    return np.ascontiguousarray(heights, dtype="f4")
 
 
 def write_png(path, grey):
@@ -83,7 +97,7 @@ def main(source=SAMPLE, picture="hillshade.png", *cell):
     grey = ferry.empty(heights.shape, "f4", context=context, name="grey")
     kernel = ferry.Kernel(
         "shade", source=CUDA, host=shade, context=context,
-        parameters=["read i4 height", "overwrite f4 grey", "size_t rows", "size_t columns", "f4 per_east", "f4 per_north",
+        parameters=["read f4 height", "overwrite f4 grey", "size_t rows", "size_t columns", "f4 per_east", "f4 per_north",
                     "f4 east", "f4 north", "f4 up"])
     before = context.stats()
     kernel(None, ferry.grid(heights.size), heights, grey, *heights.shape, 1 / (8 * width), 1 / (8 * height),

@@ -147,6 +147,7 @@ check_long() {
         one_case "Python, $sanitizer" sh tests/python/sanitized.sh "$checks/python-$sanitizer" "$sanitizer" "$(find_python pytest)" || true
     done
     one_case "consumers in Python" sh tests/python/consumers.sh "$build" "$(find_python ensurepip)" || true
+    FERRY_LONG=1 test_stage "protocols of Python" "$build" "" -t 10 "everything of the package" || true
     one_case "headers of CUDA" python3 tests/analysis/cuda_headers.py "$checks/cuda-headers" || true
     one_case "PTX for every architecture" python3 tests/analysis/cuda_ptx.py "$build" || true
     check_memory || true

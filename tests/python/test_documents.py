@@ -37,15 +37,48 @@ def test_guide(numpy, device):
         assert len(expected) > 3 and all(line in printed.splitlines() for line in expected), printed
 
 
+def greys_of(path):
+    """Returns the rows of a picture, each of which begins with a byte 0."""
+    picture = path.read_bytes()
+    start = picture.index(b"IDAT")
+    size, = struct.unpack(">I", picture[start - 4:start])
+    return zlib.decompress(picture[start + 4:start + 4 + size])
+
+
 def test_hillshade(numpy, tmp_path):
     """Flat land is lit from 45 degrees, and one byte for each cell comes back."""
     numpy.save(tmp_path / "flat.npy", numpy.full((5, 7), 3))
     printed = run(os.path.join(EXAMPLES, "hillshade.py"), str(tmp_path / "flat.npy"), str(tmp_path / "flat.png"))
     assert f"{5 * 7 * 4} bytes up, {5 * 7} bytes down" in printed
-    picture = (tmp_path / "flat.png").read_bytes()
-    start = picture.index(b"IDAT")
-    size, = struct.unpack(">I", picture[start - 4:start])
-    assert zlib.decompress(picture[start + 4:start + 4 + size]) == (b"\0" + b"\xb4" * 7) * 5
+    assert greys_of(tmp_path / "flat.png") == (b"\0" + b"\xb4" * 7) * 5
+
+
+def test_hillshade_of_small_numbers(numpy, tmp_path):
+    """Heights need not be whole numbers: the same land in kilometres, in cells of kilometres, has the same picture."""
+    metres = (1000 * numpy.sin(numpy.arange(40)[:, None] / 9) * numpy.cos(numpy.arange(30) / 7)).astype("i4")
+    numpy.savez(tmp_path / "metres.npz", elevation=metres, latitude=numpy.arange(40.0), shade=metres)
+    numpy.savez(tmp_path / "kilometres.npz", topo=metres / 1000, latitude=numpy.arange(40.0))
+    for name, cell in ("metres", "1000"), ("kilometres", "1"):
+        run(os.path.join(EXAMPLES, "hillshade.py"), str(tmp_path / f"{name}.npz"), str(tmp_path / f"{name}.png"), cell, cell)
+    grey, other = (numpy.frombuffer(greys_of(tmp_path / f"{name}.png"), "u1").astype(int) for name in ("metres", "kilometres"))
+    assert len(set(grey)) > 20 and abs(grey - other).max() <= 1
+
+
+def test_hillshade_refuses(numpy, tmp_path):
+    """What is no map of heights is refused with the reason."""
+    gap = numpy.ones((3, 4))
+    gap[1, 2] = numpy.nan
+    for expected, arrays in (("not finite", [gap]), ("not elements of complex64", [numpy.ones((3, 4), "c8")]),
+                             ("not elements of [", [numpy.ones((3, 4), [("a", "f4")])]), ("array of 1 dimensions", [numpy.ones(12)]),
+                             ("file has 0", [numpy.ones(3), numpy.ones(4)]), ("file has 2: arr_0, arr_1", [gap, gap])):
+        path = tmp_path / ("map.npz" if len(arrays) > 1 else "map.npy")
+        if len(arrays) > 1:
+            numpy.savez(path, *arrays)
+        else:
+            numpy.save(path, arrays[0])
+        done = subprocess.run([sys.executable, os.path.join(EXAMPLES, "hillshade.py"), str(path), str(tmp_path / "none.png")],
+                              capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "FERRY_DEVICE": "host"})
+        assert done.returncode == 1 and expected in done.stderr and not (tmp_path / "none.png").exists(), done.stderr
 
 
 def has_matplotlib():
