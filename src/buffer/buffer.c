@@ -30,15 +30,17 @@ ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, s
                            ferryi_store_name(buffer->store), buffer->element->name,
                            element->name ? element->name : "an unnamed element",
                            ferryi_element_namesake(buffer->element, element));
+    /* What a caller computed as less than 0 is shown so, and not as a huge number. */
     if (count == FERRY_REST)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
-                           "%s: offset %zu is past the end of buffer \"%s\" with %zu elements",
-                           what, offset, ferryi_store_name(buffer->store),
+                           "%s: offset %td is past the end of buffer \"%s\" with %zu elements",
+                           what, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
                            ferryi_buffer_count(buffer));
     return ferryi_fail(
         FERRY_ERROR_OUT_OF_RANGE,
-        "%s: %zu elements at offset %zu reach past the end of buffer \"%s\" with %zu elements",
-        what, count, offset, ferryi_store_name(buffer->store), ferryi_buffer_count(buffer));
+        "%s: %td elements at offset %td reach past the end of buffer \"%s\" with %zu elements",
+        what, (ptrdiff_t)count, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
+        ferryi_buffer_count(buffer));
 }
 
 ferry_status

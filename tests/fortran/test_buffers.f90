@@ -186,6 +186,7 @@ contains
         call expect(status == ferry_error_out_of_range, 'a shape of another size is refused')
         call buffer%read_host([-4, -6], scope, p2, status)
         call expect(status == ferry_error_out_of_range, 'a negative shape is refused')
+        call expect(index(ferry_last_error(), ': -') > 0, 'a negative number is shown as one')
         call buffer%update_host(scope, p1, first=23_c_size_t)
         call expect(size(p1) == 2 .and. p1(2) == -1, 'a range ends with the buffer')
         p1 = 5
