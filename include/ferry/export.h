@@ -74,6 +74,13 @@
 #define FERRY_CAST(type, value) ((type)(value))
 #endif
 
+/** For generated code: the null pointer. C++ compilers may warn about NULL. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define FERRY_NULL nullptr
+#else
+#define FERRY_NULL NULL
+#endif
+
 /**
  * For generated code: converts the address of a typed handle, such as ferry_float_buffer, into the
  * address of its only member, the untyped handle. NULL stays NULL.

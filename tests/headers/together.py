@@ -97,6 +97,10 @@ def main():
                     options = ["-x", language, f"-std={standard}", level, *warnings, *(f"-I{path}" for path in folders)]
                     target, problems = compile_text(command, folder, text + USE, options)
                     tap.case(f"{command[-1]} {standard} {level}", problems or list(symbol_problems(target, language)))
+            if language == "c++":
+                options = ["-x", language, "-std=c++17", "-Werror", "-Wzero-as-null-pointer-constant", *(f"-I{path}" for path in folders)]
+                problems = compile_text(command, folder, text + "#include <ferry/ferry.hpp>\n", options)[1]
+                tap.case(f"{command[-1]}: no NULL where C++ has nullptr", problems)
     return tap.end()
 
 

@@ -63,9 +63,9 @@ ferry_float_element(void)
         /* align     */ 4,
         /* kind      */ FERRY_KIND_FLOAT,
         /* bits      */ 32,
-        /* fields    */ NULL,
+        /* fields    */ FERRY_NULL,
         /* count     */ 0,
-        /* CUDA      */ NULL,
+        /* CUDA      */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -297,9 +297,9 @@ ferry_float_resize(ferry_float_buffer buffer, size_t count)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_READ, 0,
-        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -316,9 +316,9 @@ ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_UPDATE, 0,
-        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -335,9 +335,9 @@ ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **o
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_OVERWRITE,
-        0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -353,9 +353,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     const float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_READ,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -368,9 +368,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_UPDATE,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -383,9 +383,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, ferry_float_element(), FERRY_OVERWRITE,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -409,9 +409,9 @@ ferry_float_overwrite_host_range(ferry_float_buffer buffer, size_t offset, size_
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, const float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_READ,
-        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -428,9 +428,9 @@ ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_s
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_UPDATE,
-        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -447,9 +447,9 @@ ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(),
-        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -465,9 +465,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, const float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_READ,
-        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -480,9 +480,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_UPDATE,
-        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -495,9 +495,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, float **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(),
-        FERRY_OVERWRITE, stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        FERRY_OVERWRITE, stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -529,9 +529,9 @@ ferry_float_wait_available(ferry_float_buffer buffer, ferry_access access, uint6
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options, ferry_lease **out, float **out_pointer)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_lease_open(buffer.raw, ferry_float_element(), options, out,
-        out_pointer != NULL ? &pointer : NULL);
+        out_pointer != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out_pointer);
     if (status == FERRY_OK)
@@ -774,8 +774,8 @@ ferry_float_is_current(ferry_float_buffer buffer, int place)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_hold(ferry_float_buffer buffer, int place, float **out)
 {
-    void *pointer = NULL;
-    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != NULL ? &pointer : NULL);
+    void *pointer = FERRY_NULL;
+    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -883,11 +883,11 @@ ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)
 FERRY_INLINE float
 ferry_float_call_value(const ferry_call *call, size_t index)
 {
-    const void *found = ferry_call_value(call, ferry_float_element(), index, NULL);
+    const void *found = ferry_call_value(call, ferry_float_element(), index, FERRY_NULL);
     float value;
 
     memset(FERRY_CAST(void *, &value), 0, sizeof(value));
-    if (found != NULL)
+    if (found != FERRY_NULL)
         memcpy(FERRY_CAST(void *, &value), found, sizeof(value));
     return value;
 }

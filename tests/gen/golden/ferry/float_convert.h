@@ -88,9 +88,9 @@ ferry_byte_element(void)
         /* align     */ 1,
         /* kind      */ FERRY_KIND_UINT,
         /* bits      */ 8,
-        /* fields    */ NULL,
+        /* fields    */ FERRY_NULL,
         /* count     */ 0,
-        /* CUDA      */ NULL,
+        /* CUDA      */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -133,9 +133,9 @@ ferry_half_element(void)
         /* align     */ 2,
         /* kind      */ FERRY_KIND_FLOAT,
         /* bits      */ 16,
-        /* fields    */ NULL,
+        /* fields    */ FERRY_NULL,
         /* count     */ 0,
-        /* CUDA      */ NULL,
+        /* CUDA      */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -178,9 +178,9 @@ ferry_complex_float_element(void)
         /* align     */ 4,
         /* kind      */ FERRY_KIND_COMPLEX,
         /* bits      */ 64,
-        /* fields    */ NULL,
+        /* fields    */ FERRY_NULL,
         /* count     */ 0,
-        /* CUDA      */ NULL,
+        /* CUDA      */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -204,7 +204,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { ferry_byte_element(), ferry_float_element(), NULL, {0} };
+    const ferry_conversion conversion = { ferry_byte_element(), ferry_float_element(), FERRY_NULL, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }
@@ -255,7 +255,7 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_convert_half_to_float(float *target, const ferry_half *source, size_t count,
     ferry_convert_policy policy)
 {
-    const ferry_conversion conversion = { ferry_half_element(), ferry_float_element(), NULL, {0} };
+    const ferry_conversion conversion = { ferry_half_element(), ferry_float_element(), FERRY_NULL, {0} };
 
     return ferry_conversion_run(&conversion, target, source, count, policy);
 }

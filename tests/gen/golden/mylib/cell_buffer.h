@@ -452,9 +452,9 @@ mylib_cell_resize(mylib_cell_buffer buffer, size_t count)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host(mylib_cell_buffer buffer, ferry_scope *scope, const struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_cell_element(), FERRY_READ, 0,
-        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -471,9 +471,9 @@ mylib_cell_read_host(mylib_cell_buffer buffer, ferry_scope *scope, const struct 
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_host(mylib_cell_buffer buffer, ferry_scope *scope, struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_cell_element(), FERRY_UPDATE, 0,
-        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -490,9 +490,9 @@ mylib_cell_update_host(mylib_cell_buffer buffer, ferry_scope *scope, struct myli
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_host(mylib_cell_buffer buffer, ferry_scope *scope, struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_cell_element(), FERRY_OVERWRITE,
-        0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -508,9 +508,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     const struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_cell_element(), FERRY_READ,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -523,9 +523,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_cell_element(), FERRY_UPDATE,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -538,9 +538,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_host_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_cell_element(), FERRY_OVERWRITE,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -564,9 +564,9 @@ mylib_cell_overwrite_host_range(mylib_cell_buffer buffer, size_t offset, size_t 
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_READ,
-        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -583,9 +583,9 @@ mylib_cell_read_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_sco
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_UPDATE,
-        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -602,9 +602,9 @@ mylib_cell_update_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_s
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(),
-        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -620,9 +620,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, const struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_READ,
-        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -635,9 +635,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_UPDATE,
-        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -650,9 +650,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_cell **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(),
-        FERRY_OVERWRITE, stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        FERRY_OVERWRITE, stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -684,9 +684,9 @@ mylib_cell_wait_available(mylib_cell_buffer buffer, ferry_access access, uint64_
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_lease(mylib_cell_buffer buffer, const ferry_lease_options *options, ferry_lease **out, struct mylib_cell **out_pointer)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_lease_open(buffer.raw, mylib_cell_element(), options, out,
-        out_pointer != NULL ? &pointer : NULL);
+        out_pointer != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out_pointer);
     if (status == FERRY_OK)
@@ -929,8 +929,8 @@ mylib_cell_is_current(mylib_cell_buffer buffer, int place)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_hold(mylib_cell_buffer buffer, int place, struct mylib_cell **out)
 {
-    void *pointer = NULL;
-    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != NULL ? &pointer : NULL);
+    void *pointer = FERRY_NULL;
+    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -1041,11 +1041,11 @@ mylib_cell_call_array(const ferry_call *call, size_t index, size_t *out_count)
 FERRY_INLINE struct mylib_cell
 mylib_cell_call_value(const ferry_call *call, size_t index)
 {
-    const void *found = ferry_call_value(call, mylib_cell_element(), index, NULL);
+    const void *found = ferry_call_value(call, mylib_cell_element(), index, FERRY_NULL);
     struct mylib_cell value;
 
     memset(FERRY_CAST(void *, &value), 0, sizeof(value));
-    if (found != NULL)
+    if (found != FERRY_NULL)
         memcpy(FERRY_CAST(void *, &value), found, sizeof(value));
     return value;
 }
@@ -1061,7 +1061,7 @@ FERRY_INLINE ferry_status
 mylib_cell_run_to_vec3(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
     (void)policy;
-    if (target != NULL)
+    if (target != FERRY_NULL)
         mylib_cell_to_vec3(FERRY_CAST(struct mylib_vec3 *, target), FERRY_CAST(const struct mylib_cell *, source), count);
     return FERRY_OK;
 }

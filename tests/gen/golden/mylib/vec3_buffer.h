@@ -324,9 +324,9 @@ mylib_vec3_resize(mylib_vec3_buffer buffer, size_t count)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_READ, 0,
-        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -343,9 +343,9 @@ mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct 
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_UPDATE, 0,
-        FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -362,9 +362,9 @@ mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct myli
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_OVERWRITE,
-        0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -380,9 +380,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     const struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_READ,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -395,9 +395,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -410,9 +410,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_scope *scope,
     struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_host(buffer.raw, mylib_vec3_element(), FERRY_OVERWRITE,
-        offset, count, scope, out != NULL ? &pointer : NULL);
+        offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -436,9 +436,9 @@ mylib_vec3_overwrite_host_range(mylib_vec3_buffer buffer, size_t offset, size_t 
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, const struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_READ,
-        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -455,9 +455,9 @@ mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_sco
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
-        stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -474,9 +474,9 @@ mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_s
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(),
-        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != NULL ? &pointer : NULL);
+        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -492,9 +492,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, const struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_READ,
-        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -507,9 +507,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
-        stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -522,9 +522,9 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_t count, ferry_stream *stream,
     ferry_scope *scope, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(),
-        FERRY_OVERWRITE, stream, offset, count, scope, out != NULL ? &pointer : NULL);
+        FERRY_OVERWRITE, stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -556,9 +556,9 @@ mylib_vec3_wait_available(mylib_vec3_buffer buffer, ferry_access access, uint64_
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, ferry_lease **out, struct mylib_vec3 **out_pointer)
 {
-    void *pointer = NULL;
+    void *pointer = FERRY_NULL;
     ferry_status status = ferry_lease_open(buffer.raw, mylib_vec3_element(), options, out,
-        out_pointer != NULL ? &pointer : NULL);
+        out_pointer != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out_pointer);
     if (status == FERRY_OK)
@@ -801,8 +801,8 @@ mylib_vec3_is_current(mylib_vec3_buffer buffer, int place)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_hold(mylib_vec3_buffer buffer, int place, struct mylib_vec3 **out)
 {
-    void *pointer = NULL;
-    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != NULL ? &pointer : NULL);
+    void *pointer = FERRY_NULL;
+    ferry_status status = ferry_buffer_hold(buffer.raw, place, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -910,11 +910,11 @@ mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count)
 FERRY_INLINE struct mylib_vec3
 mylib_vec3_call_value(const ferry_call *call, size_t index)
 {
-    const void *found = ferry_call_value(call, mylib_vec3_element(), index, NULL);
+    const void *found = ferry_call_value(call, mylib_vec3_element(), index, FERRY_NULL);
     struct mylib_vec3 value;
 
     memset(FERRY_CAST(void *, &value), 0, sizeof(value));
-    if (found != NULL)
+    if (found != FERRY_NULL)
         memcpy(FERRY_CAST(void *, &value), found, sizeof(value));
     return value;
 }
@@ -930,7 +930,7 @@ FERRY_INLINE ferry_status
 mylib_vec3_run_from_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
     (void)policy;
-    if (target != NULL)
+    if (target != FERRY_NULL)
         mylib_vec3_from_float(FERRY_CAST(struct mylib_vec3 *, target), FERRY_CAST(const float *, source), count);
     return FERRY_OK;
 }
@@ -999,7 +999,7 @@ FERRY_INLINE ferry_status
 mylib_vec3_run_from_double(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
     (void)policy;
-    if (target != NULL)
+    if (target != FERRY_NULL)
         mylib_vec3_from_double(FERRY_CAST(struct mylib_vec3 *, target), FERRY_CAST(const double *, source), count);
     return FERRY_OK;
 }
@@ -1068,7 +1068,7 @@ FERRY_INLINE ferry_status
 mylib_vec3_run_to_float(void *target, const void *source, size_t count, ferry_convert_policy policy)
 {
     (void)policy;
-    if (target != NULL)
+    if (target != FERRY_NULL)
         mylib_vec3_to_float(FERRY_CAST(float *, target), FERRY_CAST(const struct mylib_vec3 *, source), count);
     return FERRY_OK;
 }
