@@ -270,6 +270,26 @@ element() noexcept
     return element_of<T>::get();
 }
 
+namespace detail
+{
+
+/*
+ * Recognizes classes that own no elements, such as std::span: data() of a const object returns the
+ * same, and there is no destructor.
+ */
+template <class Container, class = void> inline constexpr bool owns_nothing = false;
+template <class Container>
+inline constexpr bool owns_nothing<
+    Container, std::enable_if_t<std::is_same_v<decltype(std::declval<Container &>().data()), decltype(std::declval<const Container &>().data())>>> =
+    std::is_trivially_destructible_v<Container>;
+
+/* Whether the elements remain when the expression of this type ends. */
+template <class Container>
+inline constexpr bool is_lasting =
+    std::is_lvalue_reference_v<Container> || owns_nothing<std::remove_cv_t<std::remove_reference_t<Container>>>;
+
+} // namespace detail
+
 /**
  * A pointer and a number of elements, like std::span of C++20. Ferry has its own class, so that
  * C++17 programs use the same type. A std::span converts to it, and it converts to a std::span.
@@ -293,11 +313,13 @@ template <class T> class span
     }
     /**
      * Creates a span over any object with data() and size(), such as a std::vector, std::array,
-     * std::span or host_view.
+     * std::span or host_view. As with std::span, a temporary that owns its elements becomes a span
+     * of const elements only, which the called function must not keep.
      */
     template <class Container, class Element = std::remove_pointer_t<decltype(std::declval<Container &>().data())>,
               class = std::enable_if_t<std::is_convertible_v<Element (*)[], T (*)[]>>,
-              class = decltype(static_cast<std::size_t>(std::declval<Container &>().size()))>
+              class = decltype(static_cast<std::size_t>(std::declval<Container &>().size())),
+              class = std::enable_if_t<std::is_const_v<T> || detail::is_lasting<Container>>>
     constexpr span(Container &&container) noexcept : data_(container.data()), size_(container.size())
     {
     }
@@ -978,11 +1000,18 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
   public:
     /** Makes an empty lease, takes one over, or adds an owner. */
     lease() noexcept = default;
-    lease(lease &&) noexcept = default;
+    lease(lease &&other) noexcept : owner(std::move(other)), elements_(std::exchange(other.elements_, {}))
+    {
+    }
     /** Takes over another lease, or adds an owner to it. */
-    lease &operator=(lease &&) noexcept = default;
-    lease(const lease &other) noexcept
-        : owner(ferry_lease_retain(other.raw_)), data_(other.data_), size_(other.size_), is_host_(other.is_host_)
+    lease &
+    operator=(lease &&other) noexcept
+    {
+        owner::operator=(std::move(other));
+        elements_ = std::exchange(other.elements_, {});
+        return *this;
+    }
+    lease(const lease &other) noexcept : owner(ferry_lease_retain(other.raw_)), elements_(other.elements_)
     {
     }
     lease &
@@ -994,19 +1023,30 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     ~lease() = default;
 
     /**
-     * Returns the address of the first element at the lease's place; NULL if there are no elements.
-     * close() does not change the address.
+     * Returns the C handle and gives up its ownership: the caller owns it, and this object is
+     * empty.
+     */
+    ferry_lease *
+    detach() noexcept
+    {
+        elements_ = {};
+        return owner::detach();
+    }
+
+    /**
+     * Returns the address of the first element at the lease's place; NULL if there are no elements
+     * or the object is empty. close() does not change the address.
      */
     T *
     get() const noexcept
     {
-        return data_;
+        return elements_.data;
     }
     /** Returns the number of elements. */
     std::size_t
     size() const noexcept
     {
-        return size_;
+        return elements_.size;
     }
     /**
      * Returns the elements of a lease on host memory. Throws invalid_state if the memory is on a
@@ -1015,9 +1055,9 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     ferry::span<T>
     span() const
     {
-        if (!is_host_)
+        if (!elements_.are_on_host)
             throw invalid_state("a lease on device memory has no span of host memory");
-        return {data_, size_};
+        return {elements_.data, elements_.size};
     }
     /** Returns whether the pointer may be used. */
     bool
@@ -1054,14 +1094,17 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
         asked.place = options.place;
         asked.stream = options.stream.raw();
         check(ferry_lease_open(buffer, element<std::remove_const_t<T>>(), &asked, &raw_, &data));
-        data_ = static_cast<T *>(data);
-        size_ = asked.count == 0 || asked.count == rest ? ferry_buffer_count(buffer) - asked.offset : asked.count;
-        is_host_ = asked.place == 0 && asked.stream == nullptr;
+        elements_.data = static_cast<T *>(data);
+        elements_.size = asked.count == 0 || asked.count == rest ? ferry_buffer_count(buffer) - asked.offset : asked.count;
+        elements_.are_on_host = asked.place == 0 && asked.stream == nullptr;
     }
 
-    T *data_ = nullptr;
-    std::size_t size_ = 0;
-    bool is_host_ = true;
+    struct elements {
+        T *data = nullptr;
+        std::size_t size = 0;
+        bool are_on_host = true;
+    };
+    elements elements_;
 };
 
 /* -- buffers --------------------------------------------------------------------------------------- */
@@ -1167,7 +1210,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     }
     /**
      * Creates a buffer over host memory of the caller, which becomes the host replica. The memory
-     * must outlive the buffer.
+     * must outlive the buffer: a temporary container does not compile.
      */
     static buffer
     wrap_host(const context &devices, ferry::span<T> memory, const ferry_wrap_options *options = nullptr)
@@ -1451,7 +1494,10 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
      * until the event completes.
      */
 
-    /** Queues copy_from() and returns its event. Keep the memory until the event is done. */
+    /**
+     * Queues copy_from() and returns its event. Keep the memory until the event is done: a
+     * temporary container does not compile.
+     */
     [[nodiscard]] event
     copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {
@@ -1459,6 +1505,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
             return ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), with);
         });
     }
+    template <class Container, class = std::enable_if_t<!detail::is_lasting<Container>>>
+    event copy_from_async(Container &&source, std::size_t = 0, const ferry_copy_options * = nullptr) = delete;
     /** Queues copy_to() and returns its event. The memory must stay valid until then. */
     [[nodiscard]] event
     copy_to_async(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
@@ -1524,7 +1572,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
 
     /*
      * These functions return regions for ferry::copy(). The caller may set rows, planes and pitches
-     * in them.
+     * in them. A region has the address of the memory, which must remain until the region was
+     * copied.
      */
 
     /** Returns a region of copy() from host memory into this buffer. */
@@ -1533,6 +1582,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         return ferry_buffer_region_from(raw_, element<T>(), offset, source.data(), source.size());
     }
+    template <class Container, class = std::enable_if_t<!detail::is_lasting<Container>>>
+    ferry_copy_region region_from(std::size_t offset, Container &&source) = delete;
     /** Returns a region of copy() from this buffer to host memory. */
     [[nodiscard]] ferry_copy_region
     region_to(std::size_t offset, ferry::span<T> target) const noexcept

@@ -23,6 +23,7 @@ STANDARDS = ["c++17", "c++20", "c++2b"]
 FRAME = """#include <ferry/ferry.hpp>
 #include <ferry/float.h>
 #include <ferry/int.h>
+#include <array>
 #include <vector>
 using ferry::in; using ferry::inout; using ferry::out; using ferry::span;
 void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buffer<float> &constant, ferry::buffer<int32_t> &n,
@@ -68,6 +69,22 @@ PAIRS = [
     ("ferry::buffer<float> g(context, 1); auto v = g.read_host();", "auto v = ferry::buffer<float>(context, 1).read_host();", ""),
     ("auto l = f.lease_update(); l.span()[0] = 1.0f;", "auto l = f.lease_read(); l.span()[0] = 1.0f;", ""),
     ("auto l = constant.lease_read();", "auto l = constant.lease_update();", ""),
+    # Memory that is used after the call is no temporary's. What owns nothing may be one.
+    ("auto w = ferry::buffer<float>::wrap_host(context, fs);", "auto w = ferry::buffer<float>::wrap_host(context, std::vector<float>(9));", ""),
+    ("auto w = ferry::buffer<float>::wrap_host(context, span<float>(fs));",
+     "auto w = ferry::buffer<float>::wrap_host(context, std::array<float, 2>());", ""),
+    ("span<float> s = fs; (void)s;", "span<float> s = std::vector<float>(9); (void)s;", ""),
+    ("auto v = f.update_host(); span<float> s = v; (void)s;", "span<float> s = f.update_host(); (void)s;", ""),
+    ("auto e = f.copy_from_async(fs);", "auto e = f.copy_from_async(std::vector<float>(9));", ""),
+    ("auto e = f.copy_from_async(span<const float>(fs));", "auto e = f.copy_from_async(f.read_host());", ""),
+    ("auto e = f.copy_from_async({fs.data(), 1});", "const auto made = [] { return std::vector<float>(9); }; auto e = f.copy_from_async(made());", ""),
+    ("auto e = f.copy_to_async(fs);", "auto e = f.copy_to_async(std::vector<float>(9));", ""),
+    ("auto e = f.copy_to_async(span<float>(fs));", "auto e = f.copy_to_async(f.update_host());", ""),
+    ("f.copy_to(fs);", "f.copy_to(std::vector<float>(9));", ""),
+    ("(void)f.region_from(0, fs);", "(void)f.region_from(0, std::vector<float>(9));", ""),
+    ("(void)f.region_to(0, span<float>(fs));", "(void)f.region_to(0, std::vector<float>(9));", ""),
+    ("f.copy_from(std::vector<float>(9));", "f.convert_to(std::vector<int32_t>(9), FERRY_CONVERT_SATURATE);", ""),
+    ("f.copy_from(f.read_host());", "f.copy_to(f.update_host());", ""),
 ]
 
 

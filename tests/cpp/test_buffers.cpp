@@ -39,6 +39,9 @@ static_assert(std::is_convertible_v<std::vector<float> &, ferry::span<float>>);
 static_assert(std::is_convertible_v<ferry::span<float>, ferry::span<const float>>);
 static_assert(!std::is_convertible_v<const std::vector<float> &, ferry::span<float>>);
 static_assert(!std::is_convertible_v<std::vector<double> &, ferry::span<float>>);
+/* As std::span: a temporary that owns its elements is read only. */
+static_assert(!std::is_convertible_v<std::vector<float>, ferry::span<float>>);
+static_assert(std::is_convertible_v<std::vector<float>, ferry::span<const float>>);
 
 namespace
 {
@@ -376,6 +379,50 @@ leases_outlive_their_buffers(const ferry::context &context)
     EXPECT(!on_device.is_open());
 }
 
+/* What is left of an owner that was moved from, or gave up its handle, equals one that was made without
+ * arguments. */
+void
+leases_leave_nothing_behind(const ferry::context &context)
+{
+    floats buffer(context, counting(4));
+    ferry::lease_options device;
+    device.place = 1;
+    const auto is_empty = [](const ferry::lease<const float> &lease) {
+        return !lease && lease.raw() == nullptr && lease.get() == nullptr && lease.size() == 0 && lease.span().empty() &&
+               !lease.is_open();
+    };
+    auto first = buffer.lease_read();
+    ferry::lease<const float> second(std::move(first)), third;
+    EXPECT(is_empty(first) && second.size() == 4 && second.get() != nullptr);
+    third = std::move(second);
+    EXPECT(is_empty(second) && third.span()[3] == 4.0f);
+    auto &same = third;
+    third = std::move(same);
+    EXPECT(third.size() == 4 && third.span()[3] == 4.0f && third.is_open());
+    ferry_lease *raw = third.detach();
+    EXPECT(is_empty(third) && raw != nullptr);
+    ferry_lease_destroy(&raw);
+    auto on_device = buffer.lease_read(device);
+    third = std::move(on_device);
+    EXPECT(is_empty(on_device) && third.size() == 4);
+}
+
+void
+owners_leave_nothing_behind(const ferry::context &context)
+{
+    ferry::context counted(context), taken(std::move(counted));
+    EXPECT(!counted && counted.raw() == nullptr && counted.place_count() == 0 && taken.place_count() > 0);
+    floats buffer(context, counting(4)), other(std::move(buffer));
+    EXPECT(!buffer && buffer.size() == 0 && buffer.empty() && other.size() == 4);
+    ferry::event event = ferry::stream(context, 1).record(), later(std::move(event));
+    EXPECT(!event && event.raw() == nullptr && later.raw() != nullptr);
+    later.synchronize();
+    const auto nothing = [](ferry::span<const float>) {};
+    ferry::kernel<ferry::in<float>> kernel(context, "nothing", nullptr, nothing), moved(std::move(kernel));
+    EXPECT(!kernel && kernel.raw() == nullptr && moved.raw() != nullptr);
+    THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, kernel(nullptr, ferry::grid(1), other));
+}
+
 void
 copies_move_ranges(const ferry::context &context)
 {
@@ -637,6 +684,8 @@ main()
     RUN(destructors_may_write);
     RUN(device_views_have_addresses);
     RUN(leases_outlive_their_buffers);
+    RUN(leases_leave_nothing_behind);
+    RUN(owners_leave_nothing_behind);
     RUN(copies_move_ranges);
     RUN(regions_have_rows);
     RUN(conversions_have_policies);
