@@ -89,6 +89,10 @@ as_installed() {
     DESTDIR=$temporary/stage run meson install -C "$built" --skip-subprojects --strip
     libdir=$(dirname "$(dirname "$(find "$temporary/stage" -name ferry.pc)")")
     configured=$(realpath "$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --variable=prefix ferry)")
+    case $configured in
+        "$(realpath "$temporary")"/*) ;;
+        *) die "ferry.pc names $configured instead of its own folder: meson configure $built -Dpkgconfig.relocatable=true" ;;
+    esac
     libdir=$prefix${libdir#"$configured"}
     mv "$configured" "$prefix"
     PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project" --wrap-mode nofallback
@@ -117,9 +121,10 @@ as_language() { # FOLDER COMPILER
     ok "installed: the project in $1 exchanges buffers with the C library"
 }
 
-# The first block of the language in docs/install.md, which may be part of a list.
-of_document() {
-    awk -v fence='```'"$1" '$1 == "```" { inside = 0 } inside { print } $1 == fence { inside = !seen++ }' "$root/docs/install.md"
+# The first block of the language in docs/install.md, or the given one, which may be part of a list.
+of_document() { # LANGUAGE [NUMBER]
+    awk -v fence='```'"$1" -v number="${2:-1}" '$1 == "```" { inside = 0 } inside { print } $1 == fence { inside = ++seen == number }' \
+        "$root/docs/install.md"
 }
 
 # "A type of your own" as it stands there, with the installed Ferry.
@@ -128,7 +133,8 @@ as_documented() {
     mkdir -p "$project"
     of_document json >"$project/vec3.json"
     of_document c >"$project/vec3.h"
-    { echo "project('documented', 'c')"; of_document meson; } >"$project/meson.build"
+    { echo "project('documented', 'c')"; of_document meson; of_document meson 2; echo "executable('other', 'program.c', dependencies: mylib_dep)"; } \
+        >"$project/meson.build"
     printf '#include "vec3_buffer.h"\nint main(void) { return mylib_vec3_count((mylib_vec3_buffer){0}) != 0; }\n' >"$project/program.c"
     PKG_CONFIG_PATH=$libdir/pkgconfig run meson setup "$project/build" "$project"
     run meson compile -C "$project/build"
