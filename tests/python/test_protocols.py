@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What consumers of the buffer protocol, of DLPack and of the array standard rely on, for every element and many shapes.
 
-The questions are those that NumPy asks of its own buffers and tensors, and that the test suite of the array standard asks of
+The questions are those that NumPy asks of buffers and tensors, and that the test suite of the array standard asks of
 every library: creation, exchange without a copy, life of the memory, refusals. The answers are compared with ndarrays.
 """
 
@@ -118,7 +118,7 @@ def test_memory_that_may_not_be_written(context, numpy):
     for owner in (b"12345678", memoryview(bytearray(8)).toreadonly(), numpy.broadcast_to(numpy.zeros(1), (1,))):
         with memoryview(owner) as view:
             assert view.readonly
-        with pytest.raises((ferry.Error, ValueError)):  # NumPy's own sentence
+        with pytest.raises((ferry.Error, ValueError)):  # NumPy itself refuses one
             ferry.wrap(owner, read_only=False, context=context)
         made = ferry.wrap(owner, context=context)
         assert made.read_only and made.size == memoryview(owner).nbytes // made.itemsize
@@ -129,7 +129,7 @@ def test_memory_that_may_not_be_written(context, numpy):
 
 
 def test_memory_without_an_element_is_refused(context, numpy):
-    """With a sentence of Ferry, and not with a crash or a guess."""
+    """With a message, and not with a crash or a guess."""
     refused = [numpy.zeros(2, "M8[s]"), numpy.zeros(2, "m8[us]"), numpy.zeros(2, "U2"), numpy.zeros(2, "O"),
                numpy.zeros(2, ">i4"), numpy.zeros(2, numpy.longdouble), numpy.zeros(2, [("a", "O")]), numpy.zeros(2, [("a", ">f4")]),
                "text", None, object(), {}, iter([1])]
