@@ -152,9 +152,9 @@ class Context(_ferry.Context):
                 allocation_log: str | None = None) -> Self:
         if trace is not None and not callable(trace):
             raise _ferry.WrongTypeError("Context: trace must be callable")
-        limits = {"device_bytes_limit": device_bytes_limit, "host_bytes_limit": host_bytes_limit,
+        limits: dict[str, Any] = {"device_bytes_limit": device_bytes_limit, "host_bytes_limit": host_bytes_limit,
                   "pinned_bytes_limit": pinned_bytes_limit, "buffer_bytes_limit": buffer_bytes_limit}
-        texts = {"devices": devices, "tuning": tuning, "trace_file": trace_file, "allocation_log": allocation_log}
+        texts: dict[str, Any] = {"devices": devices, "tuning": tuning, "trace_file": trace_file, "allocation_log": allocation_log}
         for name, limit in limits.items():
             if not hasattr(limit, "__index__"):
                 raise _ferry.WrongTypeError(f"Context: {name} is a number of bytes, not {limit!r}")

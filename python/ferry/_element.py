@@ -206,7 +206,7 @@ def load_generator(name: str) -> Any:
             found.__dict__.update(__file__=path, __builtins__={**vars(builtins), "__import__": _import})
             writes_nothing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
             try:
-                exec(SourceFileLoader(name, path).get_code(name), found.__dict__)
+                exec(SourceFileLoader(name, path).get_code(name) or "", found.__dict__)
             except BaseException:
                 del _generator[name]
                 raise

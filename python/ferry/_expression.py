@@ -261,7 +261,8 @@ class _Expression:
             return self._made[key]
 
     def _make(self, bound: dict[str, Element]) -> list[Kernel]:
-        return self._made_of(bound, self._kernels_of)
+        made: list[Kernel] = self._made_of(bound, self._kernels_of)
+        return made
 
     def _made_of(self, bound: dict[str, Element], make: Callable[[Any, list[str]], Any]) -> Any:
         """What `make` makes of the file of kernels for these types, while the folder of its structs exists."""
