@@ -146,6 +146,8 @@ check_long() {
     for sanitizer in address thread; do
         one_case "Python, $sanitizer" sh tests/python/sanitized.sh "$checks/python-$sanitizer" "$sanitizer" "$(find_python pytest)" || true
     done
+    one_case "random calls in Python" env PYTHONPATH="$build/python" FERRY_CACHE_DIR= FERRY_PYTHON_FUZZ_SECONDS=240 \
+        "$(find_python pytest)" tests/python/run.py tests/python/test_fuzz.py || true
     one_case "consumers in Python" sh tests/python/consumers.sh "$build" "$(find_python ensurepip)" || true
     FERRY_LONG=1 test_stage "protocols of Python" "$build" "" -t 10 "everything of the package" || true
     one_case "headers of CUDA" python3 tests/analysis/cuda_headers.py "$checks/cuda-headers" || true

@@ -45,6 +45,17 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
+def path_bytes(path: Any) -> bytes:
+    """A path as the system has it."""
+    try:
+        found = os.fsencode(path)
+    except (TypeError, UnicodeError) as error:
+        raise _ferry.WrongTypeError(f"a path is a text, bytes or has __fspath__(), not {path!r}") from error
+    if b"\0" in found:
+        raise _ferry.ArgumentError(f"no path has a NUL: {path!r}")
+    return found
+
+
 def progress_function(progress: Any) -> Callable[[int, int], object] | None:
     """A function of the bytes done and in total, from a function or from a bar such as tqdm's."""
     if progress is None:
@@ -329,12 +340,12 @@ class Array(_ferry.Array):
     def store(self, path: str | os.PathLike[str], *, offset: int = 0, wait: bool = True, progress: Any = None,
               direct: bool = False, keep_rest: bool = False) -> Any:
         """Write the raw elements to a file, from byte `offset` on, from where they are current."""
-        return _ferry.copy(os.fsencode(path), self, False, 0, None, wait, progress_function(progress), offset, direct, keep_rest)
+        return _ferry.copy(path_bytes(path), self, False, 0, None, wait, progress_function(progress), offset, direct, keep_rest)
 
     def load_from(self, path: str | os.PathLike[str], *, offset: int = 0, wait: bool = True, progress: Any = None,
                   direct: bool = False, stream: Stream | None = None) -> Any:
         """Read raw elements from byte `offset` of a file into the array."""
-        return _ferry.copy(self, os.fsencode(path), False, 0, stream, wait, progress_function(progress), offset, direct, False)
+        return _ferry.copy(self, path_bytes(path), False, 0, stream, wait, progress_function(progress), offset, direct, False)
 
     def prefetch(self, device: int = 1) -> None:
         """Start to copy the array to a place. Later uses there wait for it."""
@@ -656,7 +667,7 @@ def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: i
 
     `memory` is that of empty().
     """
-    kind, sizes = element(dtype), shape_of(shape)
+    kind, sizes, path = element(dtype), shape_of(shape), os.fsdecode(path_bytes(path))
     if sizes.count(-1) == 1:
         rest = math.prod(size for size in sizes if size != -1) * kind.itemsize
         count, odd = divmod(max(_bytes_of_file(path) - offset, 0), rest) if rest else (0, 0)

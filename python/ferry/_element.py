@@ -75,6 +75,8 @@ def _from_name(name: str) -> Element:
         return _BFLOAT16
     if name.endswith(".json"):
         return _from_file(name)
+    if "\0" in name or not name.isprintable():
+        raise _ferry.WrongTypeError(f"no element is named {name!r}")
     text = _TYPESTRS.get(name, name)
     if len(text) >= 2 and text[0] in "biufcV" and text[1:].isdigit():
         text = ("|" if text[1:] == "1" or text[0] in "V" else "<") + text
@@ -174,6 +176,8 @@ def _from_file(path: str) -> Element:
             pass
     except OSError as error:
         raise file_error(f"element {path!r}: {error.strerror}", path, error.errno) from None
+    except ValueError as error:
+        raise _ferry.WrongTypeError(f"no path is {path!r}") from error
     types = load_generator("ferry_types")
     try:
         found = types.load(path, shallow=True)

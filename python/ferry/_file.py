@@ -7,7 +7,7 @@ import os
 
 from . import _ferry
 from ._arguments import context_of
-from ._array import Array, progress_function
+from ._array import Array, path_bytes, progress_function
 from ._context import Context, Stream
 from ._element import element
 
@@ -45,7 +45,7 @@ def stream_file(path: str | os.PathLike[str], dtype: Any, work: Callable[[Array,
     """
     if stream is None:
         stream = context_of(context).stream(device)
-    target = None if output is None else os.fsencode(output)
-    found = _ferry.stream_file(Array, stream, element(dtype), os.fsencode(path), target, work, progress_function(progress),
+    target = None if output is None else path_bytes(output)
+    found = _ferry.stream_file(Array, stream, element(dtype), path_bytes(path), target, work, progress_function(progress),
                                offset, output_offset, nbytes, chunk_bytes, chunk_count, direct, keep_rest)
     return FileStats(**found)

@@ -38,6 +38,8 @@ def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
     >>> ferry.grid(1000).blocks
     (4, 1, 1)
     """
+    if threads == 0:
+        raise _ferry.ArgumentError("grid: a block has at least one thread")
     return Grid((max(1, min(-(-items // threads), 2**31 - 1)), 1, 1), (threads, 1, 1), shared_bytes)
 
 

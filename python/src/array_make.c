@@ -17,8 +17,10 @@ ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RA
     }
     for (Py_ssize_t i = 0; i < rank; i++) {
         Py_ssize_t size = PyNumber_AsSsize_t(PyTuple_GetItem(shape, i), PyExc_OverflowError);
-        if (size == -1 && PyErr_Occurred())
+        if (size == -1 && PyErr_Occurred()) {
+            ferrypy_refused("the size of a dimension: ");
             return -1;
+        }
         if (size < 0) {
             ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
                               "dimension %zd has the negative size %zd", i, size);
@@ -52,9 +54,9 @@ array_create(PyObject *type, PyObject *arguments)
     Py_ssize_t align;
     int rank, memory;
 
-    if (!PyArg_ParseTuple(arguments, "O!O!O!zin:_create", ferrypy_context_type,
-                          (PyObject **)&context, ferrypy_element_type, (PyObject **)&element,
-                          &PyTuple_Type, &tuple, &options.name, &memory, &align))
+    if (!ferrypy_parse(arguments, "O!O!O!zin:_create", ferrypy_context_type, (PyObject **)&context,
+                       ferrypy_element_type, (PyObject **)&element, &PyTuple_Type, &tuple,
+                       &options.name, &memory, &align))
         return NULL;
     count = ferrypy_shape_read(tuple, element->element->bytes, shape, &rank);
     if (count < 0)
@@ -105,8 +107,8 @@ array_create_from(PyObject *type, PyObject *arguments)
     bool is_packed;
     int memory;
 
-    if (!PyArg_ParseTuple(arguments, "O!OOzi:_create_from", ferrypy_context_type,
-                          (PyObject **)&context, &exporter, &element, &options.name, &memory) ||
+    if (!ferrypy_parse(arguments, "O!OOzi:_create_from", ferrypy_context_type,
+                       (PyObject **)&context, &exporter, &element, &options.name, &memory) ||
         !check_element(element))
         return NULL;
     options.memory = (ferry_memory_kind)memory;
@@ -159,8 +161,8 @@ array_wrap(PyObject *type, PyObject *arguments)
     ferry_status status;
     Py_buffer *view;
 
-    if (!PyArg_ParseTuple(arguments, "O!OOpz:_wrap", ferrypy_context_type, (PyObject **)&context,
-                          &exporter, &element, &read_only, &options.name) ||
+    if (!ferrypy_parse(arguments, "O!OOpz:_wrap", ferrypy_context_type, (PyObject **)&context,
+                       &exporter, &element, &read_only, &options.name) ||
         !check_element(element))
         return NULL;
     ferrypy_run_deferred();
@@ -217,8 +219,8 @@ array_view(PyObject *object, PyObject *arguments)
     Py_ssize_t offset;
     int rank;
 
-    if (!PyArg_ParseTuple(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element,
-                          &offset, &PyTuple_Type, &sizes, &steps))
+    if (!ferrypy_parse(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element,
+                       &offset, &PyTuple_Type, &sizes, &steps))
         return NULL;
     count = ferrypy_shape_read(sizes, element->element->bytes, shape, &rank);
     if (count < 0)

@@ -54,8 +54,8 @@ export_arrow(PyObject *module, PyObject *arguments)
         PyErr_NoMemory();
         goto fail;
     }
-    if (!PyArg_ParseTuple(arguments, "O!p:export_arrow", ferrypy_access_type, (PyObject **)&access,
-                          &device))
+    if (!ferrypy_parse(arguments, "O!p:export_arrow", ferrypy_access_type, (PyObject **)&access,
+                       &device))
         goto fail;
     if (access->array->rank != 1) {
         ferrypy_fail_with(FERRY_ERROR_UNSUPPORTED,
@@ -114,9 +114,9 @@ import_arrow(PyObject *module, PyObject *arguments)
     int64_t count;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!OO:import_arrow", &PyType_Type, (PyObject **)&type,
-                          ferrypy_context_type, (PyObject **)&context, &schema_capsule,
-                          &array_capsule))
+    if (!ferrypy_parse(arguments, "O!O!OO:import_arrow", &PyType_Type, (PyObject **)&type,
+                       ferrypy_context_type, (PyObject **)&context, &schema_capsule,
+                       &array_capsule))
         return NULL;
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_arrow needs a type of arrays");

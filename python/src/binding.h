@@ -39,9 +39,11 @@ PyObject *ferrypy_fail(ferry_status status);
 void ferrypy_name_file(const char *path);
 /* Raises the exception of a status with a message of the binding; always NULL. */
 PyObject *ferrypy_fail_with(ferry_status status, const char *format, ...);
-/* Turns the exception of an exporter that refused its memory into one of Ferry's with the same
- * text, unless it is one, or no refusal. */
-void ferrypy_refused(void);
+/* Turns a builtin exception about a type, a value or a size into one of Ferry's, whose text begins
+ * with `what`. Leaves others, and those of Ferry, as they are. */
+void ferrypy_refused(const char *what);
+/* PyArg_ParseTuple() that raises Ferry's exceptions, also for numbers that exceed a C integer. */
+bool ferrypy_parse(PyObject *arguments, const char *format, ...);
 /* Returns a text of the library as a str. It may have any bytes, as paths do, or be cut inside a
  * character. */
 PyObject *ferrypy_text(const char *text);

@@ -96,8 +96,10 @@ context_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|z$OOnnnnzzz:Context", keywords,
                                      &options.devices, &log, &trace, &device, &host, &pinned,
                                      &buffer, &options.tuning, &options.trace_file,
-                                     &options.allocation_log))
+                                     &options.allocation_log)) {
+        ferrypy_refused("");
         return NULL;
+    }
     if (device < 0 || host < 0 || pinned < 0 || buffer < 0)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "Context: a limit is negative");
     if ((log != Py_None && !PyCallable_Check(log)) ||

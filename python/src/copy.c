@@ -129,9 +129,8 @@ copy(PyObject *module, PyObject *arguments)
     ferry_status status;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOiOpOLpp:copy", &target, &source, &element,
-                          &options.convert, &stream, &wait, &progress_function, &file_offset,
-                          &direct, &keep_rest))
+    if (!ferrypy_parse(arguments, "OOOiOpOLpp:copy", &target, &source, &element, &options.convert,
+                       &stream, &wait, &progress_function, &file_offset, &direct, &keep_rest))
         return NULL;
     if (file_offset < 0)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the offset %lld is negative",
@@ -248,8 +247,8 @@ fill(PyObject *module, PyObject *arguments)
     PyObject *stream;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!y#O:fill", ferrypy_array_type, (PyObject **)&array, &value,
-                          &bytes, &stream) ||
+    if (!ferrypy_parse(arguments, "O!y#O:fill", ferrypy_array_type, (PyObject **)&array, &value,
+                       &bytes, &stream) ||
         !ferrypy_array_check(array))
         return NULL;
     if ((size_t)bytes != array->element->element->bytes)
@@ -281,7 +280,7 @@ at_place(PyObject *arguments, const char *format,
     ferry_status status;
     int place;
 
-    if (!PyArg_ParseTuple(arguments, format, ferrypy_array_type, (PyObject **)&array, &place) ||
+    if (!ferrypy_parse(arguments, format, ferrypy_array_type, (PyObject **)&array, &place) ||
         !ferrypy_array_check(array))
         return NULL;
     buffer = ferry_buffer_retain(array->buffer);

@@ -110,7 +110,7 @@ ferrypy_owner_create(PyObject *exporter, int flags)
         return NULL;
     }
     if (PyObject_GetBuffer(exporter, &owner->buffer, flags) < 0) {
-        ferrypy_refused();
+        ferrypy_refused("memory of a buffer: ");
         free(owner);
         return NULL;
     }

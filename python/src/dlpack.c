@@ -74,8 +74,8 @@ access_dlpack(PyObject *module, PyObject *arguments)
     int legacy;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!pK:export_dlpack", ferrypy_access_type,
-                          (PyObject **)&access, &legacy, &flags))
+    if (!ferrypy_parse(arguments, "O!pK:export_dlpack", ferrypy_access_type, (PyObject **)&access,
+                       &legacy, &flags))
         return NULL;
     if (legacy && access->access == FERRY_READ) {
         PyErr_SetString(PyExc_BufferError, "a read access needs a consumer of DLPack 1.0, because "
@@ -102,8 +102,8 @@ open_for_export(PyObject *module, PyObject *arguments)
     int mode, place, ordered;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!iip:open_for_export", ferrypy_array_type,
-                          (PyObject **)&array, &mode, &place, &ordered) ||
+    if (!ferrypy_parse(arguments, "O!iip:open_for_export", ferrypy_array_type, (PyObject **)&array,
+                       &mode, &place, &ordered) ||
         !ferrypy_array_check(array))
         return NULL;
     access = ferrypy_access_object(array, (ferry_access)mode, place, NULL, true);
@@ -416,8 +416,8 @@ import_dlpack(PyObject *module, PyObject *arguments)
     bool kept;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!Opi:import_dlpack", &PyType_Type, (PyObject **)&type,
-                          ferrypy_context_type, (PyObject **)&context, &capsule, &read_only, &copy))
+    if (!ferrypy_parse(arguments, "O!O!Opi:import_dlpack", &PyType_Type, (PyObject **)&type,
+                       ferrypy_context_type, (PyObject **)&context, &capsule, &read_only, &copy))
         return NULL;
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_dlpack needs a type of arrays");

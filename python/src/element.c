@@ -172,7 +172,7 @@ element_parse(PyObject *module, PyObject *arguments)
     int language;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "is:parse_element", &language, &text))
+    if (!ferrypy_parse(arguments, "is:parse_element", &language, &text))
         return NULL;
     return parse((ferry_text)language, text);
 }
@@ -202,8 +202,8 @@ element_make_struct(PyObject *module, PyObject *arguments)
     ferry_field *fields;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "snnzO!:make_struct", &name, &bytes, &align, &declaration,
-                          &PyList_Type, &list))
+    if (!ferrypy_parse(arguments, "snnzO!:make_struct", &name, &bytes, &align, &declaration,
+                       &PyList_Type, &list))
         return NULL;
     count = PyList_Size(list);
     fields = PyMem_Calloc(count ? (size_t)count : 1, sizeof(*fields));
@@ -213,8 +213,8 @@ element_make_struct(PyObject *module, PyObject *arguments)
         int kind;
         unsigned int bits;
         Py_ssize_t offset, items;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "siInn", &fields[i].name, &kind, &bits,
-                              &offset, &items))
+        if (!ferrypy_parse(PyList_GetItem(list, i), "siInn", &fields[i].name, &kind, &bits, &offset,
+                           &items))
             goto end;
         fields[i].kind = (ferry_kind)kind;
         fields[i].bits = bits;
@@ -243,7 +243,7 @@ element_make_scalar(PyObject *module, PyObject *arguments)
     int kind;
 
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "iI:make_scalar", &kind, &bits))
+    if (!ferrypy_parse(arguments, "iI:make_scalar", &kind, &bits))
         return NULL;
     element = ferry_element_scalar((ferry_kind)kind, bits);
     return element ? ferrypy_element_object(element)
@@ -277,7 +277,7 @@ static PyObject *
 get_name(PyObject *object, void *unused)
 {
     (void)unused;
-    return PyUnicode_FromString(((struct element_object *)object)->element->name);
+    return ferrypy_text(((struct element_object *)object)->element->name);
 }
 
 static PyObject *
@@ -364,8 +364,11 @@ static PyGetSetDef members[] = {
 static PyObject *
 element_repr(PyObject *object)
 {
-    return PyUnicode_FromFormat("ferry.element('%s')",
-                                ((struct element_object *)object)->element->name);
+    PyObject *name = ferrypy_text(((struct element_object *)object)->element->name), *text;
+
+    text = name ? PyUnicode_FromFormat("ferry.element('%U')", name) : NULL;
+    Py_XDECREF(name);
+    return text;
 }
 
 static PyObject *

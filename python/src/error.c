@@ -145,23 +145,50 @@ ferrypy_fail_with(ferry_status status, const char *format, ...)
     return NULL;
 }
 
+/* Returns the status of a builtin exception that is set; FERRY_OK for one of Ferry's and all
+ * others. */
+static ferry_status
+status_of_builtin(void)
+{
+    if (PyErr_ExceptionMatches(errors[0].class))
+        return FERRY_OK;
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+        return FERRY_ERROR_WRONG_TYPE;
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+        return FERRY_ERROR_OVERFLOW;
+    if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError))
+        return FERRY_ERROR_INVALID_ARGUMENT;
+    return FERRY_OK;
+}
+
 void
-ferrypy_refused(void)
+ferrypy_refused(const char *what)
 {
     PyObject *type, *value, *traceback;
-    ferry_status status = PyErr_ExceptionMatches(PyExc_TypeError) ? FERRY_ERROR_WRONG_TYPE
-                                                                  : FERRY_ERROR_INVALID_ARGUMENT;
+    ferry_status status = status_of_builtin();
 
-    if (PyErr_ExceptionMatches(errors[0].class) ||
-        !(PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
-          PyErr_ExceptionMatches(PyExc_BufferError)))
+    if (status == FERRY_OK)
         return;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    ferrypy_fail_with(status, "memory of a buffer: %S", value);
+    ferrypy_fail_with(status, "%s%S", what, value);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
+}
+
+bool
+ferrypy_parse(PyObject *arguments, const char *format, ...)
+{
+    va_list list;
+    bool good;
+
+    va_start(list, format);
+    good = PyArg_VaParse(arguments, format, list);
+    va_end(list);
+    if (!good)
+        ferrypy_refused("");
+    return good;
 }
 
 ferry_status

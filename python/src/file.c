@@ -71,11 +71,11 @@ stream_file(PyObject *module, PyObject *arguments)
 
     (void)module;
     memset(&self, 0, sizeof(self));
-    if (!PyArg_ParseTuple(arguments, "O!O!O!yOOOLLLnnpp:stream_file", &PyType_Type,
-                          (PyObject **)&self.type, ferrypy_stream_type, (PyObject **)&self.stream,
-                          ferrypy_element_type, &self.element, &options.input, &output, &self.work,
-                          &progress, &input_offset, &output_offset, &bytes, &chunk_bytes,
-                          &chunk_count, &direct, &keep))
+    if (!ferrypy_parse(arguments, "O!O!O!yOOOLLLnnpp:stream_file", &PyType_Type,
+                       (PyObject **)&self.type, ferrypy_stream_type, (PyObject **)&self.stream,
+                       ferrypy_element_type, &self.element, &options.input, &output, &self.work,
+                       &progress, &input_offset, &output_offset, &bytes, &chunk_bytes, &chunk_count,
+                       &direct, &keep))
         return NULL;
     if (!PyType_IsSubtype(self.type, ferrypy_array_type) || !PyCallable_Check(self.work))
         return ferrypy_fail_with(FERRY_ERROR_WRONG_TYPE, "stream_file: work must be callable");

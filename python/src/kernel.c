@@ -170,7 +170,7 @@ read_parameters(struct kernel_object *self, PyObject *list)
     for (size_t i = 0; i < self->parameter_count; i++) {
         PyObject *element;
         int access;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, (Py_ssize_t)i), "iO", &access, &element))
+        if (!ferrypy_parse(PyList_GetItem(list, (Py_ssize_t)i), "iO", &access, &element))
             return false;
         self->parameters[i].access = (ferry_access)access;
         if (element == Py_None)
@@ -199,10 +199,10 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     ferry_status status;
 
     (void)names;
-    if (!PyArg_ParseTuple(arguments, "O!Uzz#O!O!O!OO:Kernel", ferrypy_context_type,
-                          (PyObject **)&context, &name, &source.cuda_source, &image, &image_bytes,
-                          &PyList_Type, &options, &PyList_Type, &parameters, &PyList_Type, &labels,
-                          &function, &address))
+    if (!ferrypy_parse(arguments, "O!Uzz#O!O!O!OO:Kernel", ferrypy_context_type,
+                       (PyObject **)&context, &name, &source.cuda_source, &image, &image_bytes,
+                       &PyList_Type, &options, &PyList_Type, &parameters, &PyList_Type, &labels,
+                       &function, &address))
         return NULL;
     if (PyList_Size(labels) != PyList_Size(parameters))
         return PyErr_Format(PyExc_TypeError, "a label is missing");
@@ -370,9 +370,9 @@ kernel_launch(PyObject *object, PyObject *arguments)
     size_t count, done = 0;
     Py_ssize_t sizes[7];
 
-    if (!PyArg_ParseTuple(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type,
-                          (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2], &sizes[3],
-                          &sizes[4], &sizes[5], &sizes[6], &PyTuple_Type, &values))
+    if (!ferrypy_parse(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type,
+                       (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4],
+                       &sizes[5], &sizes[6], &PyTuple_Type, &values))
         return NULL;
     for (int i = 0; i < 7; i++) {
         if (sizes[i] < 0 || sizes[i] > UINT32_MAX)

@@ -33,8 +33,10 @@ stream_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O!|iOO:Stream", keywords,
                                      ferrypy_context_type, (PyObject **)&context, &place, &native,
-                                     &source))
+                                     &source)) {
+        ferrypy_refused("");
         return NULL;
+    }
     if (native == Py_None) {
         FERRYPY_BLOCKING(status, ferry_stream_create(context->context, place, &stream));
     } else if (native == Py_False) {

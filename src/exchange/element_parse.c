@@ -447,8 +447,12 @@ make_struct(const struct parser *p, size_t bytes, const ferry_element **out)
                              .fields = p->fields,
                              .field_count = p->count};
     element.align = align_of_layout(&element);
-    if (ferry_element_text(&element, FERRY_TEXT_BUFFER, name, sizeof(name)) >= sizeof(name))
-        memcpy(name + sizeof(name) - sizeof("..."), "...", sizeof("..."));
+    if (ferry_element_text(&element, FERRY_TEXT_BUFFER, name, sizeof(name)) >= sizeof(name)) {
+        size_t cut = sizeof(name) - sizeof("...");
+        while (cut > 0 && ((unsigned char)name[cut] & 0xC0) == 0x80)
+            cut--; /* not inside a character */
+        memcpy(name + cut, "...", sizeof("..."));
+    }
     element.name = name;
     return ferry_element_intern(&element, out);
 }
