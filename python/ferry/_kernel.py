@@ -38,8 +38,12 @@ def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
     >>> ferry.grid(1000).blocks
     (4, 1, 1)
     """
-    if threads == 0:
-        raise _ferry.ArgumentError("grid: a block has at least one thread")
+    try:
+        items, threads, shared_bytes = map(operator.index, (items, threads, shared_bytes))
+    except TypeError as error:
+        raise _ferry.WrongTypeError(f"grid: {error}") from error
+    if threads < 1:
+        raise _ferry.ArgumentError(f"grid: a block has at least one thread, not {threads}")
     return Grid((max(1, min(-(-items // threads), 2**31 - 1)), 1, 1), (threads, 1, 1), shared_bytes)
 
 
