@@ -194,26 +194,13 @@ time_memcpy(const struct copies *c, enum way way)
     return (device.ns + caller.ns) / 2;
 }
 
-static void
-hold(void *user)
-{
-    while (atomic_load((atomic_bool *)user))
-        ;
-}
-
-/* maximum number of copies that every driver can queue without blocking the calling thread */
-enum { HELD_MOST = 64 };
-
-/* Times the driver's copies of host memory, which is pinned or pageable. If the memory is pinned
- * and there are at most HELD_MOST copies, the stream is blocked until all copies are queued, and
- * the time begins when the stream is released. The driver may wait for the stream before it copies
- * pageable memory, so the stream must not be blocked then. */
+/* Times the driver's copies of host memory, which is pinned or pageable, from the first submission
+ * to the end of the last copy, as time_engine() does. */
 static double
 time_driver(const struct copies *c, bool up, char *memory)
 {
     ferryi_device *device = device_of(c->context);
-    atomic_bool held = memory == c->arena->pinned && c->count <= HELD_MOST;
-    bool ok = !held || FERRYI_CALL(device, host_call, c->stream, hold, &held) == FERRY_OK;
+    bool ok = true;
     double begun = bench_now_ns();
     for (size_t i = 0; i < c->count && ok; i++) {
         char *there = c->arena->device + i * c->bytes, *here = memory + i * c->bytes;
@@ -221,8 +208,6 @@ time_driver(const struct copies *c, bool up, char *memory)
             (up ? FERRYI_CALL(device, copy_upload, there, here, c->bytes, c->stream)
                 : FERRYI_CALL(device, copy_download, here, there, c->bytes, c->stream)) == FERRY_OK;
     }
-    if (atomic_exchange(&held, false))
-        begun = bench_now_ns();
     ok = FERRYI_CALL(device, stream_synchronize, c->stream) == FERRY_OK && ok;
     return ok ? bench_now_ns() - begun : -1;
 }

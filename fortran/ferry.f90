@@ -97,7 +97,8 @@ module ferry_c
         type(c_ptr) :: stream = c_null_ptr, label = c_null_ptr
         integer(c_size_t) :: offset = 0, count = 0
         integer(c_int) :: access = 0, place = 0
-        integer(c_int64_t) :: reserved(4) = 0
+        type(c_ptr) :: native_stream = c_null_ptr
+        integer(c_int64_t) :: reserved(3) = 0
     end type
 
     ! One side of a region: a buffer, memory or a file. Offsets and pitches are in elements, and count from 0.

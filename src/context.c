@@ -447,8 +447,11 @@ wait_for_work(ferry_context *context, int place)
     for (const ferry_stream *stream = context->streams; stream; stream = stream->next)
         whole = whole || (stream->timeline->per_thread && stream->timeline->place == place);
     ferryi_mutex_unlock(&context->stream_mutex);
-    return whole ? ferryi_device_synchronize(device)
-                 : ferryi_timelines_wait_all(&context->order, device);
+    ferry_status status = FERRY_ERROR_UNSUPPORTED;
+    if (whole)
+        status = ferryi_order_synchronize(&context->order, device);
+    return status == FERRY_ERROR_UNSUPPORTED ? ferryi_timelines_wait_all(&context->order, device)
+                                             : status;
 }
 
 /* Waits for all work, reports leaks and frees everything except the context's struct (its shell;

@@ -44,7 +44,13 @@ typedef struct ferry_lease_options {
                                up to the end */
     ferry_access access;  /**< required: 0 fails with FERRY_ERROR_INVALID_ARGUMENT */
     int place;            /**< default: the host, or the place of `stream` */
-    uint64_t reserved[4];
+    void *native_stream;  /**< for a device place, instead of `stream`: a native stream, on CUDA a
+                               CUstream, of another library that holds the lease. The library may
+                               destroy the native stream at any time after ferry_lease_open(). If it
+                               has done so before Ferry needed an event for its work, or if the
+                               driver has no ids of streams (before CUDA 12.0), the lease ends like
+                               one without a stream */
+    uint64_t reserved[3];
 } ferry_lease_options;
 
 /**

@@ -16,6 +16,21 @@ FERRY_BEGIN_DECLS
 typedef struct ferry_event ferry_event;
 
 /**
+ * CUDA's handles of default streams, for ferry_stream_wrap(). FERRY_STREAM_DEFAULT is the stream
+ * that a translation unit's own launches without a stream use: the per-thread stream if the unit is
+ * compiled with `nvcc --default-stream per-thread` or CUDA_API_PER_THREAD_DEFAULT_STREAM, and the
+ * legacy stream otherwise. In such a unit NULL still means the legacy stream for Ferry, which
+ * cannot know how the caller was compiled.
+ */
+#define FERRY_STREAM_LEGACY     ((void *)0x1)
+#define FERRY_STREAM_PER_THREAD ((void *)0x2)
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define FERRY_STREAM_DEFAULT FERRY_STREAM_PER_THREAD
+#else
+#define FERRY_STREAM_DEFAULT FERRY_STREAM_LEGACY
+#endif
+
+/**
  * Creates a stream on the device at `place`. Does not block.
  *
  * The caller owns `*out`, and passes it to ferry_stream_destroy() before it destroys the context.
@@ -38,10 +53,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *contex
  * before that. If the caller wraps a native stream twice, both calls return the same ferry_stream,
  * which must be destroyed twice.
  *
- * @param native On CUDA a CUstream or cudaStream_t. NULL and CUDA's handle 1 mean the legacy
- *         default stream. CUDA's handle 2 means the per-thread stream of the calling thread. For
- *         the host and for emulated devices only a result of ferry_stream_native() is valid. The
- *         stream belongs to the primary context of the device, not to a green context.
+ * @param native On CUDA a CUstream or cudaStream_t. NULL and CUDA's handle 1
+ *         (FERRY_STREAM_LEGACY) mean the legacy default stream. CUDA's handle 2
+ *         (FERRY_STREAM_PER_THREAD) means the per-thread stream of the calling thread. For the host
+ *         and for emulated devices only a result of ferry_stream_native() is valid. The stream
+ *         belongs to the primary context of the device, or to a green context of it.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a place that is not a device, or an unknown
  *         native stream); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call failed);
  *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after the context
@@ -85,9 +101,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_synchronize(ferry_stream *st
  * Destroys the stream and sets `*stream` to NULL. Work that is already queued still runs.
  *
  * The call records a last driver event on the stream, so that later uses of buffers are ordered
- * after the queued work. The caller may destroy a wrapped native stream only after this call has
- * returned. The default stream of a place belongs to the context, and is not destroyed. The call
- * logs failures. Inside a callback that must not destroy a stream, it logs an error and leaves
+ * after the queued work. If the stream is being captured into a graph, a later call records that
+ * event, and until the capture has ended, uses that need it fail with FERRY_ERROR_UNSUPPORTED. The
+ * caller may destroy a wrapped native stream only after this call has returned. The default stream
+ * of a place belongs to the context, and is not destroyed. The call logs failures. Inside a
+ * callback that must not destroy a stream, it logs an error and leaves
  * `*stream` unchanged.
  *
  * @param stream NULL and a pointer to NULL have no effect

@@ -8,7 +8,7 @@ only what that place lacks.
 
 from __future__ import annotations
 
-from . import _exchange, _ferry
+from . import _exchange, _ferry, _nvrtc
 from ._array import Array, array, empty, from_arrow, from_dlpack, load, wrap, zeros
 from ._context import Context, Count, Memory, Place, Stats, Stream, Trace, Transfer, default_context, stats, trace
 from ._element import element
@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._expression import Elementwise, Reduction, elementwise, reduction
 
+_nvrtc.find()
 _ferry.set_access_type(Access)
 _ferry.set_folder(__path__[0])
 
@@ -34,7 +35,7 @@ __all__ = [
     "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "elementwise", "empty",
     "from_arrow", "from_dlpack", "grid", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
-del _exchange
+del _exchange, _nvrtc
 
 
 def __dir__() -> list[str]:

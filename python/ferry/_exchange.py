@@ -106,11 +106,9 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
     if copy:
         array = array.copy()
     place = _ferry.newest_place(array) if device[0] == _CUDA else 0
-    # A stream that the consumer names may be gone when the tensor ends, so Ferry must not know it.
-    ordered = place == 0 or stream is None or stream == 1
     if place and stream == 0:
         raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
-    access = _ferry.open_for_export(array, _UPDATE, place, ordered)
+    access = _ferry.open_for_export(array, _UPDATE, place, 1 if place == 0 or stream is None else int(stream))
     return _ferry.export_dlpack(access, legacy, _IS_COPIED if copy and not legacy else 0)
 
 

@@ -81,6 +81,8 @@ ferrypy_access_open(struct access_object *self)
     options.label = label;
     if (self->stream)
         options.stream = self->stream->stream;
+    else if (self->unordered && self->place != FERRY_PLACE_HOST)
+        options.native_stream = self->native;
     else if (!self->unordered && self->place != FERRY_PLACE_HOST &&
              !(options.stream = ferrypy_default_stream(array->context, self->place)))
         return -1;

@@ -202,7 +202,8 @@ struct access_object {
     bool laying;    /* an ndarray with strides is being laid over the memory, which is asked for as
                        plain bytes */
     bool lent;      /* the CUDA array interface has the address */
-    bool unordered; /* on a device: its user has no stream that Ferry may know */
+    bool unordered; /* on a device: its user does not work on a stream of Ferry */
+    void *native;   /* the stream on which it works, which may end at any time; NULL if unknown */
 };
 extern PyTypeObject *ferrypy_access_type;
 int ferrypy_access_init(PyObject *module);

@@ -92,24 +92,31 @@ access_dlpack(PyObject *module, PyObject *arguments)
                   : export_versioned(access->lease, array, &layout, flags);
 }
 
-/* open_for_export(array, mode, place, ordered): an access without a stream when it is not ordered
+/* open_for_export(array, mode, place, stream): an access of a consumer that uses the native stream.
+ * With -1 the stream is not known, with 1 it is the default stream.
  */
 static PyObject *
 open_for_export(PyObject *module, PyObject *arguments)
 {
     struct access_object *access;
     struct array_object *array;
-    int mode, place, ordered;
+    PyObject *stream;
+    void *native;
+    int mode, place;
 
     (void)module;
-    if (!ferrypy_parse(arguments, "O!iip:open_for_export", ferrypy_array_type, (PyObject **)&array,
-                       &mode, &place, &ordered) ||
+    if (!ferrypy_parse(arguments, "O!iiO:open_for_export", ferrypy_array_type, (PyObject **)&array,
+                       &mode, &place, &stream) ||
         !ferrypy_array_check(array))
+        return NULL;
+    native = PyLong_AsVoidPtr(stream);
+    if (!native && PyErr_Occurred())
         return NULL;
     access = ferrypy_access_object(array, (ferry_access)mode, place, NULL, true);
     if (!access)
         return NULL;
-    access->unordered = !ordered;
+    access->unordered = native != (void *)1;
+    access->native = native == (void *)-1 ? NULL : native;
     if (ferrypy_access_open(access) < 0)
         Py_CLEAR(access);
     return (PyObject *)access;

@@ -185,6 +185,29 @@ look(struct ferryi_bringing *bringing, bool *out_hit)
     return status;
 }
 
+/* Refuses an access to a replica that is not held, on a stream that is being captured. A graph
+ * would use the address of the replica, which is free for other buffers later. Called only in
+ * checked runs, because it costs a driver call. */
+static ferry_status
+check_held(const struct ferryi_access *access)
+{
+    ferryi_claim_is_held();
+    ferryi_store *store = access->store;
+    if (!access->timeline || ferryi_store_same_memory(store, access->place, 0))
+        return FERRY_OK;
+    ferryi_store_lock(store);
+    bool is_held = ferryi_store_copy(store, access->place)->pins > 0;
+    ferryi_store_unlock(store);
+    if (is_held || !ferryi_timeline_is_captured(access->timeline))
+        return FERRY_OK;
+    return ferryi_fail(
+        FERRY_ERROR_UNSUPPORTED,
+        "%s buffer \"%s\" on a stream that is being captured into a graph: the "
+        "graph would keep an address that may belong to another buffer when it "
+        "runs; call hold before the capture and release after the graph's last launch",
+        access->reason, ferryi_store_name(store));
+}
+
 static ferry_status
 prepare_one(struct ferryi_access *access)
 {
@@ -193,6 +216,8 @@ prepare_one(struct ferryi_access *access)
     bool is_hit;
     if (access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
+    if (access->store->context->debug)
+        FERRYI_OR_RETURN(check_held(access));
     struct ferryi_bringing bringing;
     ferryi_bring_begin(&bringing, access);
     ferry_status status = look(&bringing, &is_hit);

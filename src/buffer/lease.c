@@ -114,6 +114,7 @@ lease_new(const char *label)
     atomic_init(&lease->shares, 1);
     atomic_init(&lease->closed, false);
     lease->is_unordered = false;
+    lease->guest = NULL;
     lease->scope = (struct ferryi_scope){0};
     memcpy(lease->label, label ? label : "", bytes);
     ferryi_text_make_line(lease->label);
@@ -447,6 +448,8 @@ end(ferry_lease **lease)
         ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
         return;
     }
+    if (gone->guest && !gone->context->inherited)
+        ferryi_stream_release(gone->guest);
     gone->store = NULL;
     atomic_store_explicit(&gone->closed, true, memory_order_relaxed);
     if (gone->context->debug) {
@@ -464,6 +467,47 @@ end(ferry_lease **lease)
 
 /* -- opening and destroying -------------------------------------------------------------------- */
 
+static ferry_status
+open_lease(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element,
+           const ferry_lease_options *options, void **out_pointer)
+{
+    size_t count = options->count ? options->count : FERRY_REST;
+    if (open_host_read_hit(lease, buffer, element, options, count, out_pointer) ||
+        open_hit(lease, buffer, element, options, count, out_pointer))
+        return FERRY_OK;
+    return open_slow(lease, buffer, element, options, count, out_pointer);
+}
+
+/* Opens a lease for a library that uses the memory on its own stream. What Ferry has queued on that
+ * stream is recorded at once, because the stream may not exist later. If Ferry could not notice the
+ * end of the stream, opens the lease without a stream. */
+static ferry_status
+open_for_guest(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element,
+               const ferry_lease_options *options, void **out_pointer)
+{
+    ferry_context *context = buffer->store->context;
+    ferry_lease_options own = *options;
+    own.native_stream = NULL;
+    if (own.stream || own.place == FERRY_PLACE_HOST)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open a lease of buffer \"%s\": options.native_stream is for a device "
+                           "place, without options.stream",
+                           ferryi_store_name(buffer->store));
+    ferry_status status =
+        ferryi_stream_open_guest(context, own.place, options->native_stream, &own.stream);
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        return open_lease(lease, buffer, element, &own, out_pointer);
+    if (status == FERRY_OK)
+        status = open_lease(lease, buffer, element, &own, out_pointer);
+    if (status == FERRY_OK && ferryi_timeline_flush(own.stream->timeline) != FERRY_OK)
+        ferryi_log(&context->log, FERRY_LOG_WARNING, "open a lease: %s", ferry_last_error());
+    if (status == FERRY_OK)
+        lease->guest = own.stream;
+    else if (own.stream)
+        ferryi_stream_release(own.stream);
+    return status;
+}
+
 ferry_status
 ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
                  const ferry_lease_options *options, ferry_lease **out, void **out_pointer)
@@ -477,13 +521,11 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "open a lease of buffer \"%s\": no memory for it",
                            ferryi_store_name(buffer->store));
-    size_t count = options->count ? options->count : FERRY_REST;
     ferryi_store *store = buffer->store;
     lease->context = store->context;
-    ferry_status status = FERRY_OK;
-    if (!open_host_read_hit(lease, buffer, element, options, count, out_pointer) &&
-        !open_hit(lease, buffer, element, options, count, out_pointer))
-        status = open_slow(lease, buffer, element, options, count, out_pointer);
+    ferry_status status = options->native_stream
+                              ? open_for_guest(lease, buffer, element, options, out_pointer)
+                              : open_lease(lease, buffer, element, options, out_pointer);
     if (status != FERRY_OK) {
         free(lease);
         return status;
@@ -494,6 +536,8 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
          * and the lease does not own the context yet. So ending the lease frees neither of them. */
         if (!end_hit(lease))
             end_slow(lease);
+        if (lease->guest)
+            ferryi_stream_release(lease->guest);
         free(lease);
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
                            "open a lease of buffer \"%s\": its context is being destroyed",

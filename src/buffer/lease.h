@@ -30,6 +30,8 @@ struct ferry_lease {
     struct ferryi_scope scope;
     /* links of the buffer's list of leases, newest first; protected by the buffer's lock */
     struct ferry_lease *next, *prev;
+    /* stream of the library that holds the lease, or NULL; released when the lease is destroyed */
+    ferry_stream *guest;
     struct ferryi_guard_note note; /* used only in checked runs */
     char label[];
 };

@@ -500,7 +500,7 @@ find_unknown_timeline(ferry_context *context, int place, ferryi_timeline **out)
     if (ferryi_timeline_of_unknown(&context->order, context->devices[place], place, out) ==
         FERRY_OK)
         return FERRY_OK;
-    return ferryi_device_synchronize(context->devices[place]);
+    return ferryi_order_synchronize(&context->order, context->devices[place]);
 }
 
 ferry_status
@@ -519,6 +519,8 @@ ferryi_scope_end_unordered(struct ferryi_scope *scope, enum ferryi_close how)
     /* If the context was destroyed, its timelines are freed, and no use needs to be recorded. */
     if (claim.place != FERRY_PLACE_HOST && !ferryi_store_is_dead(store))
         status = find_unknown_timeline(store->context, claim.place, &timeline);
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        return status; /* the scope stays open until the capture has ended */
     ferry_status closed = close_how(scope, how, timeline);
     return status == FERRY_OK ? closed : status;
 }

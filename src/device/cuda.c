@@ -91,7 +91,11 @@ ferryi_cuda_check(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_r
         unsigned int none = 0;
         atomic_compare_exchange_strong(&cuda->lost, &none, result);
     }
-    return ferryi_fail(st, "%s: %s", call, ferryi_cuda_error_name(cuda->driver, result, number));
+    const char *why = result == FERRYI_CUDA_ERROR_NOT_PERMITTED
+                          ? ": called in a CUDA host function, which may not use the driver"
+                          : "";
+    return ferryi_fail(st, "%s: %s%s", call, ferryi_cuda_error_name(cuda->driver, result, number),
+                       why);
 }
 
 static ferry_status

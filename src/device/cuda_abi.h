@@ -21,6 +21,7 @@ typedef unsigned int ferryi_cu_result;
 typedef int ferryi_cu_device;
 typedef unsigned long long ferryi_cu_pointer;
 typedef struct CUctx_st *ferryi_cu_context;
+typedef struct CUgreenCtx_st *ferryi_cu_green_context;
 typedef struct CUstream_st *ferryi_cu_stream;
 typedef struct CUevent_st *ferryi_cu_event;
 typedef struct CUmod_st *ferryi_cu_module;
@@ -119,7 +120,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, FERRY_ERROR_DEVICE_LOST)        \
     X(CUDA_ERROR_ASSERT, 710, FERRY_ERROR_DEVICE_LOST)                      \
     X(CUDA_ERROR_TOO_MANY_PEERS, 711, FERRY_ERROR_DEVICE)                   \
-    X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712, FERRY_ERROR_DEVICE)   \
+    X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, 712, FERRY_ERROR_CONFLICT) \
     X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, 713, FERRY_ERROR_DEVICE)       \
     X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714, FERRY_ERROR_DEVICE_LOST)        \
     X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715, FERRY_ERROR_DEVICE_LOST)         \
@@ -127,6 +128,7 @@ struct ferryi_cu_copy_3d_peer {
     X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717, FERRY_ERROR_DEVICE_LOST)       \
     X(CUDA_ERROR_INVALID_PC, 718, FERRY_ERROR_DEVICE_LOST)                  \
     X(CUDA_ERROR_LAUNCH_FAILED, 719, FERRY_ERROR_DEVICE_LOST)               \
+    X(CUDA_ERROR_NOT_PERMITTED, 800, FERRY_ERROR_INVALID_STATE)             \
     X(CUDA_ERROR_NOT_SUPPORTED, 801, FERRY_ERROR_UNSUPPORTED)               \
     X(CUDA_ERROR_SYSTEM_NOT_READY, 802, FERRY_ERROR_DEVICE)                 \
     X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803, FERRY_ERROR_DEVICE)           \
@@ -226,6 +228,8 @@ enum ferryi_cuda_group {
     FERRYI_CUDA_CAPTURE = 1 << 5,       /* functions that query whether a stream is being captured, and that set a thread's capture mode */
     FERRYI_CUDA_STREAM_CONTEXT = 1 << 6, /* function that returns the context of a stream (since CUDA 9.2) */
     FERRYI_CUDA_CONTEXT_ID = 1 << 7,     /* function that returns the id of a context, which changes when the device is reset (since CUDA 12.0) */
+    FERRYI_CUDA_STREAM_ID = 1 << 9,      /* function that returns the id of a stream (since CUDA 12.0) */
+    FERRYI_CUDA_GREEN_CONTEXT = 1 << 10, /* function that returns the green context of a stream and its primary context (since CUDA 12.5) */
     FERRYI_CUDA_FUNCTION_12_4 = 1 << 8,  /* functions that return a kernel's parameters, and that load a kernel's code before its first launch */
 };
 
@@ -323,6 +327,9 @@ enum ferryi_cuda_group {
     X(FERRYI_CUDA_CAPTURE, cuThreadExchangeStreamCaptureMode, (ferryi_cu_capture_mode * mode))                          \
     X(FERRYI_CUDA_STREAM_CONTEXT, cuStreamGetCtx, (ferryi_cu_stream stream, ferryi_cu_context * out_context))            \
     X(FERRYI_CUDA_CONTEXT_ID, cuCtxGetId, (ferryi_cu_context context, unsigned long long *out_id))                      \
+    X(FERRYI_CUDA_GREEN_CONTEXT, cuStreamGetCtx_v2,                                                                     \
+      (ferryi_cu_stream stream, ferryi_cu_context * out_context, ferryi_cu_green_context * out_green))                  \
+    X(FERRYI_CUDA_STREAM_ID, cuStreamGetId, (ferryi_cu_stream stream, unsigned long long *out_id))                      \
     X(FERRYI_CUDA_FUNCTION_12_4, cuFuncGetParamInfo,                                                                    \
       (ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes))                               \
     X(FERRYI_CUDA_FUNCTION_12_4, cuFuncLoad, (ferryi_cu_function function))

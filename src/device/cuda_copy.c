@@ -21,37 +21,6 @@ check_host_copy(struct ferryi_cuda_device *cuda, const char *call, ferryi_cu_res
 
 /* -- between devices -- */
 
-/*
- * Enables access from the device `cuda` to the memory of the device `source`, and returns whether
- * the access is enabled. Without peer access, the driver copies through the host. Ferry requests
- * the access once for each pair of devices. It never disables the access, because other code in the
- * process may rely on it.
- */
-static bool
-open_peer(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_device *source)
-{
-    uint64_t bit = source->ordinal < 64 ? (uint64_t)1 << source->ordinal : 0;
-    struct ferryi_cuda_entry entry;
-    int can = 0;
-    if (bit == 0 || (atomic_load(&cuda->peers_asked) & bit) ||
-        (atomic_fetch_or(&cuda->peers_asked, bit) & bit))
-        return atomic_load(&cuda->peers_open) & bit;
-    if (ferryi_cuda_enter(cuda, FERRYI_CUDA_ASIDE, &entry) != FERRY_OK)
-        return false;
-    /* If peer access is refused, the driver copies through the host, which is slower but gives the
-     * same result. */
-    ferryi_cu_result result =
-        cuda->driver->cuDeviceCanAccessPeer(&can, cuda->device, source->device);
-    if (result == FERRYI_CUDA_SUCCESS && can)
-        result = cuda->driver->cuCtxEnablePeerAccess(source->context, 0);
-    bool open = can && (result == FERRYI_CUDA_SUCCESS ||
-                        result == FERRYI_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-    if (open)
-        atomic_fetch_or(&cuda->peers_open, bit);
-    ferryi_cuda_leave(cuda, &entry);
-    return open;
-}
-
 static bool
 is_lost(struct ferryi_cuda_device *cuda)
 {
@@ -77,7 +46,8 @@ copy_from_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copy, 
     struct ferryi_cuda_entry entry;
     assert(from->base.ops == cuda->base.ops);
     if (from != cuda)
-        open_peer(cuda, from);
+        ferryi_cuda_open_peer(cuda, from);
+    FERRYI_OR_RETURN(ferryi_cuda_check_peer(cuda, from));
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         ferryi_cu_result result = cuda->driver->cuMemcpyPeerAsync(
@@ -147,7 +117,8 @@ copy_rows_of_peer(struct ferryi_cuda_device *cuda, const struct ferryi_copy_2d *
         .depth = 1,
     };
     struct ferryi_cuda_entry entry;
-    open_peer(cuda, from);
+    ferryi_cuda_open_peer(cuda, from);
+    FERRYI_OR_RETURN(ferryi_cuda_check_peer(cuda, from));
     ferry_status st = ferryi_cuda_enter(cuda, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         ferryi_cu_result result = cuda->driver->cuMemcpy3DPeerAsync(&arguments, stream);
@@ -297,7 +268,8 @@ source_of(struct ferryi_cuda_device *cuda, const struct ferryi_copy *copies, siz
 static bool
 takes_batch(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *from, const void *stream)
 {
-    return stream && stream != FERRYI_CU_STREAM_LEGACY && (from == cuda || open_peer(cuda, from));
+    return stream && stream != FERRYI_CU_STREAM_LEGACY &&
+           (from == cuda || ferryi_cuda_open_peer(cuda, from));
 }
 
 ferry_status

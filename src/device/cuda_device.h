@@ -47,10 +47,11 @@ struct ferryi_cuda_device {
     /* whether a batched copy has failed; if so, Ferry submits no more batches to this device */
     atomic_bool batch_failed;
     /* sets of device ordinals, one bit for each device: `peers_asked` contains the devices for
-     * which peer access was requested, `peers_open` those for which it is enabled */
-    _Atomic uint64_t peers_asked, peers_open;
-    /* Protects the list `functions` and the shared memory limits of its kernels; a thread that
-     * holds this mutex locks no other mutex. */
+     * which peer access was requested, `peers_open` those for which it is enabled, `peers_broken`
+     * those whose peer access gives wrong bytes */
+    _Atomic uint64_t peers_asked, peers_open, peers_broken;
+    /* Protects the list `functions` and the shared memory limits of its kernels. Also held while
+     * Ferry makes a green context current. A thread that holds this mutex locks no other mutex. */
     struct ferryi_launch_mutex launch_mutex;
     FERRYI_GUARDED_BY(ferryi_launch_mutex)
     /* List of the kernel handles that `code_function` has returned; a handle is freed when its
@@ -131,6 +132,17 @@ ferryi_cuda_pointer(const void *memory)
 #define DECLARE(slot) FERRYI_SLOT_TYPE(slot) ferryi_cuda_##slot;
 FERRYI_DEVICE_SLOTS(DECLARE)
 #undef DECLARE
+
+/*
+ * Enables access from the device `cuda` to the memory of the device `source`, and returns whether
+ * the access is enabled and gives the right bytes. Ferry requests and tests the access once for
+ * each pair of devices.
+ */
+bool ferryi_cuda_open_peer(struct ferryi_cuda_device *cuda, struct ferryi_cuda_device *source);
+/* Fails with UNSUPPORTED if a test has shown that peer access to `source` gives wrong bytes. The
+ * caller then copies through the host. */
+ferry_status ferryi_cuda_check_peer(struct ferryi_cuda_device *cuda,
+                                    const struct ferryi_cuda_device *source);
 
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
 

@@ -72,21 +72,85 @@ fail:
     return ferryi_fail_in(st, "query whether a stream of cuda:%d is being captured", cuda->ordinal);
 }
 
-/* Checks that the program's stream belongs to the device's primary context. The check is needed
- * because an event can be recorded only on streams of the context in which the event was created.
- * Streams of green contexts, and of contexts that the program created, do not belong to the primary
- * context. */
+/* Finds out whether the stream belongs to a green context of the device. Such a context has a part
+ * of the device's processors, and shares all else with the primary context. */
+static ferry_status
+find_green_context(struct ferryi_cuda_device *cuda, void *stream, bool *out)
+{
+    ferryi_cu_context primary = NULL;
+    ferryi_cu_green_context green = NULL;
+    ferry_status st;
+    *out = false;
+    if (!(cuda->driver->groups & FERRYI_CUDA_GREEN_CONTEXT))
+        return FERRY_OK;
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuStreamGetCtx_v2, stream, &primary, &green);
+    *out = st == FERRY_OK && green && primary == cuda->context;
+    return st;
+}
+
+/* Checks that the program's stream belongs to the device's primary context, or to a green context
+ * of the device. The check is needed because an event can be recorded only on streams of the
+ * context in which the event was created. Streams of other contexts that the program created are
+ * refused: they do not share the memory of the primary context. */
 ferry_status
-ferryi_cuda_stream_check(ferryi_device *device, void *stream)
+ferryi_cuda_stream_check(ferryi_device *device, void *stream, void **out_scope)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     ferryi_cu_context context = cuda->context;
+    bool is_green = false;
     ferry_status st = FERRY_OK;
+    *out_scope = NULL;
     if (cuda->driver->groups & FERRYI_CUDA_STREAM_CONTEXT)
         FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuStreamGetCtx, stream, &context);
     if (st == FERRY_OK && context != cuda->context)
+        st = find_green_context(cuda, stream, &is_green);
+    if (st == FERRY_OK && context != cuda->context && !is_green)
         st = ferryi_fail(FERRY_ERROR_DEVICE, "it belongs to another CUDA context");
+    if (st == FERRY_OK && is_green)
+        *out_scope = context;
     return FERRYI_CUDA_TELL(st, "check a stream for cuda:%d", cuda->ordinal);
+}
+
+/* Makes the context `scope` current within an entry of the device. The driver allows a green
+ * context to be current in one thread at a time, so the launch mutex is held until leave_scope().
+ */
+static ferry_status
+enter_scope(struct ferryi_cuda_device *cuda, void *scope, enum ferryi_cuda_mode mode,
+            struct ferryi_cuda_entry *entry)
+{
+    FERRYI_OR_RETURN(ferryi_cuda_enter(cuda, mode, entry));
+    ferryi_mutex_lock(&cuda->launch_mutex);
+    ferry_status st = FERRYI_CUDA_CALL(cuda, cuCtxPushCurrent_v2, scope);
+    if (st == FERRY_OK)
+        return st;
+    ferryi_mutex_unlock(&cuda->launch_mutex);
+    ferryi_cuda_leave(cuda, entry);
+    return st;
+}
+
+static void
+leave_scope(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry)
+{
+    ferryi_cu_context context;
+    (void)cuda->driver->cuCtxPopCurrent_v2(&context); /* undoes the push, and cannot fail then */
+    ferryi_mutex_unlock(&cuda->launch_mutex);
+    ferryi_cuda_leave(cuda, entry);
+}
+
+ferry_status
+ferryi_cuda_stream_id(ferryi_device *device, void *stream, uint64_t *out)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    unsigned long long id = 0;
+    ferry_status st;
+    if (!(cuda->driver->groups & FERRYI_CUDA_STREAM_ID))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "the driver of cuda:%d has no ids of streams",
+                           cuda->ordinal);
+    FERRYI_CUDA_RUN(st, cuda, FERRYI_CUDA_STREAM_WORK, cuStreamGetId, stream, &id);
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "get the id of a stream of cuda:%d", cuda->ordinal);
+    *out = id;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -120,6 +184,37 @@ ferryi_cuda_event_create(ferryi_device *device, bool timed, void **out)
         return ferryi_fail_in(st, "create an event on cuda:%d", cuda->ordinal);
     *out = event;
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_event_create_in(ferryi_device *device, void *scope, bool timed, void **out)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    ferryi_cu_event event = NULL;
+    ferry_status st = enter_scope(cuda, scope, FERRYI_CUDA_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        st = FERRYI_CUDA_CALL(cuda, cuEventCreate, &event,
+                              timed ? FERRYI_CU_EVENT_DEFAULT : FERRYI_CU_EVENT_DISABLE_TIMING);
+        leave_scope(cuda, &entry);
+    }
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "create an event in a green context of cuda:%d", cuda->ordinal);
+    *out = event;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_cuda_event_record_in(ferryi_device *device, void *scope, void *event, void *stream)
+{
+    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    struct ferryi_cuda_entry entry;
+    ferry_status st = enter_scope(cuda, scope, FERRYI_CUDA_STREAM_WORK, &entry);
+    if (st == FERRY_OK) {
+        st = FERRYI_CUDA_CALL(cuda, cuEventRecord, event, stream);
+        leave_scope(cuda, &entry);
+    }
+    return FERRYI_CUDA_TELL(st, "record an event in a green context of cuda:%d", cuda->ordinal);
 }
 
 ferry_status

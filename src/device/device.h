@@ -142,9 +142,15 @@ struct ferryi_device_ops {
     /* Returns whether the stream is being captured, so that its work is recorded into a graph
      * instead of run. May be called at any time. */
     ferry_status (*stream_is_capturing)(ferryi_device *device, void *stream, bool *out);
+    /* Returns the driver's id of a stream, which no other stream of the process ever has. Fails if
+     * the driver has no ids. Also fails for the handle of a destroyed stream, if it was not reused;
+     * the driver's manual does not promise that, but drivers compare the handle. */
+    ferry_status (*stream_id)(ferryi_device *device, void *stream, uint64_t *out);
     /* Checks a handle that the program passed. Fails if the handle is not a stream that accepts
-     * work and events of this device. */
-    ferry_status (*stream_check)(ferryi_device *device, void *stream);
+     * work of this device. Sets `*out_scope` to NULL if the stream accepts events of event_create.
+     * Otherwise sets it to the driver's handle of the stream's own context. The stream then accepts
+     * only events of event_create_in. */
+    ferry_status (*stream_check)(ferryi_device *device, void *stream, void **out_scope);
     /* Makes later work of the stream wait until the event is complete. Only the event's latest
      * record before this call counts. An event that was never recorded counts as complete. The
      * event may belong to a different device of the same kind. */
@@ -165,6 +171,9 @@ struct ferryi_device_ops {
     /* Records the event on the stream. The event is complete when all work that is queued on the
      * stream so far is done. A second record of the event replaces the first record. */
     ferry_status (*event_record)(ferryi_device *device, void *event, void *stream);
+    /* Create and record an event in the context of a stream (stream_check). */
+    ferry_status (*event_create_in)(ferryi_device *device, void *scope, bool timed, void **out);
+    ferry_status (*event_record_in)(ferryi_device *device, void *scope, void *event, void *stream);
     /* Sets `*out_done` to whether the event is complete. Does not block. An event that was never
      * recorded counts as complete. */
     ferry_status (*event_query)(ferryi_device *device, void *event, bool *out_done);
@@ -243,7 +252,8 @@ struct ferryi_device_ops {
     X(event_elapsed) X(copy) X(copy_2d) X(copy_batch) X(fill) \
     X(prefetch) X(advise)
 #define FERRYI_DEVICE_SLOTS(X) \
-    FERRYI_EMULATED_SLOTS(X) X(stream_check) \
+    FERRYI_EMULATED_SLOTS(X) X(stream_check) X(stream_id) \
+    X(event_create_in) X(event_record_in) \
     X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
 /* clang-format on */
 

@@ -64,8 +64,15 @@ order_after_producer(const struct ferryi_import *import, ferry_stream *ready_on,
     /* The producer recorded the event outside any stream capture. If `ready_on` is being captured,
      * a wait for the event would invalidate the capture, so the import fails. */
     ferryi_timeline *timeline = ready_on->timeline;
-    ferry_status status = ferryi_timeline_check_capture(timeline);
-    return status == FERRY_OK
+    bool done = false;
+    FERRYI_OR_RETURN(ferryi_timeline_check_capture(timeline));
+    /* If the producer recorded the event in a capture, a stream that waits for it joins this
+     * capture. The query fails instead. */
+    ferry_status status = FERRYI_CALL(timeline->device, event_query, import->event, &done);
+    if (status == FERRY_ERROR_UNSUPPORTED)
+        return ferryi_fail_in(status, "its event was recorded in a graph capture, and never "
+                                      "completes outside the graph");
+    return status == FERRY_OK && !done
                ? FERRYI_CALL(timeline->device, stream_wait, timeline->native, import->event)
                : status;
 }

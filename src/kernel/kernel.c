@@ -251,8 +251,8 @@ prepare_code(ferry_kernel *kernel)
 void
 ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline)
 {
-    if (!ferryi_timeline_is_numbered(timeline)) {
-        atomic_store_explicit(&code->used_unnumbered, true, memory_order_relaxed);
+    if (!ferryi_timeline_is_numbered(timeline) || ferryi_timeline_is_captured(timeline)) {
+        atomic_store_explicit(&code->stays_loaded, true, memory_order_relaxed);
         return;
     }
     /* is_idle() loads the sync point with acquire order, and then reads order->timelines. The
@@ -266,7 +266,7 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
 static bool
 is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
 {
-    if (atomic_load_explicit(&code->used_unnumbered, memory_order_relaxed))
+    if (atomic_load_explicit(&code->stays_loaded, memory_order_relaxed))
         return false;
     for (unsigned number = 1; number < FERRYI_TIMELINES; number++) {
         ferryi_sync_point point = atomic_load_explicit(&code->uses[number], memory_order_acquire);

@@ -26,9 +26,11 @@
 struct ferryi_kernel_code {
     void *module;
     void *function;
-    atomic_bool used_unnumbered; /* whether the code was launched on a timeline without a number,
-                                    for which `uses` has no entry; such code is unloaded only when
-                                    the context ends */
+    /* Whether the code stays loaded until the context ends. Set when it is launched on a timeline
+     * without a number, for which `uses` has no entry. Also set when it is launched on a stream
+     * that is being captured, because the graph uses the code for as long as the program keeps it.
+     */
+    atomic_bool stays_loaded;
     /* Sync point of the last launch on each timeline. The index is the number of the timeline. */
     _Atomic uint64_t uses[FERRYI_TIMELINES];
 };

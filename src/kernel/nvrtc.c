@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/fork.h"
 #include "src/kernel/disk_cache.h"
+#include "src/kernel/includes.h"
 
 /* Ferry declares NVRTC's functions itself, because it is built without the CUDA Toolkit. All of
  * these functions exist since NVRTC 11.2. */
@@ -221,6 +223,7 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
 #define OLDEST_MAJOR 11
 #define NEWEST_MAJOR 13
 #define NAME_BYTES   32
+#define PATH_BYTES   4096
 
 /* Ferry tries several file names to load NVRTC, in an order that depends on the driver's version.
  * Writes the name at position `index` of this order. Returns false if there are no more names. */
@@ -241,6 +244,38 @@ usual_name(int driver_version, int index, char name[NAME_BYTES])
     return true;
 }
 
+static size_t
+count_folders(const char *folders)
+{
+    size_t count = folders && *folders;
+    for (; folders && *folders; folders++)
+        count += *folders == ':';
+    return count;
+}
+
+/* Ferry tries each name in the folders of FERRY_NVRTC_FOLDERS, and then where the loader looks for
+ * it. Writes the path or the name at position `index` of this order, or "" if a folder has no such
+ * file. Returns false if there are no more names. */
+static bool
+usual_path(int driver_version, int index, char path[PATH_BYTES])
+{
+    const char *folders = ferryi_getenv("FERRY_NVRTC_FOLDERS");
+    int count = (int)count_folders(folders), which = index % (count + 1);
+    char name[NAME_BYTES];
+    if (!usual_name(driver_version, index / (count + 1), name))
+        return false;
+    if (which == count) {
+        snprintf(path, PATH_BYTES, "%s", name);
+        return true;
+    }
+    for (; which > 0; which--)
+        folders = strchr(folders, ':') + 1;
+    int length = snprintf(path, PATH_BYTES, "%.*s/%s", (int)strcspn(folders, ":"), folders, name);
+    if (length >= PATH_BYTES || *path != '/' || access(path, R_OK) != 0)
+        *path = 0;
+    return true;
+}
+
 /* Chooses the NVRTC library that compiles the source, and the option for its architecture. If no
  * library can be used, the error message is about the first library that could be loaded. */
 static ferry_status
@@ -248,13 +283,15 @@ choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char 
              size_t architecture_bytes)
 {
     const char *wanted = ferryi_getenv("FERRY_NVRTC_LIBRARY");
-    char usual[NAME_BYTES];
+    char usual[PATH_BYTES];
     const void *refused = NULL;
     struct ferryi_kept_error why;
     bool was_there = false;
     ferry_status status = FERRY_ERROR_UNSUPPORTED;
-    for (int i = 0; wanted ? i == 0 : usual_name(source->driver_version, i, usual); i++) {
+    for (int i = 0; wanted ? i == 0 : usual_path(source->driver_version, i, usual); i++) {
         struct nvrtc *nvrtc = NULL;
+        if (!wanted && !*usual)
+            continue;
         status = get_nvrtc(wanted ? wanted : usual, &nvrtc);
         if (status == FERRY_OK && nvrtc->library == refused)
             continue;
@@ -407,45 +444,34 @@ compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
 
 /* -- keeping ----------------------------------------------------------------------------------- */
 
-/* Returns whether a text contains a word. A backslash at the end of a line joins the line with the
- * next line, as in a C compiler. */
-static bool
-has_word(const char *text, const char *word)
+/* Returns the folder that an option adds to the search for headers, or NULL. */
+static const char *
+include_folder(const char *option)
 {
-    for (; *text; text++) {
-        const char *at = text, *letter = word;
-        while (*letter && *at == *letter) {
-            at++;
-            letter++;
-            while (*at == '\\' && (at[1] == '\n' || (at[1] == '\r' && at[2] == '\n')))
-                at += at[1] == '\n' ? 2 : 3;
-        }
-        if (!*letter)
-            return true;
-    }
-    return false;
+    if (strncmp(option, "--include-path=", 15) == 0 && option[15])
+        return option + 15;
+    return strncmp(option, "-I", 2) == 0 && option[2] && option[2] != '=' ? option + 2 : NULL;
 }
 
 /*
- * Returns whether a source and its options alone determine the compiled code, so that the code may
- * be cached. Directives that read files are found by searching the whole text for their names. A
- * name in a comment also prevents caching, which is harmless.
- *
- * Options that read or write files also prevent caching: those for headers, precompiled headers and
- * time traces. So do options for debuggers and profilers, because they put the working folder into
- * the code.
+ * Returns whether the options determine the compiled code together with the files that the source
+ * includes. Options that read or write other files prevent caching: those for headers that are
+ * included first, precompiled headers and time traces. So do options for debuggers and profilers,
+ * because they put the working folder into the code.
  */
 static bool
 is_determined(const struct ferryi_nvrtc_source *source)
 {
     static const char *const words[] = {"include", "embed", "pch",      "trace",
                                         "debug",   "-G",    "lineinfo", "line-info"};
-    if (has_word(source->text, "include") || has_word(source->text, "embed"))
-        return false;
     for (size_t i = 0; i < source->option_count; i++)
         for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
-            if (strstr(source->options[i], words[word]))
+            if (!include_folder(source->options[i]) && strstr(source->options[i], words[word]))
                 return false;
+    /* `-I` alone takes the next option as its value. */
+    for (size_t i = 0; i < source->option_count; i++)
+        if (strncmp(source->options[i], "-I", 2) == 0 && !include_folder(source->options[i]))
+            return false;
     /* These environment variables add options that Ferry does not see. */
     return !getenv("NVRTC_PREPEND_FLAGS") && !getenv("NVRTC_APPEND_FLAGS");
 }
@@ -456,12 +482,28 @@ add_text(struct ferryi_sha256 *state, const char *text)
     ferryi_sha256_add_piece(state, text, strlen(text));
 }
 
-static struct ferryi_disk_cache_key
-make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
-         const char *architecture)
+/* Adds the files that the source includes. Returns false if they are not determined. */
+static bool
+add_includes(struct ferryi_sha256 *state, const struct ferryi_nvrtc_source *source)
 {
-    struct ferryi_disk_cache_key key;
+    const char **folders = calloc(source->option_count + 1, sizeof(*folders));
+    struct ferryi_includes includes = {.text = source->text, .folders = folders};
+    for (size_t i = 0; folders && i < source->option_count; i++)
+        if (include_folder(source->options[i]))
+            folders[includes.folder_count++] = include_folder(source->options[i]);
+    bool determined = folders && ferryi_includes_hash(&includes, state);
+    free(folders);
+    return determined;
+}
+
+/* Computes the key of the code. Returns false if the code must not be cached. */
+static bool
+make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
+         const char *architecture, struct ferryi_disk_cache_key *out)
+{
     struct ferryi_sha256 state;
+    if (!is_determined(source))
+        return false;
     ferryi_disk_cache_key_begin(&state);
     ferryi_sha256_add_piece(&state, &nvrtc->version, sizeof(nvrtc->version));
     ferryi_sha256_add_piece(&state, nvrtc->mark, sizeof(nvrtc->mark));
@@ -472,8 +514,9 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
      * name of the source file. */
     add_text(&state, source->name);
     add_text(&state, source->text);
-    ferryi_sha256_end(&state, key.bytes);
-    return key;
+    bool determined = add_includes(&state, source);
+    ferryi_sha256_end(&state, out->bytes);
+    return determined;
 }
 
 ferry_status
@@ -483,13 +526,15 @@ ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferr
     struct nvrtc *nvrtc;
     char architecture[48];
     FERRYI_OR_RETURN(choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture)));
-    if (!source->keep || !is_determined(source))
+    struct ferryi_disk_cache_key key, after;
+    if (!source->keep || !make_key(nvrtc, source, architecture, &key))
         return compile(nvrtc, source, architecture, log, out);
-    struct ferryi_disk_cache_key key = make_key(nvrtc, source, architecture);
     if (ferryi_disk_cache_find(&key, source->name, log, &out->bytes, &out->size))
         return FERRY_OK;
     ferry_status status = compile(nvrtc, source, architecture, log, out);
-    if (status == FERRY_OK)
+    /* A header that changed meanwhile may be in the code. */
+    if (status == FERRY_OK && make_key(nvrtc, source, architecture, &after) &&
+        memcmp(&key, &after, sizeof(key)) == 0)
         ferryi_disk_cache_keep(&key, source->name, log, out->bytes, out->size);
     return status;
 }

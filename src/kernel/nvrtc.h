@@ -4,8 +4,10 @@
 
 /*
  * NVRTC, NVIDIA's run-time compiler. Ferry loads NVRTC when it is first used, by the file names of
- * its releases or from the path in FERRY_NVRTC_LIBRARY. NVRTC needs no driver and no GPU. If no
- * kernel of a program has CUDA source, NVRTC is never loaded.
+ * its releases or from the path in FERRY_NVRTC_LIBRARY. The file names are looked for in the
+ * folders of FERRY_NVRTC_FOLDERS first, which the Python package sets to those of NVIDIA's wheels.
+ * NVRTC needs no driver and no GPU. If no kernel of a program has CUDA source, NVRTC is never
+ * loaded.
  *
  * Several releases may be installed. A driver loads code of the driver's CUDA release and of older
  * releases, but new releases of NVRTC do not support old devices. So the NVRTC of the driver's
@@ -39,8 +41,8 @@ struct ferryi_nvrtc_image {
 /*
  * Compiles a source for an architecture. If the architecture is newer than all that this NVRTC
  * supports, makes PTX, which the driver translates. Writes the compiler's warnings to `log`, unless
- * the code is found in the cache. Code that depends on other files, through an include or an
- * option, is never cached.
+ * the code is found in the cache. The cache knows which files the source includes (includes.h).
+ * Code that depends on other files through an option is never cached.
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line
  * by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, or none that makes code for the architecture);
  * FERRY_ERROR_OUT_OF_MEMORY.

@@ -113,7 +113,8 @@ ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *
         out->moved_bytes = holders->relocate(holders->user, pool);
     while (is_under_way(pool) && ferryi_pool_wait_pending(pool, wait_ns))
         ;
-    out->freed_bytes = ferryi_pool_give_back(pool, 0, SIZE_MAX, UINT64_MAX, &out->freed_slabs);
+    if (!ferryi_pool_puts_off_frees(pool))
+        out->freed_bytes = ferryi_pool_give_back(pool, 0, SIZE_MAX, UINT64_MAX, &out->freed_slabs);
     end(pool);
     return FERRY_OK;
 }

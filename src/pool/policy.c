@@ -78,15 +78,16 @@ surplus(ferry_pool *pool, size_t need)
 
 /* Returns whether idle memory may be returned to the backend now. This is always so if the
  * backend's `free` does not wait for the device. Otherwise, the device must be short of memory, or
- * the amount of its free memory must be unknown. */
+ * the amount of its free memory must be unknown, and no stream may be captured. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     size_t left = 0, total = 0;
-    return !backend->free_waits || !backend->info ||
-           backend->info(backend->user, &left, &total) != FERRY_OK ||
-           left < ferryi_pool_slab_bytes(need) + total / RESERVE_PART;
+    bool is_short = !backend->free_waits || !backend->info ||
+                    backend->info(backend->user, &left, &total) != FERRY_OK ||
+                    left < ferryi_pool_slab_bytes(need) + total / RESERVE_PART;
+    return is_short && !ferryi_pool_puts_off_frees(pool);
 }
 
 void
@@ -111,6 +112,10 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
     size_t above = ferryi_pool_excess(pool), keep = pool->release_threshold_bytes;
     uint64_t age = pool->trim_age_ns;
     bool due = pool->trim_period_ns > 0 && now >= pool->next_trim_ns;
+    ferryi_mutex_unlock(&pool->mutex);
+    if ((!due && above == 0) || ferryi_pool_puts_off_frees(pool))
+        return;
+    ferryi_mutex_lock(&pool->mutex);
     if (due)
         begin_period(pool, now);
     ferryi_mutex_unlock(&pool->mutex);

@@ -23,6 +23,13 @@ find_slab(ferry_pool *pool, uint64_t until_ns)
     return NULL;
 }
 
+bool
+ferryi_pool_puts_off_frees(const ferry_pool *pool)
+{
+    return pool->config.backend.free_waits && pool->config.order &&
+           ferryi_order_is_captured(pool->config.order);
+}
+
 /* If the backend fails to free a slab, the slab stays in the pool as idle memory, and no more slabs
  * are freed. The failure is logged, unless the previous one was: each allocation that finds no
  * memory tries again. */
@@ -73,7 +80,8 @@ trim(ferry_pool *pool, size_t keep_bytes, uint64_t until_ns)
 {
     FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "trim", true, NULL));
     ferryi_pool_ask_pending(pool);
-    ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns, NULL);
+    if (!ferryi_pool_puts_off_frees(pool))
+        ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns, NULL);
     return FERRY_OK;
 }
 

@@ -52,12 +52,12 @@ record_time(ferry_event *event, ferryi_timeline *timeline)
 {
     ferryi_device *device = timeline->device;
     void *native;
-    FERRYI_OR_RETURN(FERRYI_CALL(device, event_create, true, &native));
+    FERRYI_OR_RETURN(ferryi_timeline_create_event(timeline, true, &native));
     event->time.device = device;
     event->time.place = timeline->place;
     event->time.native = native;
     list_time(event);
-    return FERRYI_CALL(device, event_record, native, timeline->native);
+    return ferryi_timeline_record(timeline, native);
 }
 
 /* Destroys the native timed event of `event`. Does nothing if `event` is not timed, or if the

@@ -43,25 +43,33 @@ static ferry_stream *
 find_native(ferry_context *context, int place, void *native)
 {
     for (ferry_stream *stream = context->streams; stream; stream = stream->next)
-        if (stream->timeline->place == place && stream->timeline->native == native)
+        if (stream->timeline->place == place && stream->timeline->native == native &&
+            !ferryi_timeline_is_gone(stream->timeline))
             return stream;
     return NULL;
 }
 
 FERRYI_REQUIRES(ferryi_streams_mutex)
 static ferry_status
-stream_new(ferry_context *context, int place, void *native, ferry_stream **out)
+stream_new(ferry_context *context, int place, void *native, void *scope, ferry_stream **out)
 {
     ferry_stream *stream = calloc(1, sizeof(*stream));
     if (!stream)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open a stream at %s: no memory",
                            context->names[place]);
-    ferry_status status = ferryi_timeline_open(&context->order, context->devices[place], place,
-                                               native, false, &stream->timeline);
+    ferryi_device *device = context->devices[place];
+    ferry_status status = FERRY_OK;
+    /* A stream whose ferry_stream was destroyed during a capture keeps its timeline. */
+    stream->timeline = native ? ferryi_order_adopt(&context->order, device, native) : NULL;
+    ferryi_order_retire_ending(&context->order);
+    if (!stream->timeline)
+        status = ferryi_timeline_open_in(&context->order, device, place, native, scope,
+                                         &stream->timeline);
     if (status != FERRY_OK) {
         free(stream);
         return status;
     }
+    stream->generation = stream->timeline->generation;
     stream->context = context;
     stream->plain_context = stream->timeline->is_plain ? context : NULL;
     stream->references = 1;
@@ -76,7 +84,8 @@ ferry_status
 ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out)
 {
     ferryi_mutex_lock(&context->stream_mutex);
-    ferry_status status = stream_new(context, place, context->devices[place]->default_stream, out);
+    ferry_status status =
+        stream_new(context, place, context->devices[place]->default_stream, NULL, out);
     if (status == FERRY_OK)
         (*out)->borrowed = true;
     ferryi_mutex_unlock(&context->stream_mutex);
@@ -100,7 +109,7 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 {
     FERRYI_OR_RETURN(check_stream_place(context, place, out, "create a stream"));
     ferryi_mutex_lock(&context->stream_mutex);
-    ferry_status status = stream_new(context, place, NULL, out);
+    ferry_status status = stream_new(context, place, NULL, NULL, out);
     ferryi_mutex_unlock(&context->stream_mutex);
     return status;
 }
@@ -112,7 +121,7 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
  * invalid.
  */
 static ferry_status
-check_native(ferry_context *context, int place, void *native)
+check_native(ferry_context *context, int place, void *native, void **out_scope)
 {
     ferryi_device *device = context->devices[place];
     bool capturing;
@@ -120,7 +129,7 @@ check_native(ferry_context *context, int place, void *native)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "wrap a stream of %s: %p is no stream of this context",
                            context->names[place], native);
-    ferry_status status = FERRYI_CALL(device, stream_check, native);
+    ferry_status status = FERRYI_CALL(device, stream_check, native, out_scope);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, stream_is_capturing, native, &capturing);
     if (status == FERRY_ERROR_DEVICE)
@@ -146,12 +155,31 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
         known->references++;
         *out = known;
     } else {
-        status = check_native(context, place, native);
+        void *scope;
+        status = check_native(context, place, native, &scope);
         if (status == FERRY_OK)
-            status = stream_new(context, place, native, out);
+            status = stream_new(context, place, native, scope, out);
     }
     ferryi_mutex_unlock(&context->stream_mutex);
     return status;
+}
+
+ferry_status
+ferryi_stream_open_guest(ferry_context *context, int place, void *native, ferry_stream **out)
+{
+    ferry_stream *stream;
+    FERRYI_OR_RETURN(ferry_stream_wrap(context, place, native, &stream));
+    ferry_status status =
+        stream->timeline->per_thread
+            ? ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                          "order the work of another library on a per-thread stream")
+            : ferryi_timeline_make_guest(stream->timeline);
+    if (status != FERRY_OK) {
+        ferryi_stream_release(stream);
+        return status;
+    }
+    *out = stream;
+    return FERRY_OK;
 }
 
 /* -- closing ----------------------------------------------------------------------------------- */
@@ -205,7 +233,8 @@ ferryi_stream_release(ferry_stream *closing)
     ferryi_mutex_unlock(&context->stream_mutex);
     if (!last)
         return;
-    if (alive)
+    /* If the owner of a guest destroyed its native stream, another stream may have the timeline. */
+    if (alive && closing->timeline->generation == closing->generation)
         ferryi_timeline_retire(closing->timeline);
     stream_free(closing);
 }

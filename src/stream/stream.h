@@ -17,6 +17,7 @@ FERRYI_MUTEX_CLASS(ferryi_streams_mutex); /* protects a context's list of stream
 
 struct ferry_stream {
     ferryi_timeline *timeline;
+    uint32_t generation; /* generation of the timeline that belongs to this stream */
     ferry_context *context;
     ferry_context *plain_context; /* equal to `context` if timeline->is_plain is true, otherwise
                                      NULL, so that a fast path checks only this member */
@@ -77,6 +78,12 @@ ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *s
                                          const char *what, ferryi_timeline **out);
 
 ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
+/* Works like ferry_stream_wrap() for the native stream of another library, which may destroy it at
+ * any time after this call. Released with ferryi_stream_release(). Fails with UNSUPPORTED if Ferry
+ * could not notice that, because the driver has no ids of streams or the stream is CUDA's
+ * per-thread stream. */
+ferry_status ferryi_stream_open_guest(ferry_context *context, int place, void *native,
+                                      ferry_stream **out);
 /* Closes every stream of the context, including the streams that the program still owns. Called
  * when the context ends. */
 void ferryi_streams_close(ferry_context *context);

@@ -30,10 +30,9 @@ ferryi_order_init(ferryi_order *order, const struct ferryi_log *log)
     return FERRY_OK;
 }
 
-static void
-drop_events(ferryi_timeline *timeline)
+void
+ferryi_timeline_drop_events(ferryi_timeline *timeline)
 {
-    ferryi_mutex_is_needless(&timeline->mutex);
     for (size_t i = 0; i < FERRYI_TIMELINE_EVENTS; i++) {
         if (timeline->ring[i].event &&
             FERRYI_CALL(timeline->device, event_destroy, timeline->ring[i].event) != FERRY_OK)
@@ -45,13 +44,14 @@ drop_events(ferryi_timeline *timeline)
 static void
 timeline_free(ferryi_timeline *timeline)
 {
-    drop_events(timeline);
+    ferryi_mutex_is_needless(&timeline->mutex);
+    ferryi_timeline_drop_events(timeline);
     ferryi_mutex_destroy(&timeline->mutex);
     free(timeline);
 }
 
-static void
-destroy_native(ferryi_timeline *timeline)
+void
+ferryi_timeline_destroy_native(ferryi_timeline *timeline)
 {
     if (timeline->owned && timeline->native &&
         FERRYI_CALL(timeline->device, stream_destroy, timeline->native) != FERRY_OK)
@@ -67,7 +67,7 @@ ferryi_order_clear(ferryi_order *order)
         ferryi_timeline *timeline = order->timelines[number];
         if (!timeline)
             continue;
-        destroy_native(timeline);
+        ferryi_timeline_destroy_native(timeline);
         timeline_free(timeline);
         order->timelines[number] = NULL;
     }
@@ -75,7 +75,7 @@ ferryi_order_clear(ferryi_order *order)
     while (order->unnumbered) {
         ferryi_timeline *timeline = order->unnumbered;
         order->unnumbered = timeline->next_unnumbered;
-        destroy_native(timeline);
+        ferryi_timeline_destroy_native(timeline);
         timeline_free(timeline);
     }
     for (int place = 0; place <= FERRYI_DEVICES_MAX; place++)
@@ -108,12 +108,16 @@ is_free(ferryi_order *order, ferryi_timeline *timeline)
         return true;
     if (!ferryi_timeline_is_retired(timeline))
         return false;
-    uint64_t tick = atomic_load(&timeline->tick);
+    /* A lost timeline has no closing event, so an event must cover its last noted use. */
+    uint64_t tick = ferryi_timeline_is_lost(timeline) ? atomic_load(&timeline->used)
+                                                      : atomic_load(&timeline->tick);
     if (atomic_load(&order->done[timeline->number]) >= tick)
         return true;
     ferryi_mutex_lock(&timeline->mutex);
     const struct ferryi_timeline_event *newest = newest_event(timeline);
-    void *event = newest ? newest->event : NULL;
+    void *event = newest && (newest->number >= tick || !ferryi_timeline_is_lost(timeline))
+                      ? newest->event
+                      : NULL;
     ferryi_mutex_unlock(&timeline->mutex);
     bool done = false;
     if (!event || FERRYI_CALL(timeline->device, event_query, event, &done) != FERRY_OK || !done)
@@ -203,9 +207,10 @@ find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per
  * internal timeline must have a number. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
-find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread)
+find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread,
+              bool has_scope)
 {
-    unsigned number = per_thread ? 0 : find_number(order, device, internal);
+    unsigned number = per_thread || has_scope ? 0 : find_number(order, device, internal);
     if (internal && !number)
         return NULL;
     ferryi_timeline *timeline =
@@ -236,6 +241,7 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     timeline->native = native;
     atomic_store(&timeline->internal, internal);
     timeline->owned = owned;
+    atomic_store(&timeline->is_guest, false);
     /* A generation is never 0, because 0 in `live_generation` marks a retired timeline. */
     if (atomic_fetch_add(&timeline->generation, 1) == UINT32_MAX)
         atomic_store(&timeline->generation, 1);
@@ -246,9 +252,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     atomic_store(&timeline->live_generation, timeline->generation);
 }
 
-ferry_status
-ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void *native,
-                     bool internal, ferryi_timeline **out)
+static ferry_status
+open_in(ferryi_order *order, ferryi_device *device, int place, void *native, void *scope,
+        bool internal, ferryi_timeline **out)
 {
     bool owned = native == NULL;
     bool per_thread = native && native == device->per_thread_stream;
@@ -256,8 +262,13 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
         FERRYI_OR_RETURN(FERRYI_CALL(device, stream_create, &native));
 
     ferryi_mutex_lock(&order->mutex);
-    ferryi_timeline *timeline = find_timeline(order, device, place, internal, per_thread);
+    ferryi_timeline *timeline = find_timeline(order, device, place, internal, per_thread, scope);
     if (timeline) {
+        /* A lost timeline may still have events of another context. */
+        ferryi_mutex_is_needless(&timeline->mutex);
+        if (timeline->scope)
+            ferryi_timeline_drop_events(timeline);
+        timeline->scope = scope;
         timeline_set_up(timeline, native, internal, owned);
         if (ferryi_timeline_is_numbered(timeline))
             order_unknown_after(order, timeline);
@@ -275,6 +286,36 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void
     }
     *out = timeline;
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void *native,
+                     bool internal, ferryi_timeline **out)
+{
+    return open_in(order, device, place, native, NULL, internal, out);
+}
+
+ferry_status
+ferryi_timeline_open_in(ferryi_order *order, ferryi_device *device, int place, void *native,
+                        void *scope, ferryi_timeline **out)
+{
+    return open_in(order, device, place, native, scope, false, out);
+}
+
+ferry_status
+ferryi_timeline_create_event(ferryi_timeline *timeline, bool timed, void **out)
+{
+    return timeline->scope
+               ? FERRYI_CALL(timeline->device, event_create_in, timeline->scope, timed, out)
+               : FERRYI_CALL(timeline->device, event_create, timed, out);
+}
+
+ferry_status
+ferryi_timeline_record(ferryi_timeline *timeline, void *event)
+{
+    return timeline->scope ? FERRYI_CALL(timeline->device, event_record_in, timeline->scope, event,
+                                         timeline->native)
+                           : FERRYI_CALL(timeline->device, event_record, event, timeline->native);
 }
 
 /* Creates the timeline that represents all streams of a place that Ferry does not know. This
@@ -335,32 +376,24 @@ raise_all(_Atomic uint64_t values[FERRYI_TIMELINES], const uint64_t floors[FERRY
         raise_to(&values[number], floors[number]);
 }
 
-/* Records an event in the next slot of the timeline's ring of events. Raises the timeline's event
- * counter `tick` before the driver call. So the event does not count as covering work that other
- * threads note during the call. */
-FERRYI_REQUIRES(ferryi_timeline_mutex)
-static ferry_status
-record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
+ferry_status
+ferryi_timeline_record_event(ferryi_timeline *timeline, struct ferryi_timeline_event **out)
 {
     struct ferryi_timeline_event *slot = &timeline->ring[timeline->next];
     if (!slot->event)
-        FERRYI_OR_RETURN(FERRYI_CALL(timeline->device, event_create, false, &slot->event));
+        FERRYI_OR_RETURN(ferryi_timeline_create_event(timeline, false, &slot->event));
     uint64_t number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1;
     slot->number = 0;
     read_seen(timeline, slot->seen);
-    FERRYI_OR_RETURN(FERRYI_CALL(timeline->device, event_record, slot->event, timeline->native));
+    FERRYI_OR_RETURN(ferryi_timeline_record(timeline, slot->event));
     slot->number = number;
     timeline->next = (timeline->next + 1) % FERRYI_TIMELINE_EVENTS;
     *out = slot;
     return FERRY_OK;
 }
 
-/* Blocks until the timeline's stream is idle. Called if an event could not be recorded, or if
- * another stream could not be made to wait for this stream. All work that was queued before the
- * call then counts as complete. This is so even if the wait fails, because the device is lost in
- * that case. */
-static void
-settle(ferryi_timeline *timeline, const char *what)
+void
+ferryi_timeline_settle(ferryi_timeline *timeline, const char *what)
 {
     ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s; waiting for the stream", what,
                ferry_last_error());
@@ -401,7 +434,7 @@ note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t gen
     ferryi_mutex_lock(&timeline->mutex);
     if (atomic_load(&timeline->live_generation) == generation) {
         struct ferryi_timeline_event *event;
-        status = record_event(timeline, &event);
+        status = ferryi_timeline_record_event(timeline, &event);
         if (status == FERRY_OK)
             status = FERRYI_CALL(timeline->device, stream_wait, join->native, event->event);
     }
@@ -409,10 +442,8 @@ note_joined(ferryi_timeline *timeline, const ferryi_timeline *join, uint32_t gen
     return status;
 }
 
-/* Makes the join timeline of the place wait for all work that is queued on `timeline`, which has no
- * number. One sync point on the join timeline then covers this work. */
-static ferry_status
-join_queued(ferryi_timeline *timeline)
+ferry_status
+ferryi_timeline_join_queued(ferryi_timeline *timeline)
 {
     ferryi_timeline *join;
     ferry_status status =
@@ -450,69 +481,10 @@ void
 ferryi_timeline_record_upload(ferryi_timeline *uploads)
 {
     if (ferryi_timeline_flush(uploads) != FERRY_OK)
-        settle(uploads, "record an upload");
-}
-
-/* Marks the timeline of a stream's uploads as reusable, because the stream is being destroyed.
- * Records no closing event, because an event was recorded after each upload. */
-static void
-retire_uploads(ferryi_timeline *timeline)
-{
-    ferryi_timeline *uploads = atomic_exchange(&timeline->uploads, NULL);
-    if (!uploads)
-        return;
-    ferryi_mutex_lock(&uploads->mutex);
-    uploads->native = NULL;
-    atomic_store(&uploads->live_generation, 0);
-    ferryi_mutex_unlock(&uploads->mutex);
-}
-
-void
-ferryi_timeline_retire(ferryi_timeline *timeline)
-{
-    retire_uploads(timeline);
-    /* Scopes may still be open on this stream. If its timeline has no number, closing such a scope
-     * would record an event on the native stream, which no longer exists by then. So the join
-     * timeline of the place waits for the stream's work now. */
-    if (!ferryi_timeline_is_numbered(timeline) && join_queued(timeline) != FERRY_OK)
-        settle(timeline, "close a stream");
-    ferryi_mutex_lock(&timeline->mutex);
-    struct ferryi_timeline_event *closing;
-    if (ferryi_timeline_is_numbered(timeline) && record_event(timeline, &closing) != FERRY_OK)
-        settle(timeline, "close a stream");
-    destroy_native(timeline);
-    atomic_store(&timeline->live_generation, 0);
-    ferryi_mutex_unlock(&timeline->mutex);
+        ferryi_timeline_settle(uploads, "record an upload");
 }
 
 /* -- sync points ------------------------------------------------------------------------------- */
-
-ferry_status
-ferryi_timeline_check_capture(ferryi_timeline *timeline)
-{
-    bool capturing = false;
-    if (!(timeline->device->capabilities & FERRY_CAN_CAPTURE) || atomic_load(&timeline->internal) ||
-        ferryi_hold_thread.uncaptured == timeline)
-        return FERRY_OK;
-    ferry_status status =
-        FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing);
-    if (status == FERRY_OK && capturing)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "use a stream of place %d that is being captured into a graph: the call "
-                           "needs the driver "
-                           "(bring the data before the capture and use pin, or flush the stream)",
-                           timeline->place);
-    return status;
-}
-
-ferry_status
-ferryi_timeline_check_own(ferryi_timeline *timeline)
-{
-    ferry_status status = ferryi_timeline_check_capture(timeline);
-    if (status == FERRY_OK && ferryi_hold_thread.depth > 0)
-        ferryi_hold_thread.uncaptured = timeline;
-    return status;
-}
 
 /* Returns the oldest event in the timeline's ring whose number is greater than `tick`. Such an
  * event covers all work that was noted at `tick`. Returns NULL if there is no such event. */
@@ -532,7 +504,8 @@ find_event(ferryi_timeline *timeline, uint64_t tick)
 /* Sets `*out` to the oldest event of the timeline that covers work noted at `tick`. If there is no
  * such event and the timeline's stream was destroyed, uses the last event of that stream. If there
  * is no such event and the stream exists, records one if `may_record` is true, and sets
- * `out->event` to NULL otherwise. The caller must not hold the timeline's mutex. */
+ * `out->event` to NULL otherwise. Also sets `out->event` to NULL if the timeline is lost and no
+ * event covers the work. The caller must not hold the timeline's mutex. */
 static ferry_status
 event_after(ferryi_timeline *timeline, uint64_t tick, bool may_record,
             struct ferryi_timeline_event *out)
@@ -540,13 +513,17 @@ event_after(ferryi_timeline *timeline, uint64_t tick, bool may_record,
     ferry_status status = FERRY_OK;
     ferryi_mutex_lock(&timeline->mutex);
     struct ferryi_timeline_event *found = find_event(timeline, tick);
-    if (!found && ferryi_timeline_is_retired(timeline)) {
-        found = newest_event(timeline);
-    } else if (!found && may_record) {
+    if (!found && !ferryi_timeline_is_retired(timeline) && may_record) {
         status = ferryi_timeline_check_capture(timeline);
-        if (status == FERRY_OK)
-            status = record_event(timeline, &found);
+        if (status == FERRY_OK && !ferryi_timeline_is_retired(timeline)) {
+            status = ferryi_timeline_record_event(timeline, &found);
+            if (status == FERRY_OK && atomic_load(&timeline->is_ending))
+                ferryi_timeline_close(timeline);
+        }
     }
+    if (!found && status == FERRY_OK && ferryi_timeline_is_retired(timeline) &&
+        !ferryi_timeline_is_lost(timeline))
+        found = newest_event(timeline);
     *out = found ? *found : (struct ferryi_timeline_event){0};
     /* The event may be the closing event of a destroyed stream. No work was queued after the
      * closing event. So this event covers even work that was noted while the driver recorded the
@@ -565,15 +542,15 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* Waits for work on streams that Ferry does not know by synchronizing the device. Raises the
- * timeline's event counter `tick` before the synchronization, so that only earlier work counts as
- * covered. Stores the counter in the array `done`, so that other threads need not synchronize again
- * for this work. */
+/* Waits for work that no event can cover by synchronizing the device: for work on streams that
+ * Ferry does not know, and for work of a lost timeline. Raises the timeline's event counter `tick`
+ * before the synchronization, so that only earlier work counts as covered. Stores the counter in
+ * the array `done`, so that other threads need not synchronize again for this work. */
 static ferry_status
 wait_for_unknown(ferryi_timeline *unknown)
 {
     uint64_t tick = atomic_fetch_add_explicit(&unknown->tick, 1, memory_order_acq_rel) + 1;
-    ferry_status status = ferryi_device_synchronize(unknown->device);
+    ferry_status status = ferryi_order_synchronize(unknown->order, unknown->device);
     if (status == FERRY_OK)
         raise_to(&unknown->order->done[unknown->number], tick);
     return status;
@@ -603,6 +580,8 @@ wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point
     struct ferryi_timeline_event event = {0};
     if (status == FERRY_OK)
         status = event_after(behind, ferryi_sync_point_tick(point), true, &event);
+    if (status == FERRY_OK && !event.event && ferryi_timeline_is_lost(behind))
+        status = wait_for_unknown(behind);
     if (status != FERRY_OK || !event.event)
         return status;
 
@@ -679,6 +658,18 @@ ferryi_timeline_synchronize(ferryi_timeline *timeline)
     return status;
 }
 
+/* Implements ferryi_timeline_join() for a use whose native stream was destroyed without notice. The
+ * use is noted on the timeline of the streams that Ferry does not know. */
+static ferry_status
+join_lost(const ferryi_timeline *timeline, ferryi_timeline **out)
+{
+    FERRYI_KEEP_ERROR(kept);
+    if (ferryi_timeline_of_unknown(timeline->order, timeline->device, timeline->place, out) ==
+        FERRY_OK)
+        return FERRY_OK;
+    return ferryi_order_synchronize(timeline->order, timeline->device);
+}
+
 /* Implements ferryi_timeline_join() for a timeline without a number. */
 static ferry_status
 join_use(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation, ferryi_timeline **out)
@@ -687,8 +678,11 @@ join_use(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation, fer
     ferry_status status = lives ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
     if (status == FERRY_ERROR_UNSUPPORTED)
         return status;
+    lives = lives && atomic_load(&timeline->live_generation) == generation;
+    if (!lives && ferryi_timeline_lost(timeline, generation))
+        return join_lost(timeline, out);
     if (status == FERRY_OK && lives && timeline->per_thread && opened_by != ferryi_thread_id())
-        return ferryi_device_synchronize(timeline->device);
+        return ferryi_order_synchronize(timeline->order, timeline->device);
     ferryi_timeline *join;
     if (status == FERRY_OK)
         status =
@@ -698,7 +692,7 @@ join_use(ferryi_timeline *timeline, uint64_t opened_by, uint32_t generation, fer
     if (status == FERRY_OK)
         *out = join;
     else if (lives)
-        settle(timeline, "join a stream");
+        ferryi_timeline_settle(timeline, "join a stream");
     return lives ? status : FERRY_OK;
 }
 
@@ -709,6 +703,8 @@ ferryi_timeline_join(ferryi_timeline *timeline, uint64_t opened_by, uint32_t gen
     *out = NULL;
     if (!ferryi_timeline_is_numbered(timeline))
         return join_use(timeline, opened_by, generation, out);
+    if (ferryi_timeline_lost(timeline, generation))
+        return join_lost(timeline, out);
     if (timeline->generation == generation)
         *out = timeline;
     return FERRY_OK;
@@ -729,7 +725,7 @@ ferryi_timeline_sync_point_since(ferryi_timeline *timeline, uint32_t generation)
     if (timeline->generation != generation)
         return 0;
     uint64_t tick = atomic_load(&timeline->tick);
-    if (!ferryi_timeline_is_retired(timeline))
+    if (!ferryi_timeline_is_retired(timeline) || ferryi_timeline_is_lost(timeline))
         return ferryi_timeline_sync_point(timeline);
     raise_to(&timeline->used, tick);
     return ferryi_sync_point_make(timeline->number, tick - 1);
@@ -747,8 +743,8 @@ ferryi_timeline_flush(ferryi_timeline *timeline)
         atomic_load(&timeline->used) > atomic_load(&timeline->tick)) {
         struct ferryi_timeline_event *event;
         status = ferryi_timeline_check_capture(timeline);
-        if (status == FERRY_OK)
-            status = record_event(timeline, &event);
+        if (status == FERRY_OK && !ferryi_timeline_is_retired(timeline))
+            status = ferryi_timeline_record_event(timeline, &event);
     }
     ferryi_mutex_unlock(&timeline->mutex);
     ferryi_hold_end();

@@ -23,13 +23,13 @@
  * waits, or in `done` if the host has waited. The events in the array `seen` of the event's own
  * timeline are stored as well.
  *
- * Two kinds of streams have no number: those beyond the 62nd, and CUDA's per-thread stream, whose
- * handle means a different stream in each thread. Their uses are joined into a special timeline of
- * their place, the join timeline: an event is recorded on the stream at once, and the join timeline
- * waits for this event. So ordering these uses always takes driver calls. The host does not wait
- * instead, because closing a scope must not block. The per-thread stream does not have one number
- * for each thread, because only the thread itself can record an event on its stream. In addition,
- * there may be more threads than numbers.
+ * Three kinds of streams have no number: those beyond the 62nd, those of green contexts, and CUDA's
+ * per-thread stream, whose handle means a different stream in each thread. Their uses are joined
+ * into a special timeline of their place, the join timeline: an event is recorded on the stream at
+ * once, and the join timeline waits for this event. So ordering these uses always takes driver
+ * calls. The host does not wait instead, because closing a scope must not block. The per-thread
+ * stream does not have one number for each thread, because only the thread itself can record an
+ * event on its stream. In addition, there may be more threads than numbers.
  *
  * All streams of a place that Ferry does not know share one timeline, which is created when it is
  * first needed. It has no native stream and no events. A sync point on it is complete when a later
@@ -43,6 +43,10 @@
  * rise, so old sync points stay valid. A timeline without a number can be reused as soon as its
  * stream is destroyed, because its work has been joined by then. The generation of a timeline rises
  * with each reuse. All timelines live as long as the struct ferryi_order that contains them.
+ *
+ * The owner of a guest, which is the stream of another library, may destroy the native stream
+ * without notice. timeline_end.c says how such a timeline ends, and how a timeline ends whose
+ * stream is being captured.
  *
  * Locks: each timeline has a mutex for its ring of events. Driver calls on the timeline's own
  * stream and events may happen under this mutex, for example event_record. Struct ferryi_order has
@@ -114,7 +118,11 @@ struct ferryi_timeline {
     _Atomic uint64_t seen[FERRYI_TIMELINES];
     ferryi_order *order;
     ferryi_device *device;
-    void *native;    /* NULL after the timeline was retired, and for unknown streams */
+    void *native; /* NULL after the timeline was retired, and for unknown streams */
+    /* the driver's handle of the green context of the stream, in which its events are made; NULL
+     * for all other streams. A timeline with a green context has no number. Its events are
+     * destroyed when it is retired, because the program may then destroy the green context. */
+    void *scope;
     bool per_thread; /* whether the stream is CUDA's per-thread stream, which is a different stream
                         in each thread */
     bool is_plain;   /* whether the timeline has a number and `by_thread` is false */
@@ -126,6 +134,14 @@ struct ferryi_timeline {
     bool is_unknown; /* whether the timeline represents the streams that Ferry does not know; it
                         then has no native stream and no events */
     bool owned;      /* whether the native stream is destroyed when the timeline is retired */
+    /* whether the native stream may be destroyed without notice, so that its id is compared with
+     * `native_id` before each use */
+    atomic_bool is_guest;
+    /* whether the stream's ferry_stream was destroyed while the stream was captured */
+    atomic_bool is_ending;
+    uint64_t native_id; /* the driver's id of the native stream; set before `is_guest` */
+    /* The last generation that ended without a closing event; 0 if there was none. */
+    _Atomic uint32_t lost_generation;
     /* timeline of the uploads that Ferry queues on this stream of the program; NULL until
      * ferryi_timeline_of_uploads() creates it */
     _Atomic(ferryi_timeline *) uploads;
@@ -155,6 +171,7 @@ struct ferryi_order {
     /* Number of unused timeline numbers that are reserved for internal timelines; each device
      * opens three internal timelines. */
     FERRYI_GUARDED_BY(ferryi_order_mutex) int internal_reserve;
+    atomic_int ending; /* number of timelines whose member `is_ending` is true */
     const struct ferryi_log *log;
 };
 
@@ -167,6 +184,13 @@ void ferryi_order_clear(ferryi_order *order);
  * ferryi_timeline_retire() or ferryi_order_clear() destroys the created stream. */
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   void *native, bool internal, ferryi_timeline **out);
+/* Opens a timeline for a native stream of a green context, whose driver's handle is `scope`. If
+ * `scope` is NULL, works like ferryi_timeline_open() for a stream of the program. */
+ferry_status ferryi_timeline_open_in(ferryi_order *order, ferryi_device *device, int place,
+                                     void *native, void *scope, ferryi_timeline **out);
+/* Create and record an event for the timeline's stream. */
+ferry_status ferryi_timeline_create_event(ferryi_timeline *timeline, bool timed, void **out);
+ferry_status ferryi_timeline_record(ferryi_timeline *timeline, void *event);
 /*
  * Sets `*out` to the timeline that represents all streams of the place that Ferry does not know.
  * Makes no driver call. Fails with OUT_OF_MEMORY if memory or timeline numbers run out. The caller
@@ -191,18 +215,69 @@ bool ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out
 /* Records an event after an upload on the timeline of a stream's uploads. If recording fails, waits
  * for the upload instead. */
 void ferryi_timeline_record_upload(ferryi_timeline *uploads);
+
+/* -- timeline_end.c ---------------------------------------------------------------------------- */
+
 /* Closes the timeline of a stream that is being destroyed, so that the timeline can be reused
  * later. If the timeline has a number, records a last event, the closing event. If the timeline has
- * no number, makes the join timeline of the place wait for its work. Failures are logged. */
+ * no number, makes the join timeline of the place wait for its work. If the stream is being
+ * captured, a later call does so (ferryi_order_retire_ending()). Failures are logged. */
 void ferryi_timeline_retire(ferryi_timeline *timeline);
+/* Retires the timelines whose streams were captured when ferryi_timeline_retire() was called, and
+ * are not captured any more. */
+void ferryi_order_retire_ending(ferryi_order *order);
+/* Returns a timeline of the native stream that waits for the end of a capture to be retired. The
+ * timeline is then in use again. Returns NULL if there is none. */
+ferryi_timeline *ferryi_order_adopt(ferryi_order *order, const ferryi_device *device,
+                                    const void *native);
+/* Marks the timeline as a guest: its native stream exists now, but may be destroyed without notice.
+ * Streams that cannot be destroyed so are not marked. Fails if the driver has no ids of streams. */
+ferry_status ferryi_timeline_make_guest(ferryi_timeline *timeline);
+/* Returns whether the timeline is retired. Retires a guest whose native stream was destroyed. */
+bool ferryi_timeline_is_gone(ferryi_timeline *timeline);
 
 /* Fails with UNSUPPORTED if the timeline's stream is being captured. Ferry's internal streams are
- * not checked, because a program cannot capture them. */
+ * not checked, because a program cannot capture them. If the native stream of a guest was
+ * destroyed, retires the timeline and returns FERRY_OK. */
 ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
+/* Returns whether the timeline's stream is being captured. Returns false if the driver cannot tell.
+ */
+bool ferryi_timeline_is_captured(ferryi_timeline *timeline);
+/* Returns whether any stream that Ferry knows is being captured. Asks the driver about each. */
+bool ferryi_order_is_captured(ferryi_order *order);
+/* Waits for all work of the device. Fails with UNSUPPORTED, and does not wait, if a stream of the
+ * device that Ferry knows is being captured, because the wait would invalidate all captures. */
+ferry_status ferryi_order_synchronize(ferryi_order *order, ferryi_device *device);
 /* Makes the check of ferryi_timeline_check_capture() for the stream that the program passed to the
  * current public call. If this thread has a hold (base/hold.h), which groups several driver calls,
  * the function queries the driver only once until the hold ends. */
 ferry_status ferryi_timeline_check_own(ferryi_timeline *timeline);
+
+/* -- for timeline_end.c only ------------------------------------------------------------------- */
+
+/* Records an event in the next slot of the timeline's ring of events. Raises the timeline's event
+ * counter `tick` before the driver call. So the event does not count as covering work that other
+ * threads note during the call. */
+FERRYI_REQUIRES(ferryi_timeline_mutex)
+ferry_status ferryi_timeline_record_event(ferryi_timeline *timeline,
+                                          struct ferryi_timeline_event **out);
+/* Marks the timeline as retired. Its closing event, or the join timeline, covers its work. */
+FERRYI_REQUIRES(ferryi_timeline_mutex) void ferryi_timeline_close(ferryi_timeline *timeline);
+/* Destroys the events of the timeline. No other thread may use them. */
+FERRYI_REQUIRES(ferryi_timeline_mutex)
+void ferryi_timeline_drop_events(ferryi_timeline *timeline);
+/* Destroys the native stream if Ferry has created it. */
+void ferryi_timeline_destroy_native(ferryi_timeline *timeline);
+/* Blocks until the timeline's stream is idle. Called if an event could not be recorded, or if
+ * another stream could not be made to wait for this stream. All work that was queued before the
+ * call then counts as complete. This is so even if the wait fails, because the device is lost in
+ * that case. */
+void ferryi_timeline_settle(ferryi_timeline *timeline, const char *what);
+/* Makes the join timeline of the place wait for all work that is queued on `timeline`, which has no
+ * number. One sync point on the join timeline then covers this work. */
+ferry_status ferryi_timeline_join_queued(ferryi_timeline *timeline);
+
+/* -- sync points ------------------------------------------------------------------------------- */
 
 /* Checks whether a recorded event covers the sync point and is complete. If so, stores the event's
  * number in the array `done` of `order`. Never records an event. */
@@ -250,6 +325,23 @@ ferryi_timeline_is_retired(const ferryi_timeline *timeline)
     return atomic_load(&timeline->live_generation) == 0;
 }
 
+/* Returns whether the given generation of the timeline, or a later one, ended without a closing
+ * event. The uses of the given generation are then treated like those of unknown streams. */
+static inline bool
+ferryi_timeline_lost(const ferryi_timeline *timeline, uint32_t generation)
+{
+    return generation <= atomic_load(&timeline->lost_generation) &&
+           !(atomic_load(&timeline->live_generation) == generation);
+}
+
+/* Returns whether the timeline is retired, and has no closing event. */
+static inline bool
+ferryi_timeline_is_lost(const ferryi_timeline *timeline)
+{
+    return ferryi_timeline_is_retired(timeline) &&
+           atomic_load(&timeline->lost_generation) == atomic_load(&timeline->generation);
+}
+
 /* Returns a sync point for a use of memory that was queued on the timeline before this call. The
  * timeline must have a number, and its stream must not be destroyed. */
 static inline ferryi_sync_point
@@ -284,14 +376,15 @@ ferryi_sync_point_is_done(const ferryi_order *order, ferryi_sync_point point)
                                               memory_order_acquire) > ferryi_sync_point_tick(point);
 }
 
-/* Returns whether the sync point is on a timeline of streams that Ferry does not know. Only the
- * host can wait for such a sync point, by synchronizing the whole device. */
+/* Returns whether the sync point is on a timeline of streams that Ferry does not know, or on a lost
+ * timeline. Only the host can wait for such a sync point, by synchronizing the whole device. */
 static inline bool
 ferryi_sync_point_is_unknown(const ferryi_order *order, ferryi_sync_point point)
 {
-    return point && (atomic_load_explicit(&order->unknown_set, memory_order_acquire) >>
-                         ferryi_sync_point_number(point) &
-                     1);
+    unsigned number = ferryi_sync_point_number(point);
+    return point &&
+           ((atomic_load_explicit(&order->unknown_set, memory_order_acquire) >> number & 1) ||
+            ferryi_timeline_is_lost(order->timelines[number]));
 }
 
 /* Returns whether later work on `timeline`, which must have a number, is ordered after the sync

@@ -39,7 +39,7 @@ ferryi_timelines_wait(ferryi_order *order, ferryi_timeline *timeline, uint64_t s
 static ferry_status
 wait_for_timeline(ferryi_order *order, ferryi_timeline *timeline)
 {
-    if (timeline->is_unknown || ferryi_timeline_is_retired(timeline))
+    if (timeline->is_unknown || ferryi_timeline_is_gone(timeline))
         return ferryi_sync_point_wait(order, NULL, last_use(order, timeline->number));
     if (ferryi_timeline_check_capture(timeline) != FERRY_OK)
         return FERRY_OK; /* captured work does not run now, so there is nothing to wait for */
@@ -131,8 +131,13 @@ ferryi_sync_points_join(ferryi_order *order, ferryi_sync_point point, uint64_t s
         return last_use(order, (unsigned)__builtin_ctzll(pending));
 
     ferryi_sync_point joined = 0;
-    if (join_all(order, point, pending, &joined) == FERRY_OK)
+    ferry_status status = join_all(order, point, pending, &joined);
+    if (status == FERRY_OK)
         return joined;
+    ferryi_timeline *any = order->timelines[__builtin_ctzll(all)], *later;
+    if (status == FERRY_ERROR_UNSUPPORTED &&
+        ferryi_timeline_of_unknown(order, any->device, any->place, &later) == FERRY_OK)
+        return join_unknown(order, later, all);
     wait_on_host(order, point, pending);
     return 0;
 }

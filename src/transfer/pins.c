@@ -166,6 +166,10 @@ add(struct ferryi_pins *pins, void *memory, size_t bytes, bool own)
                                        : "no memory to remember it");
     }
     status = register_pieces(pins, pin);
+    /* Another library has registered a part of a buffer of Ferry. Unlike a conflict within Ferry,
+     * this does not end soon, so it is not tried again. */
+    if (own && status == FERRY_ERROR_CONFLICT)
+        status = FERRY_ERROR_DEVICE;
     ferryi_mutex_lock(&pins->mutex);
     pin->settled = status == FERRY_OK;
     if (status != FERRY_OK)

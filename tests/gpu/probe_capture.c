@@ -89,6 +89,140 @@ call_batch(void)
     return probe_submit(memory, pinned, 16, 4, 64, other);
 }
 
+/* -- calls that end what an earlier call made. Each object is made before the capture begins,
+ * because making it may be forbidden within. -- */
+
+static const char nothing[] =
+    ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+
+static struct {
+    ferryi_cu_pointer device, managed;
+    void *host, *plain, *registered;
+    ferryi_cu_module loaded;
+    ferryi_cu_stream ends;
+    ferryi_cu_event event;
+} made;
+
+/* Makes the objects for one call. What is left of those for the call before stays. */
+static void
+make_objects(void)
+{
+    memset(&made, 0, sizeof(made));
+    made.plain = calloc(1, MIB);
+    made.registered = calloc(1, MIB);
+    if (cu->cuMemAlloc_v2(&made.device, MIB) || cu->cuMemAllocManaged(&made.managed, MIB, 1) ||
+        cu->cuMemHostAlloc(&made.host, MIB, 1) || cu->cuStreamCreate(&made.ends, 1) ||
+        cu->cuEventCreate(&made.event, 2) || cu->cuMemHostRegister_v2(made.registered, MIB, 1) ||
+        cu->cuModuleLoadDataEx(&made.loaded, nothing, 0, NULL, NULL))
+        answer("captures-lack-an-object", 1);
+}
+
+static ferryi_cu_result
+call_free(void)
+{
+    return cu->cuMemFree_v2(made.device);
+}
+static ferryi_cu_result
+call_host_free(void)
+{
+    return cu->cuMemFreeHost(made.host);
+}
+static ferryi_cu_result
+call_managed_alloc(void)
+{
+    ferryi_cu_pointer p;
+    return cu->cuMemAllocManaged(&p, MIB, 1);
+}
+static ferryi_cu_result
+call_managed_free(void)
+{
+    return cu->cuMemFree_v2(made.managed);
+}
+static ferryi_cu_result
+call_register(void)
+{
+    return cu->cuMemHostRegister_v2(made.plain, MIB, 1);
+}
+static ferryi_cu_result
+call_unregister(void)
+{
+    return cu->cuMemHostUnregister(made.registered);
+}
+static ferryi_cu_result
+call_load(void)
+{
+    ferryi_cu_module module;
+    return cu->cuModuleLoadDataEx(&module, nothing, 0, NULL, NULL);
+}
+static ferryi_cu_result
+call_unload(void)
+{
+    return cu->cuModuleUnload(made.loaded);
+}
+static ferryi_cu_result
+call_function_load(void)
+{
+    ferryi_cu_function function;
+    ferryi_cu_result result = cu->cuModuleGetFunction(&function, made.loaded, "nothing");
+    if (result != 0 || !(cu->groups & FERRYI_CUDA_FUNCTION_12_4))
+        return result;
+    return cu->cuFuncLoad(function);
+}
+static ferryi_cu_result
+call_function_attribute(void)
+{
+    ferryi_cu_function function;
+    ferryi_cu_result result = cu->cuModuleGetFunction(&function, made.loaded, "nothing");
+    return result ? result
+                  : cu->cuFuncSetAttribute(
+                        function, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
+}
+/* A context is no peer of itself, so this asks only whether the capture is checked first. */
+static ferryi_cu_result
+call_peer(void)
+{
+    return cu->cuCtxEnablePeerAccess(context, 0);
+}
+static ferryi_cu_result
+call_event_create(void)
+{
+    ferryi_cu_event e;
+    return cu->cuEventCreate(&e, 2);
+}
+static ferryi_cu_result
+call_event_destroy(void)
+{
+    return cu->cuEventDestroy_v2(made.event);
+}
+static ferryi_cu_result
+call_stream_destroy(void)
+{
+    return cu->cuStreamDestroy_v2(made.ends);
+}
+static ferryi_cu_result
+call_prefetch(void)
+{
+    const struct ferryi_cu_location here = {FERRYI_CU_MEM_LOCATION_TYPE_DEVICE, device};
+    if (cu->groups & FERRYI_CUDA_PREFETCH_12_2)
+        return cu->cuMemPrefetchAsync_v2(made.managed, MIB, here, 0, stream);
+    if (cu->groups & FERRYI_CUDA_PREFETCH_8)
+        return cu->cuMemPrefetchAsync(made.managed, MIB, device, stream);
+    return FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+}
+static ferryi_cu_result
+call_retain(void)
+{
+    ferryi_cu_context retained;
+    return cu->cuDevicePrimaryCtxRetain(&retained, device);
+}
+static ferryi_cu_result
+call_stream_id(void)
+{
+    unsigned long long id;
+    return cu->groups & FERRYI_CUDA_STREAM_ID ? cu->cuStreamGetId(other, &id)
+                                              : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static const struct {
     const char *name;
     ferryi_cu_result (*call)(void);
@@ -103,7 +237,25 @@ static const struct {
              {"legacy-fill", call_legacy},
              {"captured-upload", call_captured},
              {"stream-create", call_stream},
-             {"captured-batch", call_batch}};
+             {"captured-batch", call_batch},
+             {"free", call_free},
+             {"host-free", call_host_free},
+             {"managed-alloc", call_managed_alloc},
+             {"managed-free", call_managed_free},
+             {"host-register", call_register},
+             {"host-unregister", call_unregister},
+             {"module-load", call_load},
+             {"module-unload", call_unload},
+             {"function-load", call_function_load},
+             {"function-attribute", call_function_attribute},
+             {"enable-peer", call_peer},
+             {"event-create", call_event_create},
+             {"event-destroy", call_event_destroy},
+             {"stream-destroy", call_stream_destroy},
+             {"prefetch", call_prefetch},
+             {"context-retain", call_retain},
+             {"captured-stream-id", call_stream_id}};
+enum { CALLS = sizeof(calls) / sizeof(calls[0]), FIRST_ENDING = 12 };
 
 void
 probe_captures(void)
@@ -113,8 +265,11 @@ probe_captures(void)
         return;
     }
     for (int mode = 0; mode <= 2; mode++)
-        for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        for (size_t i = 0; i < CALLS; i++) {
+            if (i >= FIRST_ENDING)
+                make_objects();
             in_capture(mode, calls[i].name, calls[i].call);
+        }
 }
 
 /* A driver call that one thread makes while a second thread captures a stream. The first thread
@@ -157,8 +312,13 @@ ask_elsewhere(int mode, const char *name, size_t call)
 void
 probe_captures_elsewhere(void)
 {
-    static const char *const modes[] = {"global", "thread"};
-    for (int mode = 0; mode < 2 && begin_capture && end_capture; mode++)
-        for (size_t i = 0; i < 3; i++) /* two allocations and a query */
+    static const char *const modes[] = {"global", "thread", "relaxed"};
+    for (int mode = 0; mode <= 2 && begin_capture && end_capture; mode++)
+        for (size_t i = 0; i < CALLS; i++) {
+            if (i >= 3 && i < FIRST_ENDING) /* two allocations and a query */
+                continue;
+            if (i >= FIRST_ENDING)
+                make_objects();
             ask_elsewhere(mode, modes[mode], i);
+        }
 }

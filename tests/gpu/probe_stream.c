@@ -91,6 +91,28 @@ probe_streams(void)
     answer("pop-of-null-is", popped != NULL);
 }
 
+/* Asks what the driver knows of the handle of a destroyed stream. The manual says that a query of
+ * such a handle is undefined. */
+void
+probe_stale_stream(void)
+{
+    ferryi_cu_stream first = NULL, second = NULL;
+    ferryi_cu_capture_status status = 0;
+    unsigned long long ids[2] = {0, 0};
+    if (!(cu->groups & FERRYI_CUDA_STREAM_ID) || cu->cuStreamCreate(&first, 1) ||
+        cu->cuStreamGetId(first, &ids[0]) || cu->cuStreamDestroy_v2(first)) {
+        answer("stale-stream-id", ABSENT);
+        return;
+    }
+    ASK("stale-stream-id", cuStreamGetId, first, &ids[1]);
+    answer("stale-stream-id-is-the-same", ids[0] == ids[1]);
+    ASK("stale-stream-is-capturing", cuStreamIsCapturing, first, &status);
+    ASK("stale-stream-create", cuStreamCreate, &second, 1);
+    answer("stale-stream-handle-is-reused", first == second);
+    ASK("stale-stream-new-id", cuStreamGetId, second, &ids[1]);
+    answer("stale-stream-new-id-is-the-same", ids[0] == ids[1]);
+}
+
 void
 probe_events(void)
 {

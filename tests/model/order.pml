@@ -2,12 +2,13 @@
 /*
  * Sync points, streams and events: the uses of one copy of two bytes, by the host and on streams that work when they like.
  *
- *   record_event, event_after    src/stream/timeline.c         record_event(), event_after(): the ring, under the timeline's mutex
+ *   record_event, event_after    src/stream/timeline.c         ferryi_timeline_record_event(), event_after(): the ring, under the timeline's mutex
  *   sync_point_wait              src/stream/timeline.c         ferryi_sync_point_wait(): a stream waits (seen) or the host does (done)
  *   is_done, is_ordered          src/stream/timeline.h         ferryi_sync_point_is_done(), ferryi_sync_point_is_ordered()
  *   sync_point                   src/stream/timeline.h         ferryi_timeline_sync_point(); timeline.c: ferryi_timeline_sync_point_since()
  *   note_joined                  src/stream/timeline.c         note_joined(): streams without a number, such as per-thread ones
- *   retire, recycle              src/stream/timeline.c         ferryi_timeline_retire(), is_free(), timeline_set_up()
+ *   retire, recycle              src/stream/timeline_end.c     ferryi_timeline_retire()
+ *                                src/stream/timeline.c         is_free(), timeline_set_up()
  *   order                        src/buffer/store_order.c  ferryi_store_order()
  *   note                         src/buffer/store_order.c  ferryi_store_note_read(), ferryi_store_note_write(); access.c: ferryi_access_note_use()
  *   claim                        src/buffer/claim.c        conflict_with(); the rest of it is protocol.pml's

@@ -41,6 +41,30 @@ def make(context, **more):
         pytest.skip(str(error))
 
 
+def test_nvrtc_of_a_wheel(tmp_path):
+    """NVIDIA's wheels put NVRTC where no loader looks."""
+    driver = os.environ.get("FERRY_CUDA_LIBRARY", "")
+    if "fakecuda" not in driver:
+        pytest.skip("needs the driver without a GPU")
+    library = os.path.join(os.path.dirname(driver), "libfakenvrtc_13.so")
+    lib = tmp_path / "nvidia" / "cu13" / "lib"
+    lib.mkdir(parents=True)
+    shutil.copy(library, lib / "libnvrtc.so.13")
+    program = f"""if True:
+        import ctypes, sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import ferry
+        context = ferry.Context("cuda")
+        driver = ctypes.CDLL({driver!r})
+        driver.fakecuda_register_kernel(b"scale", None, 0, None)
+        ferry.Kernel("scale", source="extern \\"C\\" __global__ void scale() {{}}", parameters=[], context=context)
+        print(ctypes.CDLL({str(lib / "libnvrtc.so.13")!r}).fakenvrtc_compilations())"""
+    environment = {name: value for name, value in os.environ.items() if name != "FERRY_NVRTC_LIBRARY"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+                          env={**environment, "FERRY_CACHE_DIR": ""})
+    assert done.stdout == "1\n", done.stdout + done.stderr
+
+
 def _register():
     """Returns False if the driver has a GPU."""
     driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])

@@ -10,9 +10,6 @@
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 struct fake_state fake = {.last_location = -2};
 
-/* value of CUDA_ERROR_NOT_PERMITTED, for which Ferry has no name */
-#define CALL_NOT_PERMITTED  ((fake_result)800)
-
 #define STACK_MAX           32
 #define ATTRIBUTE_MAX       256
 #define ATTRIBUTE_MAX_PITCH 11 /* CU_DEVICE_ATTRIBUTE_MAX_PITCH, for which Ferry has no name */
@@ -74,14 +71,26 @@ check_process(void)
     if (fake.process != getpid())
         return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
     if ((fake.strict & FAKE_STRICT_HOST) && in_host_function)
-        return CALL_NOT_PERMITTED;
+        return FERRYI_CUDA_ERROR_NOT_PERMITTED;
     return FERRYI_CUDA_SUCCESS;
+}
+
+/* The green contexts of the devices. Each is current in one thread at most. */
+static fake_context greens[FAKE_DEVICES_MAX];
+static uint64_t green_threads[FAKE_DEVICES_MAX];
+
+fake_context *
+fake_green(void)
+{
+    return depth > 0 && stack[depth - 1]->primary ? stack[depth - 1] : NULL;
 }
 
 static fake_result
 check_call(enum fake_entry entry, int needs, fake_context **out_context)
 {
     fake_context *context = depth > 0 ? stack[depth - 1] : NULL;
+    if (context && context->primary)
+        context = context->primary;
     calls[entry]++;
     fake_result allowed = fake.started ? check_process() : FERRYI_CUDA_SUCCESS;
     if (allowed != FERRYI_CUDA_SUCCESS)
@@ -417,8 +426,12 @@ cuCtxPushCurrent_v2(ferryi_cu_context context)
     FAKE_BEGIN(cuCtxPushCurrent_v2, 0, NULL);
     if (!context)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    if (!is_context(context) || depth == STACK_MAX)
+    ptrdiff_t green = context->primary ? context - greens : -1;
+    if (!is_context(green < 0 ? context : context->primary) || depth == STACK_MAX ||
+        (green >= 0 && green_threads[green]))
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+    if (green >= 0)
+        green_threads[green] = fake_thread();
     stack[depth++] = context;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
@@ -430,6 +443,8 @@ cuCtxPopCurrent_v2(ferryi_cu_context *out_context)
     if (depth == 0)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
     *out_context = stack[--depth];
+    if ((*out_context)->primary)
+        green_threads[*out_context - greens] = 0;
     return fake_end(FERRYI_CUDA_SUCCESS);
 }
 
@@ -474,6 +489,30 @@ cuCtxSynchronize(void)
 #define FAKE_CONTROL(type, name, parameters) FAKE_EXPORT type name parameters;
 FAKECUDA_CONTROLS(FAKE_CONTROL)
 #undef FAKE_CONTROL
+
+void
+fakecuda_break_peers(bool broken)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake.broken_peers = broken;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void *
+fakecuda_green_stream(int device)
+{
+    void *stream = NULL;
+    greens[device].primary = &fake.contexts[device];
+    greens[device].device = device;
+    if (cuCtxPushCurrent_v2(&greens[device]) == FERRYI_CUDA_SUCCESS) {
+        ferryi_cu_stream made;
+        fake_context *popped;
+        if (cuStreamCreate(&made, FERRYI_CU_STREAM_NON_BLOCKING) == FERRYI_CUDA_SUCCESS)
+            stream = made;
+        cuCtxPopCurrent_v2(&popped);
+    }
+    return stream;
+}
 
 static int
 entry_of(const char *symbol)

@@ -36,7 +36,8 @@
  *     ptx         PTX for newer devices is refused
  *     parts       a copy of partly registered host memory returns CUDA_ERROR_INVALID_VALUE
  *     capture     a batch is refused inside a capture, and the legacy stream cannot join one; the
- *                 capture stays valid
+ *                 capture stays valid. Freeing memory waits for the whole context, and invalidates
+ *                 its captures as cuCtxSynchronize() does
  *     load        a kernel is loaded by its first launch or cuFuncLoad(), which waits for all work
  *                 of the device, and is forbidden during a capture that is not relaxed
  *     sticky      a fault that ends a context also ends every later context of its device, until
@@ -114,6 +115,11 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
     X(void, fakecuda_reset, (int device))                                                          \
     /* Returns the peers that a device can access, as a set of bits: bit b is device b. */         \
     X(unsigned, fakecuda_peers, (int device))                                                      \
+    /* Creates a stream of a green context of a device, or returns NULL. Only events that were     \
+     * created while this green context was current can be recorded on the stream. */              \
+    X(void *, fakecuda_green_stream, (int device))                                                 \
+    /* Sets whether copies between devices write wrong bytes. */                                   \
+    X(void, fakecuda_break_peers, (bool broken))                                                   \
     /* Begin and end a graph capture in the same way as the driver's functions, whose status       \
      * codes they return. */                                                                       \
     X(int, fakecuda_begin_capture, (void *stream, int mode))                                       \

@@ -192,6 +192,16 @@ check_contexts(const fake_context *target, const fake_context *source)
         ->error; /* the fault that ended the source's context, or 0; the current context is valid */
 }
 
+/* Runs a copy between devices whose peer access is broken: writes other bytes. */
+static fake_result
+run_broken(void *payload)
+{
+    const struct copy *copy = payload;
+    for (size_t row = 0; row < copy->rows; row++)
+        memset(copy->target + row * copy->target_pitch, 0x5a, copy->row_bytes);
+    return FERRYI_CUDA_SUCCESS;
+}
+
 ferryi_cu_result
 cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context,
                   ferryi_cu_pointer source, ferryi_cu_context source_context, size_t bytes,
@@ -212,7 +222,8 @@ cuMemcpyPeerAsync(ferryi_cu_pointer target, ferryi_cu_context target_context,
     if (!payload)
         return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     *payload = copy;
-    return fake_end(fake_enqueue(queue, run_copy, NULL, payload, NULL));
+    return fake_end(
+        fake_enqueue(queue, fake.broken_peers ? run_broken : run_copy, NULL, payload, NULL));
 }
 
 ferryi_cu_result
@@ -274,7 +285,8 @@ cuMemcpy3DPeerAsync(const struct ferryi_cu_copy_3d_peer *rows, ferryi_cu_stream 
     if (!payload)
         return fake_end(result ? result : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     *payload = copy;
-    return fake_end(fake_enqueue(queue, run_copy, NULL, payload, NULL));
+    return fake_end(
+        fake_enqueue(queue, fake.broken_peers ? run_broken : run_copy, NULL, payload, NULL));
 }
 
 /* -- batches -- */

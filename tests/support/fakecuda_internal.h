@@ -70,7 +70,9 @@ struct fake_work {
 struct fake_queue {
     struct fake_queue *next; /* in the list of the context */
     int holders;
+    unsigned long long id; /* differs from the ids of all other queues */
     fake_context *context;
+    fake_context *green; /* the green context of the stream, or NULL */
     struct fake_work *first, *last;
     uint64_t queued, done;
     uint64_t wanted;              /* in lazy mode: number of the last work item that must run */
@@ -98,7 +100,7 @@ struct CUevent_st {
     bool live, timed;
     /* time of the last record if the event is timed; otherwise NULL */
     struct fake_reached *reached;
-    fake_context *context;
+    fake_context *context, *green;
     struct fake_point point; /* queue NULL: never recorded */
     struct fake_capture *capture;
 };
@@ -131,6 +133,9 @@ struct CUctx_st {
     struct CUmod_st *modules;
     size_t used_bytes;
     unsigned peers;
+    /* of a green context: the primary context, which has everything but the context's streams and
+     * events; NULL for a primary context */
+    fake_context *primary;
 };
 
 enum fake_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_MANAGED, FAKE_REGISTERED };
@@ -169,8 +174,9 @@ extern pthread_mutex_t fake_lock;
 /* The state of the fake driver, which `fake_lock` protects. */
 extern struct fake_state {
     bool started, lazy;
-    bool ended;    /* whether exit() was called, which deinitializes the driver */
-    pid_t process; /* the process that called cuInit() first */
+    bool broken_peers; /* whether copies between devices write wrong bytes */
+    bool ended;        /* whether exit() was called, which deinitializes the driver */
+    pid_t process;     /* the process that called cuInit() first */
     int devices;
     size_t memory_bytes;
     fake_context contexts[FAKE_DEVICES_MAX];
@@ -200,6 +206,8 @@ fake_result fake_end(fake_result result);
     } while (0)
 
 uint64_t fake_thread(void);
+/* Returns the green context that is current in the calling thread, or NULL. */
+fake_context *fake_green(void);
 /* Records whether the calling thread is running a host function. */
 void fake_host_function(bool runs);
 /* Returns the value of a device attribute, which is the same for all devices. The caller must hold

@@ -259,11 +259,20 @@ cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
     return fake_end(result);
 }
 
+/* Returns whether freeing memory is refused because of a capture, which it then invalidates. */
+static bool
+capture_forbids_free(fake_context *context)
+{
+    return (fake.strict & FAKE_STRICT_CAPTURE) && fake_capture_of_context(context, true);
+}
+
 ferryi_cu_result
 cuMemFree_v2(ferryi_cu_pointer memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemFree_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (capture_forbids_free(context))
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return fake_end(
         give_back(context, (void *)(uintptr_t)memory, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED));
 }
@@ -297,6 +306,8 @@ cuMemFreeHost(void *memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemFreeHost, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
+    if (capture_forbids_free(context))
+        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return fake_end(give_back(context, memory, 1u << FAKE_PINNED));
 }
 

@@ -19,8 +19,10 @@ need(void *memory)
 struct fake_queue *
 fake_queue_new(fake_context *context, bool blocking)
 {
+    static unsigned long long last_id;
     struct fake_queue *queue = need(calloc(1, sizeof(*queue)));
     queue->holders = 1;
+    queue->id = ++last_id;
     pthread_cond_init(&queue->changed, NULL);
     queue->context = context;
     queue->blocking = blocking;

@@ -46,6 +46,7 @@ cuStreamCreate(ferryi_cu_stream *out_stream, unsigned int flags)
     else
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
     stream->queue = fake_queue_new(context, flags != FERRYI_CU_STREAM_NON_BLOCKING);
+    stream->queue->green = fake_green();
     fake.live.streams++;
     *out_stream = stream;
     return fake_end(FERRYI_CUDA_SUCCESS);
@@ -139,7 +140,36 @@ cuStreamGetCtx(ferryi_cu_stream stream, ferryi_cu_context *out_context)
     FAKE_BEGIN(cuStreamGetCtx, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_any_queue_of(context, stream, &queue);
     if (result == FERRYI_CUDA_SUCCESS)
+        *out_context = queue->green ? queue->green : queue->context;
+    return fake_end(result);
+}
+
+ferryi_cu_result
+cuStreamGetId(ferryi_cu_stream stream, unsigned long long *out_id)
+{
+    fake_context *context = NULL;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuStreamGetId, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_any_queue_of(context, stream, &queue);
+    if (result == FERRYI_CUDA_SUCCESS)
+        *out_id = queue->id;
+    return fake_end(result);
+}
+#endif
+
+#if FAKECUDA_GENERATION >= 12
+ferryi_cu_result
+cuStreamGetCtx_v2(ferryi_cu_stream stream, ferryi_cu_context *out_context,
+                  ferryi_cu_green_context *out_green)
+{
+    fake_context *context = NULL;
+    struct fake_queue *queue;
+    FAKE_BEGIN(cuStreamGetCtx_v2, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_any_queue_of(context, stream, &queue);
+    if (result == FERRYI_CUDA_SUCCESS) {
         *out_context = queue->context;
+        *out_green = (ferryi_cu_green_context)queue->green;
+    }
     return fake_end(result);
 }
 #endif
@@ -160,8 +190,10 @@ cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
         event = &events[events_used++];
     else
         return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
-    *event = (struct CUevent_st){
-        .live = true, .timed = flags != FERRYI_CU_EVENT_DISABLE_TIMING, .context = context};
+    *event = (struct CUevent_st){.live = true,
+                                 .timed = flags != FERRYI_CU_EVENT_DISABLE_TIMING,
+                                 .context = context,
+                                 .green = fake_green()};
     fake.live.events++;
     *out_event = event;
     return fake_end(FERRYI_CUDA_SUCCESS);
@@ -237,7 +269,8 @@ cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
     struct fake_queue *queue;
     FAKE_BEGIN(cuEventRecord, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event) || event->context != context)
+    if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event) || event->context != context ||
+        event->green != queue->green)
         return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
     result =
         event->timed ? enqueue_time(queue, event) : fake_enqueue(queue, NULL, NULL, NULL, NULL);

@@ -103,7 +103,10 @@ GIVE(stream_create, (ferryi_device *device, void **out), out)
 TAKE(stream_destroy, (ferryi_device *device, void *stream), stream, stream)
 PASS(stream_synchronize, (ferryi_device *device, void *stream), stream)
 PASS(stream_is_capturing, (ferryi_device *device, void *stream, bool *out), stream, out)
-PASS(stream_check, (ferryi_device *device, void *stream), stream)
+PASS(stream_check, (ferryi_device *device, void *stream, void **out_scope), stream, out_scope)
+PASS(stream_id, (ferryi_device *device, void *stream, uint64_t *out), stream, out)
+GIVE(event_create_in, (ferryi_device *device, void *scope, bool timed, void **out), scope, timed, out)
+PASS(event_record_in, (ferryi_device *device, void *scope, void *event, void *stream), scope, event, stream)
 PASS(stream_wait, (ferryi_device *device, void *stream, void *event), stream, event)
 PASS(host_call, (ferryi_device *device, void *stream, void (*run)(void *user), void *user), stream, run, user)
 GIVE(event_create, (ferryi_device *device, bool timed, void **out), timed, out)
@@ -224,6 +227,9 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(stream_synchronize),
     SLOT(stream_is_capturing),
     SLOT(stream_check),
+    SLOT(stream_id),
+    SLOT(event_create_in),
+    SLOT(event_record_in),
     SLOT(stream_wait),
     SLOT(host_call),
     SLOT(event_create),

@@ -48,12 +48,14 @@ test_groups(void **state)
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
                          FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
                          FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID |
-                         FERRYI_CUDA_FUNCTION_12_4);
+                         FERRYI_CUDA_FUNCTION_12_4 | FERRYI_CUDA_STREAM_ID |
+                         FERRYI_CUDA_GREEN_CONTEXT);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
                          FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
                          FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID |
-                         FERRYI_CUDA_FUNCTION_12_4);
+                         FERRYI_CUDA_FUNCTION_12_4 | FERRYI_CUDA_STREAM_ID |
+                         FERRYI_CUDA_GREEN_CONTEXT);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
 }
 
@@ -287,13 +289,16 @@ use_order(ferryi_device *device, struct surroundings before)
     void *event, *module, *function;
     bool answer;
     unsigned users;
+    uint64_t id;
+    void *scope;
     SLOT(event_create, false, &event);
     SLOT(event_record, event, NULL);
     SLOT(stream_wait, (void *)2, event);
     SLOT(event_query, event, &answer);
     SLOT(event_synchronize, event);
     SLOT(stream_is_capturing, (void *)2, &answer);
-    SLOT(stream_check, (void *)2);
+    SLOT(stream_check, (void *)2, &scope);
+    SLOT(stream_id, (void *)2, &id);
     SLOT(memory_users, &answer, &users);
     SLOT(event_destroy, event);
     double seconds;

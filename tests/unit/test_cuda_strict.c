@@ -396,7 +396,7 @@ test_arrays_that_share_a_page_are_copied_all_the_same(void **state)
     assert_non_null(memory);
     OK(ferry_context_register_host(context, memory, 4096 + 2048));
     assert_int_equal(ferry_context_register_host(context, memory + 4096 + 2048, 2048),
-                     FERRY_ERROR_DEVICE);
+                     FERRY_ERROR_CONFLICT);
     assert_says("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED");
     int32_t *other = calloc(2, BYTES);
     assert_non_null(other);

@@ -193,6 +193,42 @@ test_peer_access_is_asked_for_once(void **state)
     close_device(peer);
 }
 
+/* Peer access that is enabled but gives wrong bytes is found by a test of 4 KiB, once. The device
+ * then refuses copies from the peer, and the caller copies through the host. */
+static void
+test_broken_peer_access_is_not_used(void **state)
+{
+    ferryi_device *device = open_build(NEW, 0), *peer = open_build(NEW, 1);
+    char *source, *target;
+    void *stream;
+    (void)state;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, (void **)&target));
+    OK(peer->ops->memory_alloc(peer, FERRY_MEMORY_DEVICE, 64, (void **)&source));
+    OK(device->ops->stream_create(device, &stream));
+    const struct ferryi_copy ranges[] = {{target, source, 8, FERRY_DIRECTION_PEER, peer},
+                                         {target + 16, source + 8, 8, FERRY_DIRECTION_PEER, peer}};
+    const struct ferryi_copy_2d rows = {target, source, 16, 8, 8, 4, FERRY_DIRECTION_PEER, peer};
+    struct fakecuda_live before = fake->fakecuda_live();
+    fake->fakecuda_break_peers(true);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(device->ops->copy_peer(device, target, peer, source, 64, stream),
+                         FERRY_ERROR_UNSUPPORTED);
+        assert_says("peer access gives wrong bytes");
+        assert_int_equal(device->ops->copy_batch(device, ranges, 2, stream),
+                         FERRY_ERROR_UNSUPPORTED);
+        assert_int_equal(device->ops->copy_2d(device, &rows, stream), FERRY_ERROR_UNSUPPORTED);
+        fake->fakecuda_break_peers(false); /* the answer is remembered */
+    }
+    struct fakecuda_live after = fake->fakecuda_live();
+    assert_int_equal(after.allocations, before.allocations);
+    assert_int_equal(after.streams, before.streams);
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, target));
+    OK(peer->ops->memory_free(peer, FERRY_MEMORY_DEVICE, source));
+    close_device(device);
+    close_device(peer);
+}
+
 /* -- capture -- */
 
 /* During a stream capture, makes calls that queue no work, both in the capturing thread and in a
@@ -457,6 +493,7 @@ test_one_failed_copy_loses_no_device(void **state)
     const struct ferryi_copy_2d rows = {target, host, 64, 128, 32, 4, FERRY_DIRECTION_UPLOAD, NULL};
     const struct ferryi_copy_2d rows_between = {
         target, source, 64, 128, 32, 4, FERRY_DIRECTION_PEER, peer};
+    OK(device->ops->copy(device, &between, stream)); /* which tests the peer access */
     FAILS_ONCE("cuMemHostAlloc",
                device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 512, &pinned));
     FAILS_ONCE("cuMemcpyHtoDAsync_v2", device->ops->copy(device, &up, stream));
@@ -774,6 +811,7 @@ main(void)
         CUDA_TEST(test_no_batch_on_the_legacy_stream),
         CUDA_TEST(test_batch_without_the_group),
         CUDA_TEST(test_peer_access_is_asked_for_once),
+        CUDA_TEST(test_broken_peer_access_is_not_used),
         CUDA_TEST(test_calls_aside_leave_captures_alone),
         CUDA_TEST(test_legacy_stream_beside_a_capture),
         CUDA_TEST(test_launch),

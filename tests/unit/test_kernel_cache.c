@@ -223,21 +223,40 @@ assert_never_kept(const struct ferryi_nvrtc_source *source)
 static void
 test_what_other_files_determine_is_not_kept(void **state)
 {
-    static const char *const texts[] = {
-        "#include \"a.h\"\n",   "#  include <a.h>",
-        "#inc\\\nlude \"a.h\"", "#i\\\n\\\r\nnclud\\\r\ne \"a.h\"",
-        "%:include \"a.h\"",    "#if __has_include(\"a.h\")\n#endif",
-        "#embed \"a\""};
-    static const char *const options[] = {
-        "-include", "--pre-include=a.h", "--use-pch=a",          "--fdevice-time-trace=a",
-        "-G",       "-lineinfo",         "--generate-line-info", "--device-debug"};
+    static const char *const texts[] = {"#define X <a.h>\n#include X",
+                                        "#inc\\\nlude X",
+                                        "#i\\\n\\\r\nnclud\\\r\ne X",
+                                        "%:include X",
+                                        "/* */ # /* */ include /* */ X",
+                                        "#include_next <a.h>",
+                                        "#if __has_include(X)\n#endif",
+                                        "#if 0\n#elif __has_include_next(<a.h>)\n#endif",
+                                        "#define HAS(x) __has_include(x)",
+                                        "#embed \"a\"",
+                                        "#include <a.h",
+                                        "const char c = u8'\"';\n#include X\n\"",
+                                        "const char *s = R\"(/"
+                                        "*)\";\n#include X"};
+    static const char *const options[] = {"-include",
+                                          "--pre-include=a.h",
+                                          "--use-pch=a",
+                                          "--fdevice-time-trace=a",
+                                          "-G",
+                                          "-lineinfo",
+                                          "--generate-line-info",
+                                          "--device-debug",
+                                          "-I",
+                                          "-I=a",
+                                          "--include-path",
+                                          "--include-path="};
     (void)state;
     struct ferryi_nvrtc_source source = plain;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         source.text = texts[i];
         assert_never_kept(&source);
     }
-    source.text = "int inc; int lude; // inc\\lude inclu\nde\n";
+    source.text = "int inc; int lude; // inc\\lude inclu\nde\n// #include X\n/*\n#include X\n*/"
+                  "\nconst char *s = R\"x(\n#include X\n)x\"; // __has_include(X)\n";
     assert_kept(&source);
     source = plain;
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -254,6 +273,92 @@ test_what_other_files_determine_is_not_kept(void **state)
     const ferry_kernel_source checked = {.name = "scale", .cuda_source = scale_source};
     OK(ferry_kernel_check(&checked, 0));
     assert_int_equal(folder_count(cache), 1);
+}
+
+static void
+write_header(const char *name, const char *text)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/%s", root, name);
+    folder_write_file(path, text, strlen(text));
+}
+
+/* Each change of a file that the source may include makes the compiler run again, and only such a
+ * change. */
+static void
+test_includes_are_in_the_key(void **state)
+{
+    char own[PATH_BYTES], first[PATH_BYTES], second[PATH_BYTES], text[3 * PATH_BYTES];
+    (void)state;
+    snprintf(own, sizeof(own), "%s/first", root);
+    assert_int_equal(mkdir(own, 0700), 0);
+    snprintf(first, sizeof(first), "-I%s/first", root);
+    snprintf(second, sizeof(second), "--include-path=%s", root);
+    const char *options[] = {first, second};
+    struct ferryi_nvrtc_source source = plain;
+    source.options = options;
+    source.option_count = 2;
+    source.text = "#inc\\\nlude <a.h> // include\n";
+    assert_kept(&source); /* without the header */
+    write_header("a.h", "#if 0 /* a skipped branch */\n#include \"b.h\"\n#endif\n");
+    assert_kept(&source);
+    write_header("b.h", "#if __has_include(<c.h>)\n#endif\n");
+    assert_kept(&source);
+    write_header("c.h", "1'000 'x' \"/*\" /*\n#include X */\n");
+    assert_kept(&source);
+    write_header("unrelated.h", "");
+    assert_int_equal(compile(&source), 0);
+    write_header("c.h", "2");
+    assert_kept(&source);
+    write_header("first/c.h", "2"); /* is found before the other one, and says the same */
+    assert_kept(&source);
+    write_header("first/b.h", "#include X\n"); /* is not in the first header's own folder */
+    assert_int_equal(compile(&source), 0);
+    write_header("c.h", "#include X\n"); /* is not found any more */
+    assert_int_equal(compile(&source), 0);
+    write_header("a.h", "#include <b.h>\n");
+    assert_never_kept(&source);
+    snprintf(text, sizeof(text), "#include \"%s/c.h\"\n#include <%s/c.h>\n", own, own);
+    source = plain;
+    source.text = text;
+    assert_kept(&source);
+    write_header("first/c.h", "3");
+    assert_kept(&source);
+    write_header("first/c.h", "#include \"c.h\"\n");
+    assert_kept(&source);
+}
+
+/* NVRTC is found in the folders of FERRY_NVRTC_FOLDERS, before the loader looks for it. */
+static int
+compile_in_folders(void)
+{
+    char folders[PATH_BYTES];
+    struct ferryi_nvrtc_source source = plain;
+    struct ferryi_nvrtc_image image;
+    snprintf(folders, sizeof(folders), "relative::/nowhere:%s/wheel", root);
+    unsetenv("FERRY_NVRTC_LIBRARY");
+    setenv("FERRY_NVRTC_FOLDERS", folders, 1);
+    source.driver_version = 13000;
+    if (ferryi_nvrtc_compile(&source, &notes, &image) != FERRY_OK)
+        return 1;
+    bool is_fake = strstr(image.bytes, scale_source) && strstr(image.bytes, ".version 9.0");
+    free(image.bytes);
+    return is_fake ? 0 : 2;
+}
+
+static void
+test_nvrtc_in_a_folder(void **state)
+{
+    char path[PATH_BYTES];
+    size_t count;
+    (void)state;
+    snprintf(path, sizeof(path), "%s/wheel", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/wheel/libnvrtc.so.13", root);
+    void *library = folder_read_file(NAMED, &count);
+    folder_write_file(path, library, count);
+    free(library);
+    assert_int_equal(in_another_process(compile_in_folders), 0);
 }
 
 static void
@@ -485,6 +590,8 @@ main(void)
         cmocka_unit_test_setup_teardown(test_another_compiler_compiles_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_other_files_determine_is_not_kept, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_includes_are_in_the_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nvrtc_in_a_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_does_not_compile_is_not_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_processes_find_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kernels_are_compiled_once, set_up, tear_down),

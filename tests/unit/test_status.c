@@ -153,7 +153,10 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(stream_destroy, NULL);
     LACKS(stream_synchronize, NULL);
     LACKS(stream_is_capturing, NULL, NULL);
-    LACKS(stream_check, NULL);
+    LACKS(stream_check, NULL, NULL);
+    LACKS(stream_id, NULL, NULL);
+    LACKS(event_create_in, NULL, false, NULL);
+    LACKS(event_record_in, NULL, NULL, NULL);
     LACKS(memory_users, NULL, NULL);
     LACKS(stream_wait, NULL, NULL);
     LACKS(host_call, NULL, NULL, NULL);
