@@ -42,6 +42,8 @@ FERRY_BEGIN_DECLS
  * - FERRY_ERROR_DEVICE_LOST: the device failed. The bytes that only it held are lost, and so are
  *   bytes of a page-locked host replica that the device was just copying to. Reading lost bytes
  *   fails with this status until they are overwritten.
+ * - The status of a kernel that failed after its launch was accepted, see ferry_host_function. The
+ *   bytes that it should have written are lost, and the call needs them, or has waited for them.
  */
 
 /**
@@ -50,8 +52,8 @@ FERRY_BEGIN_DECLS
  *
  * Bytes are lost if a device fails, or if a kernel fails after its launch was accepted. Lost bytes
  * are current at no place, and reading them fails until they are overwritten. A range with lost
- * bytes is MIXED if both the host and a device have a replica. Otherwise it is HOST_ONLY or
- * DEVICE_ONLY.
+ * bytes is MIXED if both the host and a device have a replica, DEVICE_ONLY if only devices have
+ * one, and otherwise HOST_ONLY, even if no place has a replica.
  */
 typedef enum ferry_state {
     FERRY_STATE_UNINITIALIZED = 0, /**< no byte of the range was written yet. It reads as zero, and
@@ -267,7 +269,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(
  *
  * Queued work may still use the memory. If the wrap's options set on_release but not release_on,
  * the call blocks until that work has completed. Otherwise the streams `stream` and release_on wait
- * for the work, and the call does not. If both are NULL, the call blocks.
+ * for the work, and the call does not. If both are NULL, the call blocks. A call that has waited
+ * for a kernel that failed returns the kernel's status, and the buffer stays wrapped.
  * @param stream a stream that waits for every use of the memory, or NULL
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the buffer
  *         wraps no memory, or when it has other handles or views.
@@ -538,6 +541,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer
  *
  * @param written_on the stream whose work writes the bytes. NULL: the bytes are already written, by
  *         the host or by device work that has completed
+ * The range may contain lost bytes: the program has rewritten them.
+ *
  * @return the usual statuses (see the top of this file); FERRY_ERROR_CONFLICT when the place has no
  *         replica, or when bytes of the range are newer at another place.
  */
@@ -548,7 +553,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_mark_dirty(ferry_buffer *buf
  * Marks the range as stale at `place`. Bytes that are current only there are first copied to
  * another place.
  *
- * If the range is the whole buffer, the call also frees the replica's memory.
+ * If the range is the whole buffer, the call also frees the replica's memory. Lost bytes stay lost,
+ * which is no failure of this call.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_BUSY when a scope is open at
  *         that place, or when a write scope is open at another place, because abandoning that scope
  *         would need these bytes; FERRY_ERROR_INVALID_ARGUMENT also for the memory of a read-only
@@ -571,7 +577,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer, int place);
 /**
  * Frees the memory of the replica at `place`. For a view the call frees the replica of the whole
- * base. Bytes that are current only there are first copied to another place.
+ * base. Bytes that are current only there are first copied to another place. Lost bytes stay lost,
+ * which is no failure of this call.
  *
  * When memory runs short, Ferry also evicts replicas on its own. It chooses replicas that no scope,
  * call or hold uses, and that were not used recently. It first evicts replicas whose bytes are
@@ -583,6 +590,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_evict(ferry_buffer *buffer, int place);
 /**
  * Blocks until all queued work that uses the replica at `place` has completed.
+ *
+ * The call promises nothing about the bytes: it succeeds even if that work failed and the bytes are
+ * lost.
  * @return the usual statuses (see the top of this file).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_idle(ferry_buffer *buffer, int place);
@@ -617,7 +627,7 @@ FERRY_API bool ferry_buffer_is_page_locked(ferry_buffer *buffer);
  * Scopes and launches that need the bytes wait for the copy. Work that the program queues directly
  * on a native stream does not wait; open a scope at the place for that. A prefetch is only a hint,
  * and no event reports its end. If there is no memory for it, it copies nothing, and logs a message
- * with the level FERRY_LOG_INFO.
+ * with the level FERRY_LOG_INFO. Other failures are logged as errors.
  *
  * @param place 0 is the host
  * @param stream used only for managed memory, whose pages the driver moves in the order of this

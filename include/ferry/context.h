@@ -391,7 +391,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_unregister_host(ferry_conte
 
 /**
  * Returns the default stream of the device at `place`, which the context owns. On CUDA that is the
- * legacy default stream. Returns NULL for the host and for an unknown place. Threads: any.
+ * legacy default stream. Returns NULL for the host, for an unknown place, in a forked child, and
+ * after the context was destroyed. Threads: any.
  */
 FERRY_API ferry_stream *ferry_context_stream(ferry_context *context, int place);
 

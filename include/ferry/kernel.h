@@ -121,6 +121,10 @@ typedef struct ferry_call ferry_call;
  * - If several launches on one buffer fail, calls that read the buffer may return the status and
  *   message of the newest failure.
  * - A call that copies or converts bytes first waits for the queued launches that write them.
+ * - A call that waits for launches on the host looks at their outcome afterwards. Such calls are
+ *   ferry_scope_wait(), ferry_buffer_sync_to(), ferry_lease_open() without a stream,
+ *   ferry_lease_export_arrow() and ferry_buffer_unwrap(). ferry_buffer_wait_idle() and events
+ *   report no such failure.
  * - Opening a device scope does not wait for such launches. Work that the caller queues in the
  *   scope may therefore read lost bytes. What that work writes is valid.
  * - If a later scope or launch on the same stream uses the bytes of a scope that is still open, a

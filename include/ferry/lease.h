@@ -67,8 +67,9 @@ typedef struct ferry_lease_options {
  *         another place, a write to a read-only wrap); FERRY_ERROR_UNSUPPORTED (the stream is being
  *         captured, and a driver call is needed); FERRY_ERROR_WRONG_TYPE,
  *         FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_BUSY,
- *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_DEVICE or
- *         FERRY_ERROR_DEVICE_LOST, for the reasons at the top of <ferry/buffer.h>.
+ *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_DEVICE,
+ *         FERRY_ERROR_DEVICE_LOST or the status of a kernel that failed, for the reasons at the top
+ *         of <ferry/buffer.h>.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer,

@@ -120,8 +120,9 @@ FERRY_API ferry_status ferry_scope_close_unordered(ferry_scope *scope);
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_INVALID_STATE (a copy of a
  *         struct whose scope was closed, or a call inside a watching callback);
  *         FERRY_ERROR_UNSUPPORTED (an earlier write is on a stream that is being captured);
- *         FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST (waiting failed). The scope stays open in
- *         all cases.
+ *         FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST (waiting failed); the status of a kernel
+ *         that failed, and so lost bytes of the range. Bytes that were lost before an OVERWRITE
+ *         scope was opened do not count. The scope stays open in all cases.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_scope_wait(ferry_scope *scope);

@@ -113,10 +113,16 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_synchronize(ferry_stream *st
  */
 FERRY_API void ferry_stream_destroy(ferry_stream **stream);
 
-/** Returns the native stream of a stream, on CUDA a CUstream; NULL for NULL. Threads: any. */
+/**
+ * Returns the native stream of a stream, on CUDA a CUstream; NULL for NULL, in a forked child, and
+ * after the context was destroyed. Threads: any.
+ */
 FERRY_API void *ferry_stream_native(ferry_stream *stream);
 
-/** Returns the place of the stream's device, 1 to N; -1 for NULL. Threads: any. */
+/**
+ * Returns the place of the stream's device, 1 to N; -1 for NULL, in a forked child, and after the
+ * context was destroyed. Threads: any.
+ */
 FERRY_API int ferry_stream_place(const ferry_stream *stream);
 
 /** Flags of ferry_stream_record(). */
@@ -161,6 +167,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *str
 
 /**
  * Blocks until the event has completed.
+ *
+ * An event of ferry_stream_record() says only that the stream has come so far. It does not report
+ * kernels that failed; ferry_stream_synchronize() and calls that read the bytes do.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_INVALID_STATE (in a forked
  *         child or a callback that may not wait, or after the context was destroyed);
  *         FERRY_ERROR_DEVICE (a driver call failed); if the asynchronous call of the event has

@@ -79,6 +79,13 @@ uint64_t ferryi_error_count(void);
 /* Sets the index that ferry_error_index() returns. Must be called after ferryi_fail(), because
  * ferryi_fail() clears the index. */
 void ferryi_fail_index(size_t index);
+/* Marks this thread's newest failure: another thread's resize has moved the end of the range that a
+ * call was about to lock. Must be called after ferryi_explain(), because each new failure removes
+ * the mark. The mark exists because every status may also come from a callback of the program.
+ * Returns FERRY_ERROR_OUT_OF_RANGE. */
+ferry_status ferryi_fail_resized(void);
+/* Returns whether this thread's newest failure has the mark of ferryi_fail_resized(). */
+bool ferryi_last_error_is_resized(void);
 /* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous call
  * that fails keeps its message in such a copy until the program queries the call. */
 char *ferryi_last_error_copy(void);

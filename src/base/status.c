@@ -25,6 +25,10 @@ struct failure {
 static _Thread_local struct failure *failure;
 static _Thread_local uint64_t error_count;
 
+/* Whether the thread's last failure says that a resize moved the end of a range; see
+ * ferryi_fail_resized(). Not a member of the struct above, so that it needs no memory. */
+static _Thread_local bool failed_resized;
+
 /* The failure that a thread reports if its own failure struct cannot be allocated. Every allocated
  * failure struct starts as a copy of this object. The object is never written. */
 static struct failure unspoken = {.index = (size_t)-1,
@@ -118,6 +122,7 @@ ferry_error_index(void)
 void
 ferryi_explainv(const char *format, va_list arguments)
 {
+    failed_resized = false;
     struct failure *mine = this_failure();
     error_count++;
     if (!mine)
@@ -172,6 +177,19 @@ ferryi_fail_index(size_t index)
     struct failure *mine = this_failure();
     if (mine)
         mine->index = index;
+}
+
+ferry_status
+ferryi_fail_resized(void)
+{
+    failed_resized = true;
+    return FERRY_ERROR_OUT_OF_RANGE;
+}
+
+bool
+ferryi_last_error_is_resized(void)
+{
+    return failed_resized;
 }
 
 char *

@@ -72,6 +72,19 @@ ferryi_access_job(const struct ferryi_access *access)
     return job;
 }
 
+bool
+ferryi_store_has_lost(const ferryi_store *store, struct ferryi_range range)
+{
+    size_t end = ferryi_min_size(range.end, store->map.bytes);
+    for (size_t at = range.begin; at < end;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        if (segment.places & FERRYI_LOST)
+            return true;
+        at = segment.end;
+    }
+    return false;
+}
+
 ferry_status
 ferryi_access_fail_lost(const struct ferryi_access *access)
 {
@@ -84,6 +97,17 @@ ferryi_access_fail_lost(const struct ferryi_access *access)
     ferryi_store_unlock(store);
     return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s",
                        access->reason, access->begin, access->end, ferryi_store_name(store), text);
+}
+
+ferry_status
+ferryi_access_check_kernels(const struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    ferryi_access_await_kernels(access, 1);
+    ferryi_store_lock(store);
+    bool lost = ferryi_store_has_lost(store, (struct ferryi_range){access->begin, access->end});
+    ferryi_store_unlock(store);
+    return lost ? ferryi_access_fail_lost(access) : FERRY_OK;
 }
 
 static bool
@@ -285,6 +309,7 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
 {
     ferry_status status = FERRY_OK;
     size_t prepared = 0;
+    ferryi_access_await_kernels(list, count);
     ferryi_hold_begin();
     for (; prepared < count && status == FERRY_OK; prepared++)
         status = prepare_one(&list[prepared]);

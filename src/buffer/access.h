@@ -136,6 +136,14 @@ ferry_status ferryi_access_open(struct ferryi_access *list, size_t count);
  * ferryi_access_prepare() fails, it removes the claims. */
 ferry_status ferryi_access_claim(struct ferryi_access *list, size_t count);
 ferry_status ferryi_access_prepare(struct ferryi_access *list, size_t count);
+/* Waits until it is known whether the queued kernels fail whose output the claimed accesses read.
+ * Does not wait for an access that is merely queued behind these kernels.
+ * ferryi_access_prepare() calls it. A call whose claims are never prepared calls it itself, before
+ * it reads the valid map. */
+void ferryi_access_await_kernels(const struct ferryi_access *list, size_t count);
+/* Does the same for one access whose claim is open, and then fails if bytes of its range are lost.
+ */
+ferry_status ferryi_access_check_kernels(const struct ferryi_access *access);
 /* Stores in the access's claim (range lock) the id of the thread that runs the call. `thread` is
  * FERRYI_THREAD_QUEUED while the call is queued for a different thread. A thread that evicts can
  * then distinguish its own claims from those of other threads. */
@@ -182,6 +190,9 @@ FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store
 /* Returns whether a call that runs in the thread `thread` uses ranges of the buffer. If `thread` is
  * 0, checks the calls of all threads. */
 bool ferryi_access_has_call(ferryi_store *store, uint64_t thread);
+/* Returns whether bytes of the range are lost. The range may end after the end of the buffer. */
+FERRYI_REQUIRES(ferryi_store_spin)
+bool ferryi_store_has_lost(const ferryi_store *store, struct ferryi_range range);
 /* Fails because the access needs bytes whose value was lost. The returned status and the message
  * were stored in the buffer when the bytes were lost. */
 ferry_status ferryi_access_fail_lost(const struct ferryi_access *access);

@@ -22,6 +22,9 @@ ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, s
 {
     if (!buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
+    if (buffer->identity == FERRYI_BUFFER_FREED)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "%s: the buffer was destroyed; FERRY_DEBUG=1 keeps its name", what);
     if (buffer->identity == FERRYI_BUFFER_GONE)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what,
                            ferryi_store_name(buffer->store));
@@ -43,12 +46,17 @@ ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, s
         ferryi_buffer_count(buffer));
 }
 
+static bool
+is_gone(const ferry_buffer *buffer)
+{
+    return buffer->identity == FERRYI_BUFFER_GONE || buffer->identity == FERRYI_BUFFER_FREED;
+}
+
 ferry_status
 ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset,
                     size_t count, const char *what, struct ferryi_range *out)
 {
-    if (!buffer || buffer->identity == FERRYI_BUFFER_GONE ||
-        (element && element->identity != buffer->identity) ||
+    if (!buffer || is_gone(buffer) || (element && element->identity != buffer->identity) ||
         !ferryi_buffer_range(buffer, offset, count, out))
         return ferryi_buffer_refuse(buffer, element, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
@@ -488,7 +496,7 @@ ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buf
 ferry_buffer *
 ferry_buffer_retain(ferry_buffer *buffer)
 {
-    if (!buffer)
+    if (!buffer || buffer->identity == FERRYI_BUFFER_FREED)
         return NULL;
     if (buffer->identity == FERRYI_BUFFER_GONE) {
         ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR,

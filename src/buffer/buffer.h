@@ -50,11 +50,13 @@ ferryi_buffer_range(const ferry_buffer *buffer, size_t offset, size_t count,
 
 /* Returns whether a call failed with `status` because of a resize and must be repeated. This
  * happens if the call uses the rest of a buffer, and a resize moved the buffer's end before the
- * range was claimed. */
+ * range was claimed. The status alone does not say so: lost bytes have the status of the callback
+ * that lost them. */
 static inline bool
 ferryi_buffer_starts_over(ferry_status status, size_t count)
 {
-    return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;
+    return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST &&
+           ferryi_last_error_is_resized();
 }
 
 /* Snapshot of which places hold which bytes of a range. If the range exceeds the buffer, only the

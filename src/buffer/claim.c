@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/claim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/callback.h"
+#include "src/buffer/lease.h"
 #include "src/buffer/pending_calls.h"
 
 /* A claim locks a byte range of a buffer while the range is in use. This file detects conflicts
@@ -277,9 +279,13 @@ ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size
     *text = 0;
     for (uint32_t slot = 0; slot < store->claim_high && !*text; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_HELD &&
-            conflict_with(store, claim, access, true) == FERRYI_CONFLICT_BUSY)
-            ferryi_store_describe_scope(store, claim, text, text_bytes);
+        if (claim->state != FERRYI_CLAIM_HELD ||
+            conflict_with(store, claim, access, true) != FERRYI_CONFLICT_BUSY)
+            continue;
+        int length = ferryi_store_describe_scope(store, claim, text, text_bytes);
+        if (!store->context->debug && !ferryi_lease_label(store, claim) && length < (int)text_bytes)
+            snprintf(text + length, text_bytes - (size_t)length,
+                     "; FERRY_DEBUG=1 shows where it was opened");
     }
 }
 
@@ -317,10 +323,10 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
     bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
     if (!fits && !ferryi_store_is_dead(store)) {
-        status = ferryi_fail(
-            FERRY_ERROR_OUT_OF_RANGE,
+        ferryi_explain(
             "%s bytes %zu to %zu of buffer \"%s\": another thread resized it to %zu bytes",
             access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
+        status = ferryi_fail_resized();
     } else if (ferryi_store_is_dead(store)) {
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s",
                              access->reason, ferryi_store_name(store),
@@ -501,24 +507,37 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
 
 /* Returns whether the access must wait until all pending kernels that use the buffer have ended. A
  * pending kernel can still fail, and its output is then lost. So the wait is needed if the call
- * copies the kernels' output to a different place, or computes other bytes from this output. */
+ * copies the kernels' output to a different place, or computes other bytes from this output. It is
+ * also needed if the host itself waits for the kernels, because it then reports their failure. */
 static bool
 needs_outcome(const struct ferryi_access *access)
 {
-    if (!ferryi_pending_calls_are_pending(access->store) || access->access == FERRY_OVERWRITE)
+    ferryi_store *store = access->store;
+    if (!ferryi_pending_calls_are_pending(store) || access->access == FERRY_OVERWRITE)
         return false;
     if (access->derives || access->place == FERRYI_PLACE_NONE ||
         access->access == FERRYI_ACCESS_DROP)
         return true;
+    if (!access->timeline &&
+        ferryi_pending_calls_are_at(store, ferryi_store_sharers(store, access->place)))
+        return true;
     bool held = true;
-    ferryi_store_lock(access->store);
+    ferryi_store_lock(store);
     for (size_t at = access->begin; held && at < access->end;) {
-        struct ferryi_range part = ferryi_claim_uncovered(access->store, access, at);
-        held = ferryi_valid_map_holds(&access->store->map, access->place, part.begin, part.end);
+        struct ferryi_range part = ferryi_claim_uncovered(store, access, at);
+        held = ferryi_valid_map_holds(&store->map, access->place, part.begin, part.end);
         at = part.end;
     }
-    ferryi_store_unlock(access->store);
+    ferryi_store_unlock(store);
     return !held;
+}
+
+void
+ferryi_access_await_kernels(const struct ferryi_access *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (needs_outcome(&list[i]))
+            ferryi_pending_calls_wait(list[i].store);
 }
 
 ferry_status
@@ -536,8 +555,5 @@ ferryi_access_claim(struct ferryi_access *list, size_t count)
             return status;
         }
     }
-    for (size_t i = 0; i < count; i++)
-        if (needs_outcome(&list[i]))
-            ferryi_pending_calls_wait(list[i].store);
     return FERRY_OK;
 }

@@ -45,9 +45,10 @@ ferryi_validity_state(const struct ferryi_validity *validity)
     bool host = validity->exists & 1, device = validity->exists & ~1u;
     if (!validity->written && !validity->lost)
         return FERRY_STATE_UNINITIALIZED;
-    if (host && !device)
+    /* Lost bytes may have no replica at all. */
+    if (!device)
         return FERRY_STATE_HOST_ONLY;
-    if (device && !host)
+    if (!host)
         return FERRY_STATE_DEVICE_ONLY;
     /* A lost byte has its newest value at no place. So if the range has lost bytes, neither the
      * host nor the devices have all of its current bytes. */

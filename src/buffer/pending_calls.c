@@ -219,13 +219,8 @@ is_lost(const ferryi_store *store, const struct ferryi_access *access)
     struct ferryi_range part = {0, access->begin};
     while (part.end < access->end) {
         part = ferryi_claim_uncovered(store, access, part.end);
-        size_t end = ferryi_min_size(part.end, store->map.bytes);
-        for (size_t at = part.begin; at < end;) {
-            struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-            if (segment.places & FERRYI_LOST)
-                return true;
-            at = segment.end;
-        }
+        if (ferryi_store_has_lost(store, part))
+            return true;
     }
     return false;
 }
@@ -399,6 +394,19 @@ ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, s
                      (struct ferryi_pending_call){
                          .begin = begin, .end = end, .place = (uint8_t)place, .replaces = true});
     ferryi_mutex_unlock(&pending_calls->mutex);
+}
+
+bool
+ferryi_pending_calls_are_at(ferryi_store *store, ferryi_places places)
+{
+    if (!ferryi_pending_calls_are_pending(store))
+        return false;
+    struct ferryi_pending_calls *pending_calls =
+        atomic_load(&ferryi_store_cold_of(store)->pending_calls);
+    ferryi_mutex_lock(&pending_calls->mutex);
+    bool are = pending_calls->places & places;
+    ferryi_mutex_unlock(&pending_calls->mutex);
+    return are;
 }
 
 void

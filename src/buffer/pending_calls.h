@@ -108,6 +108,9 @@ void ferryi_pending_calls_end(struct ferryi_body_use *use);
  * pending launches gets an entry, so that the failure of an older launch does not lose the new
  * bytes. Called without the buffer's lock, before the valid map is changed. */
 void ferryi_pending_calls_overwritten(ferryi_store *store, int place, size_t begin, size_t end);
+/* Returns whether launches that write the buffer at one of `places` may be pending. Called without
+ * the buffer's lock. */
+bool ferryi_pending_calls_are_at(ferryi_store *store, ferryi_places places);
 /* Detaches the struct of pending launches from a buffer whose storage is being freed. */
 void ferryi_pending_calls_cut(ferryi_store *store);
 

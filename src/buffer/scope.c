@@ -534,6 +534,18 @@ ferry_scope_close_unordered(ferry_scope *scope)
     return ferryi_scope_end_unordered(ferryi_scope_of(scope), FERRYI_CLOSE_COMMIT);
 }
 
+/* Fails if a kernel that should have written bytes of an open scope has failed. The bytes of an
+ * OVERWRITE scope do not matter, unless later work on the scope's stream has replaced them. */
+static ferry_status
+check_bytes(ferryi_store *store, const struct ferryi_claim *claim)
+{
+    struct ferryi_range range = {claim->begin, claim->end};
+    struct ferryi_access bytes =
+        ferryi_access_of(store, range, FERRY_READ, claim->place, "wait for");
+    bool matter = claim->access != FERRY_OVERWRITE || claim->same_timeline_seen;
+    return matter ? ferryi_access_check_kernels(&bytes) : FERRY_OK;
+}
+
 ferry_status
 ferry_scope_wait(ferry_scope *scope)
 {
@@ -559,9 +571,9 @@ ferry_scope_wait(ferry_scope *scope)
      * opened. It may still run. It is recorded here, so that the following wait includes it. */
     if (claim.access == FERRY_OVERWRITE && body->store->scrub)
         status = ferryi_access_note_use(body->store, &claim, claim.timeline);
-    return status == FERRY_OK
-               ? ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ)
-               : status;
+    if (status == FERRY_OK)
+        status = ferryi_store_order(body->store, claim.place, NULL, claim.access != FERRY_READ);
+    return status == FERRY_OK ? check_bytes(body->store, &claim) : status;
 }
 
 /* -- waiting for scopes ------------------------------------------------------------------------ */

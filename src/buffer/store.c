@@ -397,7 +397,7 @@ ferryi_store_free(ferryi_store *store)
     if (!retire(context, store)) {
         /* The quarantined storage keeps the buffer's name. So a use of the destroyed handle can be
          * reported by name. */
-        store->first.identity = FERRYI_BUFFER_GONE;
+        store->first.identity = context->debug ? FERRYI_BUFFER_GONE : FERRYI_BUFFER_FREED;
         ferryi_quarantine_free(context->debug, store, free_header);
     }
     if (calls_program) {

@@ -162,15 +162,17 @@ struct ferryi_place_copy {
 
 struct ferryi_pending_calls;
 
-/* identity of a handle that was destroyed and that a checked run (FERRY_DEBUG) has quarantined; no
- * element has this value */
-#define FERRYI_BUFFER_GONE UINT64_C(0xfe44fe44deaddead)
+/* Identities of a handle that was destroyed; no element has these values. A checked run
+ * (FERRY_DEBUG) has quarantined the handle and its storage, so messages may name the buffer. In
+ * other runs the handle is freed memory, of which nothing else may be read. */
+#define FERRYI_BUFFER_GONE  UINT64_C(0xfe44fe44deaddead)
+#define FERRYI_BUFFER_FREED UINT64_C(0xfe44fe44deadf4ee)
 
 /* A handle of a buffer or a view, which refers to a range of a store. A store holds the bytes of
  * one buffer. The first handle is a member of the store; handles of views are allocated. */
 struct ferry_buffer {
     uint64_t identity; /* identity of the handle's element, compared at every open;
-                          FERRYI_BUFFER_GONE after the handle was destroyed */
+                          FERRYI_BUFFER_GONE or _FREED after the handle was destroyed */
     size_t offset;     /* offset of the handle's first byte in the buffer's storage */
     /* number of elements of the handle; a resize may change it while other threads open scopes */
     _Atomic size_t count;

@@ -172,6 +172,7 @@ run_whole(struct ferryi_whole_call *call, ferryi_sync_point *out_last)
 {
     struct ferryi_claim_list *claims = &call->claims;
     struct ferryi_kept_error why;
+    ferryi_access_await_kernels(claims->items, claims->count);
     ferry_status status = call->run(call);
     if (status != FERRY_OK)
         ferryi_last_error_keep(&why);

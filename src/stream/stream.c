@@ -296,16 +296,24 @@ ferryi_stream_check(const ferry_stream *stream, const char *what)
     return ferryi_shell_check_open(stream->context, what);
 }
 
+/* Returns the timeline of a stream. In the child of a fork this is the timeline that streams have
+ * after their context was destroyed, so that a query there finds nothing of the parent. */
+static const ferryi_timeline *
+living_timeline(const ferry_stream *stream)
+{
+    return stream->context && stream->context->inherited ? &dead_timeline : stream->timeline;
+}
+
 void *
 ferry_stream_native(ferry_stream *stream)
 {
-    return stream ? stream->timeline->native : NULL;
+    return stream ? living_timeline(stream)->native : NULL;
 }
 
 int
 ferry_stream_place(const ferry_stream *stream)
 {
-    return stream ? stream->timeline->place : -1;
+    return stream ? living_timeline(stream)->place : -1;
 }
 
 ferry_status
@@ -351,5 +359,7 @@ ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const 
 ferry_stream *
 ferry_context_stream(ferry_context *context, int place)
 {
-    return context && place >= 1 && place <= context->place_count ? context->defaults[place] : NULL;
+    bool exists = context && place >= 1 && place <= context->place_count &&
+                  !atomic_load_explicit(&context->closed, memory_order_relaxed);
+    return exists ? context->defaults[place] : NULL;
 }

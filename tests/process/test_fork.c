@@ -177,6 +177,9 @@ ask_others(ferry_context *context, struct things *t)
     REFUSED(ferry_context_unregister_host(context, t));
     REFUSED(ferry_context_find(context, "kept", &found));
     REFUSED(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
+    for (int at = 0; at <= ferry_context_place_count(context); at++)
+        TRUE(!ferry_context_stream(context, at));
+    TRUE(!ferry_stream_native(t->stream) && ferry_stream_place(t->stream) == -1);
     REFUSED(ferry_stream_create(context, 1, &stream));
     REFUSED(ferry_stream_wrap(context, 1, t, &stream));
     REFUSED(ferry_stream_flush(t->stream));
