@@ -70,9 +70,19 @@ DEFECTS = [
          "    size_t elements = count != FERRY_REST ? count : again > offset ? again - offset : 0;")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("rest_is_out_of_range", [
-        ("src/buffer/buffer.h", "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;",
-         "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST && false;")],
+        ("src/buffer/buffer.h", "return status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST &&\n           ferryi_last_error_is_resized();",
+         "return false && status == FERRY_ERROR_OUT_OF_RANGE && count == FERRY_REST;")],
         ["tests/buffer/test_buffer_interleavings"]),
+    Defect("status_means_resized", [
+        ("src/buffer/buffer.h", "count == FERRY_REST &&\n           ferryi_last_error_is_resized();", "count == FERRY_REST;")],
+        ["tests/buffer/test_buffer_waits"]),
+    Defect("wait_does_not_ask", [
+        ("src/buffer/claim.c", "if (!access->timeline &&\n        ferryi_pending_calls_are_at", "if (false &&\n        ferryi_pending_calls_are_at")],
+        ["tests/buffer/test_buffer_waits"]),
+    Defect("scope_wait_does_not_ask", [
+        ("src/buffer/scope.c", "return matter ? ferryi_access_check_kernels(&bytes) : FERRY_OK;",
+         "return matter && false ? ferryi_access_check_kernels(&bytes) : FERRY_OK;")],
+        ["tests/buffer/test_buffer_waits"]),
     Defect("rest_does_not_reach_the_end", [
         ("src/buffer/scope_hit.h", "return to_end ? range.end == store->map.bytes : range.end <= store->map.bytes;",
          "return range.end <= store->map.bytes || to_end;")],
