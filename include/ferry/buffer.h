@@ -491,13 +491,16 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(
  *
  * Each argument is a range of a buffer with an access, which ferry_argument_with() sets. Ranges of
  * one buffer that overlap do not conflict: their scopes are merged. A READ scope that is merged
- * with a write becomes an UPDATE scope. The call blocks as ferry_buffer_open_host() and
+ * with a write becomes an UPDATE scope. At most 31 ranges that overlap are merged if one of them is
+ * written. The number of ranges has no other limit. The call blocks as ferry_buffer_open_host() and
  * ferry_buffer_open_device() do.
  *
  * @param scopes array of `count` scopes, which the call sets if it succeeds
  * @param out_pointers array of `count` pointers, which receives the address of each range; or NULL
  * @param stream a stream of `place`; must be NULL for the host
- * @return the same statuses as ferry_buffer_open_device().
+ * @return the same statuses as ferry_buffer_open_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
+ *         value, an argument without an access, an unknown place, and a stream of another place;
+ *         FERRY_ERROR_UNSUPPORTED also when more than 31 ranges would be merged with a write.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes,
                                                             void **out_pointers,

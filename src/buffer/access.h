@@ -86,6 +86,8 @@ struct ferryi_access {
     uint64_t id;
     uint32_t slot;
     bool lacks_memory; /* whether the replica had no memory when the range was locked */
+    bool meets_own;    /* whether the range overlapped open writes of the same stream when it was
+                          locked. No such write can be added while the range is locked */
     uint32_t relied;   /* number of open writes of the same stream that this access will commit. For
                           each of them, the access owns one reservation in the valid map */
     struct ferryi_moved moved;
@@ -114,6 +116,9 @@ ferryi_access_of(ferryi_store *store, struct ferryi_range range, uint8_t access,
  */
 size_t ferryi_access_merge(const struct ferryi_access *wanted, size_t count,
                            struct ferryi_access *merged, size_t *group);
+
+/* Compares two accesses by store and range, for qsort(). */
+int ferryi_access_compare(const void *a, const void *b);
 
 /* Returns the name of the public function that opens a scope with access `access` at place `place`,
  * such as "read_host". */

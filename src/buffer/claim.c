@@ -97,10 +97,9 @@ takes_last_old_value(const ferryi_store *store, const struct ferryi_claim *write
     return false;
 }
 
-FERRYI_REQUIRES(ferryi_store_spin)
-static enum ferryi_conflict
-conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
-              const struct ferryi_access *access, bool is_hit)
+enum ferryi_conflict
+ferryi_claim_conflict(ferryi_store *store, const struct ferryi_claim *claim,
+                      const struct ferryi_access *access, bool is_hit)
 {
     enum meeting meeting = meet(claim, access);
     if (meeting == APART)
@@ -129,7 +128,7 @@ conflict_with(ferryi_store *store, const struct ferryi_claim *claim,
     }
     if (!held)
         return FERRYI_CONFLICT_WAIT;
-    return same_stream(claim, access) ? FERRYI_CONFLICT_NONE : FERRYI_CONFLICT_BUSY;
+    return same_stream(claim, access) ? FERRYI_CONFLICT_OWN : FERRYI_CONFLICT_BUSY;
 }
 
 enum ferryi_conflict
@@ -137,6 +136,9 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
 {
     enum ferryi_conflict worst = FERRYI_CONFLICT_NONE;
     uint32_t left = store->claim_count;
+    /* Reads of current bytes never conflict with each other, however many of them are open. */
+    if (is_hit && access->access == FERRY_READ && store->write_claims == 0)
+        return FERRYI_CONFLICT_NONE;
     for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state == FERRYI_CLAIM_FREE)
@@ -147,23 +149,17 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
          * because `under` is not 0 here. */
         if (access->under && claim->id == access->under)
             continue;
-        enum ferryi_conflict conflict = conflict_with(store, claim, access, is_hit);
+        enum ferryi_conflict conflict = ferryi_claim_conflict(store, claim, access, is_hit);
         if (conflict > worst)
             worst = conflict;
     }
     return worst;
 }
 
-/* Adds a claim (range lock) for the access to a free entry of the table of claims. If the access
- * writes, the claim takes over one of the reservations that the caller made in the valid map.
- * Returns false and changes nothing if the table is full. */
-FERRYI_REQUIRES(ferryi_store_spin)
-static bool
-add_claim(ferryi_store *store, struct ferryi_access *access)
+void
+ferryi_claim_add(struct ferryi_access *access, uint32_t slot)
 {
-    uint32_t slot = ferryi_access_free_slot(store);
-    if (slot == store->claim_capacity)
-        return false;
+    ferryi_store *store = access->store;
     access->slot = slot;
     access->id = ferryi_access_fill_claim(
         store, slot, access->begin, access->end, access->access, access->place, access->timeline,
@@ -171,13 +167,12 @@ add_claim(ferryi_store *store, struct ferryi_access *access)
     store->claims[slot].pieces = access->pieces;
     store->claims[slot].thread = ferryi_thread_id();
     store->claims[slot].site = access->site;
-    return true;
+    access->lacks_memory =
+        access->place != FERRYI_PLACE_NONE && !ferryi_store_copy(store, access->place)->pointer;
 }
 
-/* Doubles the size of the table of claims (range locks). Does nothing if another thread has
- * enlarged the table since the caller read `seen_capacity`. Called without the buffer's lock. */
-static ferry_status
-grow_claims(ferryi_store *store, uint32_t seen_capacity)
+ferry_status
+ferryi_claim_grow_table(ferryi_store *store, uint32_t seen_capacity)
 {
     uint32_t capacity = seen_capacity ? seen_capacity * 2 : 4;
     struct ferryi_claim *claims = calloc(capacity, sizeof(*claims));
@@ -212,7 +207,7 @@ void
 ferryi_claim_rely(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
-    for (uint32_t slot = 0; access->timeline && slot < store->claim_high; slot++)
+    for (uint32_t slot = 0; access->meets_own && slot < store->claim_high; slot++)
         access->relied += is_relied_on(&store->claims[slot], access);
     if (access->relied > 0)
         store->claims[access->slot].state = FERRYI_CLAIM_RELYING;
@@ -240,7 +235,7 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
 {
     struct ferryi_range part = {at, access->end};
     uint32_t slot = 0;
-    while (access->timeline && part.begin < part.end && slot < store->claim_high) {
+    while (access->meets_own && part.begin < part.end && slot < store->claim_high) {
         const struct ferryi_claim *claim = &store->claims[slot++];
         if (!is_relied_on(claim, access) || claim->end <= part.begin)
             continue;
@@ -280,7 +275,7 @@ ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size
     for (uint32_t slot = 0; slot < store->claim_high && !*text; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state != FERRYI_CLAIM_HELD ||
-            conflict_with(store, claim, access, true) != FERRYI_CONFLICT_BUSY)
+            ferryi_claim_conflict(store, claim, access, true) != FERRYI_CONFLICT_BUSY)
             continue;
         int length = ferryi_store_describe_scope(store, claim, text, text_bytes);
         if (!store->context->debug && !ferryi_lease_label(store, claim) && length < (int)text_bytes)
@@ -322,6 +317,7 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
                                                  : access->end <= store->map.bytes);
     bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
+    access->meets_own = conflict == FERRYI_CONFLICT_OWN;
     if (!fits && !ferryi_store_is_dead(store)) {
         ferryi_explain(
             "%s bytes %zu to %zu of buffer \"%s\": another thread resized it to %zu bytes",
@@ -349,16 +345,16 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
         ferryi_store_unlock(store);
         *out_again = true;
         return ferryi_map_supply_make(supply);
-    } else if (!add_claim(store, access)) {
+    } else if (ferryi_access_free_slot(store) == store->claim_capacity) {
         uint32_t capacity = store->claim_capacity;
         if (ferryi_claim_writes(access->access))
             ferryi_valid_map_unreserve(&store->map, 1);
         ferryi_store_unlock(store);
         *out_again = true;
-        return grow_claims(store, capacity);
+        return ferryi_claim_grow_table(store, capacity);
+    } else {
+        ferryi_claim_add(access, ferryi_access_free_slot(store));
     }
-    access->lacks_memory =
-        access->place != FERRYI_PLACE_NONE && !ferryi_store_copy(store, access->place)->pointer;
     ferryi_store_unlock(store);
     return status;
 }
@@ -457,54 +453,6 @@ claim_one(struct ferryi_access *access)
     return status;
 }
 
-static int
-by_store_and_range(const void *a, const void *b)
-{
-    const struct ferryi_access *x = a, *y = b;
-    if (x->store != y->store)
-        return (uintptr_t)x->store < (uintptr_t)y->store ? -1 : 1;
-    return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
-
-static uint8_t
-merged_access(uint8_t a, uint8_t b)
-{
-    return a == b ? a : FERRY_UPDATE;
-}
-
-size_t
-ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct ferryi_access *merged,
-                    size_t *group)
-{
-    /* The array `group` first receives the indexes of the ranges in sorted order, and later the
-     * result. This saves a second array. */
-    for (size_t i = 0; i < count; i++) {
-        size_t at = i;
-        for (; at > 0 && by_store_and_range(&wanted[i], &wanted[group[at - 1]]) < 0; at--)
-            group[at] = group[at - 1];
-        group[at] = i;
-    }
-    size_t left = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct ferryi_access *next = &wanted[group[i]];
-        struct ferryi_access *last = left ? &merged[left - 1] : NULL;
-        if (last && last->store == next->store && next->begin < last->end) {
-            last->end = ferryi_max_size(last->end, next->end);
-            last->access = merged_access(last->access, next->access);
-        } else {
-            merged[left++] = *next;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        size_t at = 0;
-        while (merged[at].store != wanted[i].store || wanted[i].begin < merged[at].begin ||
-               wanted[i].end > merged[at].end)
-            at++;
-        group[i] = at;
-    }
-    return left;
-}
-
 /* Returns whether the access must wait until all pending kernels that use the buffer have ended. A
  * pending kernel can still fail, and its output is then lost. So the wait is needed if the call
  * copies the kernels' output to a different place, or computes other bytes from this output. It is
@@ -546,14 +494,16 @@ ferryi_access_claim(struct ferryi_access *list, size_t count)
     /* All calls lock their ranges in the same order. So two calls that use the same buffers cannot
      * deadlock. */
     if (count > 1)
-        qsort(list, count, sizeof(*list), by_store_and_range);
-    for (size_t i = 0; i < count; i++) {
-        ferry_status status = claim_one(&list[i]);
+        qsort(list, count, sizeof(*list), ferryi_access_compare);
+    for (size_t i = 0; i < count;) {
+        size_t claimed = ferryi_claim_group(list + i, count - i);
+        ferry_status status = claimed > 0 ? FERRY_OK : claim_one(&list[i]);
         if (status != FERRY_OK) {
             while (i-- > 0)
                 ferryi_claim_drop(&list[i]);
             return status;
         }
+        i += ferryi_max_size(claimed, 1);
     }
     return FERRY_OK;
 }

@@ -60,12 +60,41 @@ const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
  * storage, frees the storage. Called without the buffer's lock. */
 void ferryi_claim_drop(struct ferryi_access *access);
 
-/* Result of comparing an access with the open claims (range locks). The access may proceed, must
- * wait for a claim, or must fail with BUSY. */
-enum ferryi_conflict { FERRYI_CONFLICT_NONE, FERRYI_CONFLICT_WAIT, FERRYI_CONFLICT_BUSY };
+/* Result of comparing an access with the open claims (range locks). The access may proceed, may
+ * proceed because it relies on an open write of its own stream, must wait for a claim, or must fail
+ * with BUSY. */
+enum ferryi_conflict {
+    FERRYI_CONFLICT_NONE,
+    FERRYI_CONFLICT_OWN,
+    FERRYI_CONFLICT_WAIT,
+    FERRYI_CONFLICT_BUSY
+};
+/* Compares an access with one claim, and with all claims of the buffer. */
+FERRYI_REQUIRES(ferryi_store_spin)
+enum ferryi_conflict ferryi_claim_conflict(ferryi_store *store, const struct ferryi_claim *claim,
+                                           const struct ferryi_access *access, bool is_hit);
 FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
+
+/* Adds a claim (range lock) for the access to the free entry `slot` of the table of claims. If the
+ * access writes, the claim takes over one of the reservations that the caller made in the valid
+ * map. */
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_claim_add(struct ferryi_access *access, uint32_t slot);
+/* Doubles the size of the table of claims (range locks). Does nothing if another thread has
+ * enlarged the table since the caller read `seen_capacity`. Called without the buffer's lock. */
+ferry_status ferryi_claim_grow_table(ferryi_store *store, uint32_t seen_capacity);
+/*
+ * Claims the first accesses of a sorted list in one step, as many as are disjoint ranges of one
+ * buffer. Claims none of them if one would have to wait or to fail, and returns 0; the caller then
+ * claims them one by one, which also finds out why. Called without the buffer's lock.
+ * @return the number of claimed accesses
+ */
+size_t ferryi_claim_group(struct ferryi_access *list, size_t count);
+/* Adds an open claim for a part of the range of `from`, which is an open READ of a user. Fails with
+ * OUT_OF_MEMORY. Called without the buffer's lock. */
+ferry_status ferryi_claim_share_read(const struct ferryi_access *from, struct ferryi_access *part);
 
 /* Writes a description of the open scope because of which the access fails with BUSY. The format is
  * that of ferryi_store_describe_scope(). */

@@ -9,7 +9,7 @@
 #include "src/buffer/scope.h"
 
 /* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share one range
- * lock (claim). */
+ * lock (claim), unless all of them only read. */
 
 static ferry_status
 check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
@@ -77,40 +77,131 @@ share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
     ferryi_store_unlock(from->store);
 }
 
+/* The ranges that one call opens. Arrays of `count` elements are indexed by argument. */
+struct opening {
+    const ferry_argument *arguments;
+    size_t count;
+    struct ferryi_access *wanted; /* one access for each range that is not empty */
+    size_t used;                  /* number of these accesses */
+    struct ferryi_access *merged; /* the same without overlaps */
+    size_t merged_count;
+    size_t *index;   /* index in `wanted`, or SIZE_MAX */
+    size_t *group;   /* for each access of `wanted`, its index in `merged` */
+    size_t *members; /* for each access of `merged`, how many accesses were merged into it */
+};
+
 static void
-hand_out(ferry_scope *scopes, void **pointers, size_t count, const struct ferryi_access *wanted,
-         const struct ferryi_access *merged, const size_t *index, const size_t *group)
+opening_free(struct opening *o)
 {
-    for (size_t i = 0; i < count; i++) {
+    free(o->wanted);
+    free(o->index);
+}
+
+static ferry_status
+opening_new(struct opening *o, const ferry_argument *arguments, size_t count)
+{
+    *o = (struct opening){.arguments = arguments, .count = count};
+    o->wanted = calloc(count, 2 * sizeof(*o->wanted));
+    o->index = calloc(count, 3 * sizeof(*o->index));
+    if (!o->wanted || !o->index) {
+        opening_free(o);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "open %zu buffers: no memory for their scopes", count);
+    }
+    o->merged = o->wanted + count;
+    o->group = o->index + count;
+    o->members = o->group + count;
+    return FERRY_OK;
+}
+
+/* Merges the ranges that overlap. Fails if too many scopes would share one claim (range lock).
+ * Scopes that only read get claims of their own, so their number has no limit. */
+static ferry_status
+merge(struct opening *o)
+{
+    o->merged_count = ferryi_access_merge(o->wanted, o->used, o->merged, o->group);
+    for (size_t i = 0; i < o->used; i++)
+        o->members[o->group[i]]++;
+    for (size_t i = 0; i < o->merged_count; i++)
+        if (o->merged[i].access != FERRY_READ && o->members[i] >= FERRYI_CLAIM_SHARES)
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                               "open %zu buffers: %zu ranges of buffer \"%s\" overlap and one of "
+                               "them is written; at most %d are merged",
+                               o->count, o->members[i], ferryi_store_name(o->merged[i].store),
+                               FERRYI_CLAIM_SHARES - 1);
+    return FERRY_OK;
+}
+
+/* Returns whether the scopes of a merged access have claims (range locks) of their own. */
+static bool
+is_split(const struct opening *o, size_t merged)
+{
+    return o->merged[merged].access == FERRY_READ && o->members[merged] > 1;
+}
+
+/* Gives each of several READ scopes that overlap a claim (range lock) of its own. The claim of the
+ * merged access is then no longer needed. If memory is short, closes every scope of the call. */
+static ferry_status
+split_reads(struct opening *o)
+{
+    ferry_status status = FERRY_OK;
+    size_t done = 0;
+    for (; done < o->used && status == FERRY_OK; done++)
+        if (is_split(o, o->group[done]))
+            status = ferryi_claim_share_read(&o->merged[o->group[done]], &o->wanted[done]);
+    for (size_t i = 0; i + 1 < done && status != FERRY_OK; i++)
+        if (is_split(o, o->group[i]))
+            ferryi_claim_drop(&o->wanted[i]);
+    for (size_t i = 0; i < o->merged_count; i++)
+        if (status != FERRY_OK || is_split(o, i))
+            (void)ferryi_access_close(&o->merged[i], FERRYI_CLOSE_CANCEL, o->merged[i].timeline);
+    return status;
+}
+
+static ferry_status
+open_ranges(struct opening *o)
+{
+    FERRYI_OR_RETURN(merge(o));
+    FERRYI_OR_RETURN(ferryi_access_open(o->merged, o->merged_count));
+    return split_reads(o);
+}
+
+static void
+observe(const ferry_context *context, const struct ferryi_access *access)
+{
+    if (context->trace)
+        ferryi_observe_open(access->store, (struct ferryi_range){access->begin, access->end},
+                            (ferry_access)access->access, access->place, access->timeline,
+                            access->id, "open_all");
+}
+
+static void
+hand_out(const struct opening *o, ferry_scope *scopes, void **pointers)
+{
+    const ferry_context *context = o->arguments[0].buffer->store->context;
+    for (size_t i = 0; i < o->merged_count; i++)
+        if (!is_split(o, i))
+            observe(context, &o->merged[i]);
+    for (size_t i = 0; i < o->count; i++) {
         memset(&scopes[i], 0, sizeof(scopes[i]));
         if (pointers)
             pointers[i] = NULL;
-        if (index[i] == SIZE_MAX)
+        if (o->index[i] == SIZE_MAX)
             continue;
-        const struct ferryi_access *own = &wanted[index[i]], *from = &merged[group[index[i]]];
-        void *pointer = (char *)from->pointer + (own->begin - from->begin);
+        size_t group = o->group[o->index[i]];
+        const struct ferryi_access *own = &o->wanted[o->index[i]], *merged = &o->merged[group],
+                                   *from = is_split(o, group) ? own : merged;
+        void *pointer = (char *)merged->pointer + (own->begin - merged->begin);
         ferryi_scope_set(ferryi_scope_of(&scopes[i]), from);
+        if (from == own)
+            observe(context, own);
         if (pointers)
             pointers[i] =
                 ferryi_checked_opened(from->store, from->place, pointer, from->reason, from->site,
                                       (struct ferryi_range){own->begin, own->end});
-        share_claim(from, ferryi_scope_of(&scopes[i]));
+        if (from == merged)
+            share_claim(from, ferryi_scope_of(&scopes[i]));
     }
-}
-
-/* Returns whether every group of overlapping ranges has few enough scopes to share one range lock
- * (claim). */
-static bool
-shares_suffice(const size_t *group, size_t used)
-{
-    for (size_t i = 0; i < used; i++) {
-        size_t members = 0;
-        for (size_t j = 0; j < used; j++)
-            members += group[j] == group[i];
-        if (members >= FERRYI_CLAIM_SHARES)
-            return false;
-    }
-    return true;
 }
 
 ferry_status
@@ -138,35 +229,15 @@ ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argum
     if (status != FERRY_OK)
         return status;
 
-    struct ferryi_access *wanted = calloc(count, 2 * sizeof(*wanted));
-    size_t *index = calloc(count, 2 * sizeof(*index));
-    if (wanted && index) {
-        struct ferryi_access *merged = wanted + count;
-        size_t *group = index + count;
-        size_t used, left = 0;
-        status = collect(arguments, count, place, timeline, wanted, index, &used);
-        if (status == FERRY_OK) {
-            left = ferryi_access_merge(wanted, used, merged, group);
-            if (!shares_suffice(group, used))
-                status = ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                                     "open %zu buffers: more than %d ranges of one buffer overlap",
-                                     count, FERRYI_CLAIM_SHARES - 1);
-        }
-        if (status == FERRY_OK)
-            status = ferryi_access_open(merged, left);
-        if (status == FERRY_OK) {
-            for (size_t i = 0; context->trace && i < left; i++)
-                ferryi_observe_open(
-                    merged[i].store, (struct ferryi_range){merged[i].begin, merged[i].end},
-                    (ferry_access)merged[i].access, place, timeline, merged[i].id, "open_all");
-            hand_out(scopes, out_pointers, count, wanted, merged, index, group);
-        }
-    } else {
-        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                             "open %zu buffers: no memory for their scopes", count);
-    }
-    free(wanted);
-    free(index);
+    struct opening opening;
+    FERRYI_OR_RETURN(opening_new(&opening, arguments, count));
+    status =
+        collect(arguments, count, place, timeline, opening.wanted, opening.index, &opening.used);
+    if (status == FERRY_OK)
+        status = open_ranges(&opening);
+    if (status == FERRY_OK)
+        hand_out(&opening, scopes, out_pointers);
+    opening_free(&opening);
     return status;
 }
 

@@ -3,6 +3,7 @@
  * and some make launches fail. */
 #include "tests/histories/history.h"
 
+#include "tests/histories/peek.h"
 #include "tests/histories/scenes.h"
 
 /* Returns whether kernels run as host functions at this place, because the device cannot run code.
@@ -117,19 +118,38 @@ launch_failing(struct player *p, const struct target *t)
                                1);
 }
 
-/* Calls the library while a launch that will fail is queued. The call may succeed, be refused, or
- * return the failure of the launch. */
+/* Waits for the range of a launch that will fail: opens a lease without a stream, or waits in a
+ * scope. Both need the bytes that are going to be lost. */
+static ferry_status
+wait_upon(struct player *p, const struct target *t, int place)
+{
+    ferry_access access = flags_of(p) & 1 ? FERRY_READ : FERRY_UPDATE;
+    if (place == 0 || flags_of(p) & 2) {
+        say(p, "TRY(lend_briefly(%s, %d, %zu, %zu, %d));", t->name, (int)access, t->offset,
+            t->count, place);
+        return lend_briefly(t->handle, access, t->offset, t->count, place);
+    }
+    say(p, "TRY(wait_briefly(%s, %d, %zu, %zu, s[%u][%u]));", t->name, (int)access, t->offset,
+        t->count, p->number, choose_stream(p));
+    return wait_briefly(t->handle, access, t->offset, t->count, stream_for(p));
+}
+
+/* Calls the library while a launch that will fail is queued. The call may be refused, or return the
+ * failure of the launch. It may succeed only if it does not need the bytes of the launch, or if
+ * another thread may have overwritten them. */
 static void
 come_upon(struct player *p, const struct target *t)
 {
     struct subject *s = t->subject;
     int number = (int)(s - p->world->subjects), place = choose_place(p);
+    bool needs = false;
     ferry_status status;
-    switch (flags_of(p) / 4 % 6) {
+    switch (flags_of(p) / 4 % 8) {
     case 0:
         say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset,
             t->count);
         status = ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count, NULL);
+        needs = true;
         break;
     case 1:
         say(p, "TRY(ferry_buffer_evict(b[%d], %d));", number, place);
@@ -144,19 +164,25 @@ come_upon(struct player *p, const struct target *t)
         say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d, NULL));", t->name, t->offset, t->count,
             place);
         status = ferry_buffer_sync_to(t->handle, t->offset, t->count, place, NULL);
+        needs = true;
         break;
     case 4:
         say(p, "TRY(ferry_buffer_invalidate(%s, %zu, %zu, %d));", t->name, t->offset, t->count,
             place);
         status = ferry_buffer_invalidate(t->handle, t->offset, t->count, place);
         break;
+    case 5:
+    case 6:
+        status = wait_upon(p, t, place);
+        needs = true;
+        break;
     default:
         status = FERRY_OK;
         break;
     }
-    bool legal = status == FERRY_OK || status == FERRY_ERROR_CANCELLED ||
-                 status == FERRY_ERROR_BUSY || status == FERRY_ERROR_INVALID_STATE ||
-                 status == FERRY_ERROR_OUT_OF_RANGE ||
+    bool legal = (status == FERRY_OK && (!needs || is_racing(p, s))) ||
+                 status == FERRY_ERROR_CANCELLED || status == FERRY_ERROR_BUSY ||
+                 status == FERRY_ERROR_INVALID_STATE || status == FERRY_ERROR_OUT_OF_RANGE ||
                  (status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0);
     if (!legal)
         went_wrong(p, "upon a launch that is going to fail: %s: %s", ferry_status_name(status),
