@@ -63,6 +63,98 @@ test_merged_scopes_keep_each_last_use(void **state)
     }
 }
 
+/* -- many scopes ------------------------------------------------------------------------------- */
+
+/* Opens `count` scopes at a place and checks their addresses. Scope i begins at element i * step.
+ */
+static void
+open_many(fixture *f, ferry_buffer *b, int place, ferry_access access, size_t count, size_t step,
+          size_t length, ferry_scope *scopes)
+{
+    ferry_argument *arguments = calloc(count, sizeof(*arguments));
+    void **pointers = calloc(count, sizeof(*pointers));
+    assert_non_null(arguments);
+    assert_non_null(pointers);
+    /* The call sorts the ranges itself, so they are not in order here. */
+    for (size_t i = 0; i < count; i++) {
+        size_t at = (i * 7919 % count) * step;
+        arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, at, length), access);
+    }
+    OK(ferry_scope_open_all(scopes, pointers, arguments, count, place, place ? f->stream : NULL));
+    const char *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *begin = (const char *)pointers[i] - arguments[i].offset * sizeof(int);
+        first = first ? first : begin;
+        assert_ptr_equal(begin, first);
+    }
+    free(arguments);
+    free(pointers);
+}
+
+/* If each range were compared with all others, this test would run into its time limit. */
+static void
+test_many_ranges_are_opened_at_once(void **state)
+{
+    enum { MANY = 100000 };
+    fixture *f = *state;
+    ferry_scope *scopes = calloc(MANY, sizeof(*scopes));
+    assert_non_null(scopes);
+    for (int place = 0; place <= 1; place++) {
+        ferry_buffer *b = make_ints(f, 2 * MANY);
+        open_many(f, b, place, FERRY_UPDATE, MANY, 2, 1, scopes);
+        assert_int_equal(info_of(b).scopes, MANY);
+        ferry_scope_close_all(scopes, MANY);
+        open_many(f, b, place, FERRY_READ, MANY, 1, 2, scopes);
+        assert_int_equal(info_of(b).scopes, MANY);
+        ferry_scope_close_all(scopes, MANY);
+        assert_int_equal(info_of(b).scopes, 0);
+        touch(f, b, place, FERRY_OVERWRITE, 0, 2 * MANY);
+        ferry_buffer_destroy(&b);
+    }
+    free(scopes);
+}
+
+/* Each of the scopes that share bytes keeps them from being written until it is closed itself. */
+static void
+test_overlapping_reads_have_no_limit(void **state)
+{
+    enum { MANY = 100 };
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_scope scopes[MANY], copy;
+    void *pointer;
+    for (int place = 0; place <= 1; place++) {
+        open_many(f, b, place, FERRY_READ, MANY, 0, COUNT, scopes);
+        for (size_t i = 0; i < MANY; i++) {
+            FAILS(FERRY_ERROR_BUSY,
+                  ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &copy, &pointer));
+            copy = scopes[i];
+            OK(ferry_scope_close(&scopes[i]));
+            OK(ferry_scope_close(&copy));
+        }
+        add_to(f, b, 0, 0, COUNT, 0);
+    }
+    expect_counting(f, b, 0, 0, COUNT, 0);
+    ferry_buffer_destroy(&b);
+}
+
+static void
+test_overlapping_writes_have_the_limit_of_the_header(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_argument arguments[32];
+    ferry_scope scopes[32];
+    for (size_t i = 0; i < 32; i++)
+        arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, i, 2),
+                                           i == 16 ? FERRY_UPDATE : FERRY_READ);
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_scope_open_all(scopes, NULL, arguments, 32, 0, NULL));
+    OK(ferry_scope_open_all(scopes, NULL, arguments, 31, 0, NULL));
+    ferry_scope_close_all(scopes, 31);
+    expect_counting(f, b, 1, 0, COUNT, 0);
+    ferry_buffer_destroy(&b);
+}
+
 /* -- calls that fail half way ------------------------------------------------------------------ */
 
 /* Opens a write scope on the device for a buffer that is current at the host. Then overwrites the
@@ -481,6 +573,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_merged_scopes_keep_each_last_use),
+        TEST(test_many_ranges_are_opened_at_once),
+        TEST(test_overlapping_reads_have_no_limit),
+        TEST(test_overlapping_writes_have_the_limit_of_the_header),
         TEST(test_a_call_that_is_busy_relies_on_nothing),
         cmocka_unit_test(test_a_call_that_fails_relies_on_nothing),
         TEST(test_what_an_earlier_write_covers_is_not_moved),
