@@ -61,8 +61,8 @@ const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
 void ferryi_claim_drop(struct ferryi_access *access);
 
 /* Result of comparing an access with the open claims (range locks). The access may proceed, may
- * proceed because it relies on an open write of its own stream, must wait for a claim, or must fail
- * with BUSY. */
+ * proceed because it relies on an open write of the same stream, must wait for a claim, or must
+ * fail with BUSY. */
 enum ferryi_conflict {
     FERRYI_CONFLICT_NONE,
     FERRYI_CONFLICT_OWN,

@@ -139,7 +139,7 @@ is_split(const struct opening *o, size_t merged)
     return o->merged[merged].access == FERRY_READ && o->members[merged] > 1;
 }
 
-/* Gives each of several READ scopes that overlap a claim (range lock) of its own. The claim of the
+/* Gives each of several READ scopes that overlap a separate claim (range lock). The claim of the
  * merged access is then no longer needed. If memory is short, closes every scope of the call. */
 static ferry_status
 split_reads(struct opening *o)
