@@ -123,9 +123,10 @@ struct ferryi_device_ops {
     /* Returns who may access memory that the program allocated: a set of enum ferryi_memory_user.
      */
     ferry_status (*memory_users)(ferryi_device *device, const void *memory, unsigned *out);
-    /* host_register page-locks host memory that is not registered yet. host_unregister undoes the
-     * registration. The caller still owns the memory. If the process cannot write the memory, the
-     * device can only read it. */
+    /* host_register page-locks host memory that is not registered yet, and fails with
+     * FERRY_ERROR_CONFLICT if a part of it is. host_unregister undoes the registration. The caller
+     * still owns the memory. If the process cannot write the memory, the device can only read it.
+     */
     ferry_status (*host_register)(ferryi_device *device, void *memory, size_t bytes);
     ferry_status (*host_unregister)(ferryi_device *device, void *memory);
 

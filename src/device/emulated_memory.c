@@ -363,7 +363,7 @@ ferryi_emulated_host_register(ferryi_device *device, void *memory, size_t bytes)
     free(range);
     if (result == OVERLAPS)
         return ferryi_fail(
-            FERRY_ERROR_DEVICE,
+            FERRY_ERROR_CONFLICT,
             "host_register of %zu bytes at %p on %s:%d: part of it is page-locked already", bytes,
             memory, device->kind, device->properties.native);
     return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,

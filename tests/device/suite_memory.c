@@ -159,7 +159,7 @@ test_registered_memory_serves_copies(void **state)
         return;
     }
     OK(device, host_register, memory, bytes);
-    FAILS(FERRY_ERROR_DEVICE, device, host_register, memory, bytes);
+    FAILS(FERRY_ERROR_CONFLICT, device, host_register, memory, bytes);
     void *target = take(device, FERRY_MEMORY_DEVICE, MEBIBYTE);
     write_pattern(memory, MEBIBYTE, 7);
     memset(memory + MEBIBYTE, 0, MEBIBYTE);
