@@ -138,23 +138,6 @@ test_overlapping_reads_have_no_limit(void **state)
     ferry_buffer_destroy(&b);
 }
 
-static void
-test_overlapping_writes_have_the_limit_of_the_header(void **state)
-{
-    fixture *f = *state;
-    ferry_buffer *b = make_counting(f, COUNT, 0);
-    ferry_argument arguments[32];
-    ferry_scope scopes[32];
-    for (size_t i = 0; i < 32; i++)
-        arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, i, 2),
-                                           i == 16 ? FERRY_UPDATE : FERRY_READ);
-    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_scope_open_all(scopes, NULL, arguments, 32, 0, NULL));
-    OK(ferry_scope_open_all(scopes, NULL, arguments, 31, 0, NULL));
-    ferry_scope_close_all(scopes, 31);
-    expect_counting(f, b, 1, 0, COUNT, 0);
-    ferry_buffer_destroy(&b);
-}
-
 /* -- calls that fail half way ------------------------------------------------------------------ */
 
 /* Opens a write scope on the device for a buffer that is current at the host. Then overwrites the
@@ -575,7 +558,6 @@ main(void)
         TEST(test_merged_scopes_keep_each_last_use),
         TEST(test_many_ranges_are_opened_at_once),
         TEST(test_overlapping_reads_have_no_limit),
-        TEST(test_overlapping_writes_have_the_limit_of_the_header),
         TEST(test_a_call_that_is_busy_relies_on_nothing),
         cmocka_unit_test(test_a_call_that_fails_relies_on_nothing),
         TEST(test_what_an_earlier_write_covers_is_not_moved),
