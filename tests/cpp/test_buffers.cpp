@@ -395,10 +395,10 @@ leases_leave_nothing_behind(const ferry::context &context)
     ferry::lease<const float> second(std::move(first)), third;
     EXPECT(is_empty(first) && second.size() == 4 && second.get() != nullptr);
     third = std::move(second);
-    EXPECT(is_empty(second) && third.span()[3] == 4.0f);
+    EXPECT(is_empty(second) && third.span()[3] == 3.0f);
     auto &same = third;
     third = std::move(same);
-    EXPECT(third.size() == 4 && third.span()[3] == 4.0f && third.is_open());
+    EXPECT(third.size() == 4 && third.span()[3] == 3.0f && third.is_open());
     ferry_lease *raw = third.detach();
     EXPECT(is_empty(third) && raw != nullptr);
     ferry_lease_destroy(&raw);

@@ -727,7 +727,8 @@ contains
         call ferry_check(got, status)
     end subroutine
 
-    ! If the shape has another size, the call requests one element too many, so the library refuses it.
+    ! If the shape has another size, the call requests a range of that size that reaches past the end, so
+    ! that the library refuses it with the number of elements of the shape.
     subroutine open_shaped(handle, access, shape, scope, address, got)
         type(c_ptr), intent(in) :: handle
         integer(c_int), intent(in) :: access
@@ -735,12 +736,17 @@ contains
         type(ferry_scope), intent(inout) :: scope
         type(c_ptr), intent(inout) :: address
         integer(c_int), intent(out) :: got
-        integer(c_size_t) :: length, whole
+        integer(c_size_t) :: length, whole, offset
 
         length = product(int(shape, c_size_t))
         whole = ferry_c_buffer_count(handle)
-        if (any(shape < 0) .or. length /= whole) length = whole + 1
-        got = ferry_c_buffer_open_host(handle, mylib_vec3_element(), access, 0_c_size_t, length, scope%raw, address)
+        offset = 0
+        if (any(shape < 0)) then
+            length = minval(int(shape, c_size_t))
+        else if (length < whole) then
+            offset = whole - length + 1
+        end if
+        got = ferry_c_buffer_open_host(handle, mylib_vec3_element(), access, offset, length, scope%raw, address)
         if (got == ferry_ok .and. length == 0) address = c_loc(no_element)
     end subroutine
 
