@@ -90,6 +90,9 @@ ask_package(const char *function, PyObject *first, PyObject *second)
     PyObject *helpers = first ? PyImport_ImportModule("ferry._errors") : NULL;
     PyObject *made = helpers ? PyObject_CallMethod(helpers, function, "OO", first, second) : NULL;
 
+    /* Ctrl-C may arrive in any code of Python, and is not lost with this call. */
+    if (!made && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        PyErr_SetInterrupt();
     if (!made)
         PyErr_Clear();
     Py_XDECREF(helpers);
