@@ -283,3 +283,23 @@ def test_options_of_contexts_are_in_the_signature():
     assert {"devices", "log", "trace", "device_bytes_limit", "pinned_bytes_limit", "tuning"} <= set(options) and "options" not in options
     assert all(name in ferry.Context.__doc__ for name in options)
     assert ferry.Context("host", buffer_bytes_limit=64).device_count == 1
+
+
+@pytest.mark.parametrize("name, nonsense, program", [
+    ("FERRY_CONVERT_WITH", "nonsense", "ferry.array([1.0, 2.0], 'f8', context=ferry.Context('host')).astype('f4')"),
+    ("FERRY_CACHE_DIR", "relative", "ferry.Kernel('scale', source='extern \"C\" __global__ void scale() {}', parameters=[],"
+                                           " context=ferry.Context('cuda'))"),
+])
+def test_a_setting_that_cannot_be_used_is_told_once(name, nonsense, program):
+    """On the standard error of a program that has no log: it goes on without the setting."""
+    driver = os.environ.get("FERRY_CUDA_LIBRARY", "")
+    if "fakecuda" not in driver:
+        pytest.skip("needs the driver without a GPU")
+    compiler = os.path.join(os.path.dirname(driver), "libfakenvrtc.so")
+    register = f"import ctypes; ctypes.CDLL({driver!r}).fakecuda_register_kernel(b'scale', None, 0, None)"
+    for value, lines in ((nonsense, 1), ("", 0)):
+        done = subprocess.run([sys.executable, "-c", f"import ferry; {register}\nfor _ in range(2): {program}"], capture_output=True, text=True,
+                              timeout=60, check=False, env={**os.environ, "FERRY_NVRTC_LIBRARY": compiler, name: value})
+        assert done.returncode == 0, done.stderr
+        told = [line for line in done.stderr.splitlines() if line.startswith("ferry: ") and value in line and name in line]
+        assert len(told) == lines == len(done.stderr.splitlines()), done.stderr
