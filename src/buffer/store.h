@@ -153,11 +153,13 @@ struct ferryi_place_copy {
     uint16_t transfers; /* number of transfers of at least 1/8 of the replica, counted while the
                            replica is neither pinned nor borrowed; or FERRYI_NEVER_PINNED; see
                            ferryi_store_count_transfer() */
-    bool pinned;        /* whether the replica was allocated as page-locked host memory */
-    bool zeroes;        /* whether its memory is set to zero when it is released */
-    bool advised; /* whether the driver may have advice about this managed memory (managed.c) */
-    bool eager;   /* whether a thread had to wait for the replica's last use. If so, the next scope
-                     that is closed on this replica records an event */
+    /* Two bytes of flags, so that idle buffers stay small. Those of the first never change. */
+    bool pinned : 1; /* whether the replica was allocated as page-locked host memory */
+    bool zeroes : 1; /* whether its memory is set to zero when it is released */
+    bool : 0;
+    bool advised : 1; /* whether the driver may have advice about this managed memory (managed.c) */
+    bool eager : 1;   /* whether a thread had to wait for the replica's last use. If so, the next
+                         scope that is closed on this replica records an event */
 };
 
 struct ferryi_pending_calls;
@@ -235,7 +237,7 @@ typedef struct ferryi_store {
     uint8_t memory;         /* a ferry_memory_kind */
     uint8_t borrowed_place; /* place of the wrapped memory, or FERRYI_PLACE_NONE */
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
-    bool read_only, scrub, zero_on_release;
+    bool read_only : 1, scrub : 1, zero_on_release : 1; /* constant */
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */
