@@ -94,7 +94,7 @@ CHANGES = [
     ("field of an unknown type", VEC3, ["fields", 0, "type"], "long double", "fields[0].type", "one of float, double", BEYOND_SCHEMA),
     ("field of a type that is nearly a known one", VEC3, ["fields", 0, "type"], "int32", "fields[0].type", "did you mean 'int32_t'?",
      BEYOND_SCHEMA),
-    ("field whose type file is not there", VEC3, ["fields", 0, "type"], "no/such.json", "fields[0].type", "the name of a type file",
+    ("field whose type file is not there", VEC3, ["fields", 0, "type"], "no/such.json", "fields[0].type", "is 'no/such.json'",
      BEYOND_SCHEMA),
     ("field of the struct itself", VEC3, ["fields", 0, "type"], "bad", "fields[0].type", "the struct that holds this field", BEYOND_SCHEMA),
     ("field of a nested struct without an offset", VEC3, ["fields", 2, "offset"], DROP, "fields[2].offset", "missing; 'label.tag' is inside",
