@@ -4,11 +4,15 @@
 import os
 import re
 
-from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET
+from ferry_c import TYPE_WORDS, CodeError, called_names, parse_expression, tokens, with_names
+from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET, LITERAL_BYTES
+from ferry_names import (ARITY, CONSTANTS, CUDA_CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, REFUSED, SHARED_FUNCTIONS, SHARED_NAMES,
+                         WIDENED)
+from ferry_rules import INDICES, Text, check_words
 from ferry_types import (BUILTIN_DIR, GEN_ABI, RESERVED, Checker, builtin_names, c_string_lines, include_line, load, nearest,
                          unique)
 
-FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "functions", "kernels")
+FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "constants", "functions", "kernels")
 FUNCTION_KEYS = ("name", "returns", "parameters", "body")
 KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "stencil", "fast", "options", "comment")
 ACCESSES = {"read": "FERRY_READ", "update": "FERRY_UPDATE", "overwrite": "FERRY_OVERWRITE"}
@@ -16,15 +20,8 @@ REDUCTIONS = ("sum", "min", "max")
 RADIUS_LIMIT = 16
 BLOCK = 256  # threads
 BLOCKS = 1024  # partial sums of a reduction on a device
-OWN_NAMES = {"map": ("i", "n"), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i", "n", "out")}
-
-# Functions of C that are within 2 ulp on every device, by how many arguments they take; and the float ones that CUDA
-# computes less exactly than that, which therefore go by way of double.
-ARITY = dict.fromkeys("sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh atanh fabs floor ceil trunc "
-                      "round rint".split(), 1)
-ARITY |= dict.fromkeys("pow atan2 fmod hypot fmin fmax copysign fdim".split(), 2) | {"fma": 3}
-WIDENED = frozenset("pow tan atan2 sinh atanh hypot asin".split())
-REFUSED = frozenset(name + end for name in "cbrt erf erfc acosh asinh tgamma lgamma j0 j1 jn y0 y1 yn exp10".split() for end in ("", "f"))
+# Parameters of the typed launches, beside those of the kernel.
+LAUNCH_NAMES = {"map": ("kernels", "stream"), "stencil": ("kernels", "stream"), "reduction": ("kernels", "stream", "out"), "function": ()}
 
 # Of (kind, bits): the least and the greatest value, in C and CUDA.
 LIMITS = {
@@ -51,6 +48,7 @@ class Parameter:
         self.cuda_type = cuda_type(element)
         self.host_type = element.c_type
         self.value_sign = "&" if element.value_by_pointer else ""
+        self.overlap = ""  # the constant of <ferry/kernel.h>; "" where any is right
 
     def declared(self, c_type):
         if not self.is_array:
@@ -73,6 +71,7 @@ class Kernel:
         self.form = form
         self.arrays = [parameter for parameter in parameters if parameter.is_array]
         self.each = each
+        self.text = None  # what ferry_rules.py found in it
         self.comment = ""
         self.options = []
         self.radius = 0
@@ -88,14 +87,20 @@ class Kernel:
         return found | {self.name + "_into"} if self.result else found
 
     def finish(self):
-        sizes = {"map": ["n"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n"]}[self.form]
+        sizes = {"map": ["n_"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n_"]}[self.form]
         self.sizes = sizes
         self.parameter_count = len(self.parameters) + (1 if self.form == "reduction" else 0) + len(sizes)
-        self.helpers = self.owner.helpers_of(self.each)
-        self.host_each = indented(with_helpers(self.each, self.helpers))
+        self.helpers = self.owner.helpers_of(self.text)
+        words = {token.text for token in tokens(self.each)}
+        self.unused = [parameter for parameter in self.parameters if parameter.name not in words]
+        self.host_each = indented(self.owner.spelled(self.text, self.owner.host_constants))
         self.reads = [parameter for parameter in self.arrays if parameter.is_read]
-        self.cuda_text = self._cuda_text(with_helpers(self.each, self.helpers))
+        self.cuda_text = self._cuda_text(self.owner.spelled(self.text, self.owner.cuda_constants))
         self.text_lines = c_string_lines(self.cuda_text)
+        self.is_long = len(self.cuda_text) > LITERAL_BYTES
+        for parameter in self.arrays if self.form != "reduction" else ():
+            apart = self.form == "stencil" and parameter.is_read or parameter.name in self.text.gathered
+            parameter.overlap = "FERRY_OVERLAP_NONE" if apart else "FERRY_OVERLAP_SAME"
         if self.form == "reduction":
             self.finish_text = self._finish_text()
             self.finish_lines = c_string_lines(self.finish_text)
@@ -132,19 +137,19 @@ class Kernel:
             return helpers + head + self._tree_text(cuda, f"({cuda})({each})", "partial_[blockIdx.x]")
         head = self._head(self.sym, self._declarations() + sizes)
         if self.form == "map":
-            return helpers + head + strided("i", "n") + indented(each, 8) + "    }\n}\n"
+            return helpers + head + strided("i", "n_") + indented(each, 8) + "    }\n}\n"
         near = ("static __device__ size_t near_(size_t at, int step, size_t end)\n{\n"
                 "    if (step < 0)\n        return at < (size_t)-step ? 0 : at - (size_t)-step;\n"
                 "    return at + (size_t)step < end ? at + (size_t)step : end - 1;\n}\n")
-        macros = "".join(f"#define {one.name}(row_step, column_step) {one.name}[(near_(row, row_step, rows) - from_) * columns"
-                         " + near_(column, column_step, columns)]\n" for one in self.reads)
+        macros = "".join(f"#define {one.name}(row_step_, column_step_) {one.name}[(near_(row, row_step_, rows) - from_) * columns"
+                         " + near_(column, column_step_, columns)]\n" for one in self.reads)
         return (helpers + near + macros + head + strided("i", "count * columns")
                 + "        const size_t row = first + i / columns, column = i % columns;\n        (void)row; (void)column;\n"
                 + indented(each, 8) + "    }\n}\n")
 
     def _finish_text(self):
         cuda = CUDA_SCALARS[self.result.kind, self.result.bits]
-        head = self._head(self.sym + "_finish", [f"const {cuda} *partial_", f"{cuda} *out_", "size_t n"])
+        head = self._head(self.sym + "_finish", [f"const {cuda} *partial_", f"{cuda} *out_", "size_t n_"])
         return head + self._tree_text(cuda, "partial_[i]", "out_[0]")
 
     def _tree_text(self, cuda, value, target):
@@ -152,7 +157,7 @@ class Kernel:
         identity = CUDA_INFINITY.get(self.identity, self.identity)
         combine = self.combine_into("r_", "v_").replace(self.result_type, cuda)
         return (f"    __shared__ {cuda} shared_[{BLOCK}];\n    {cuda} r_ = {identity};\n"
-                + strided("i", "n") + f"        const {cuda} v_ = {value};\n        {combine}\n    }}\n"
+                + strided("i", "n_") + f"        const {cuda} v_ = {value};\n        {combine}\n    }}\n"
                 "    shared_[threadIdx.x] = r_;\n"
                 f"    for (unsigned int half_ = {BLOCK // 2}; half_ > 0; half_ /= 2) {{\n"
                 "        __syncthreads();\n"
@@ -187,19 +192,20 @@ class Helper:
 class Function:
     """A function that the file writes, for its kernels and its later functions."""
 
-    def __init__(self, owner, name, result, parameters, body):
+    def __init__(self, owner, name, result, parameters, text):
         self.name = name
+        self.text = text
         self.called = f"{owner.sym}_{name}_"
-        self.helpers = owner.helpers_of(body)  # which it calls
+        self.helpers = owner.helpers_of(text)  # which it calls
         self.structs = [element for element in (result, *(parameter.element for parameter in parameters)) if element.is_struct]
-        body = with_helpers(body, self.helpers)
         self.is_root = False
         self.is_written = True
         declared = ", ".join(parameter.declared(parameter.host_type) for parameter in parameters) or "void"
         self.host_head = f"{result.c_type}\n{self.called}({declared})"
-        self.host_body = indented(body, 4)
+        self.host_body = indented(owner.spelled(text, owner.host_constants), 4)
         declared = ", ".join(parameter.declared(parameter.cuda_type) for parameter in parameters)
-        self.cuda = f"static __device__ {cuda_type(result)}\n{self.called}({declared})\n{{\n{self.host_body}}}\n"
+        body = indented(owner.spelled(text, owner.cuda_constants), 4)
+        self.cuda = f"static __device__ {cuda_type(result)}\n{self.called}({declared})\n{{\n{body}}}\n"
 
 
 def cuda_type(element):
@@ -208,16 +214,6 @@ def cuda_type(element):
 
 def is_exact(name):
     return name in ARITY or name[-1] == "f" and name[:-1] in ARITY
-
-
-def called_names(text):
-    return unique(re.findall(r"(?<![\w.])([A-Za-z_]\w*)\s*\(", text))
-
-
-def with_helpers(each, helpers):
-    for helper in helpers:
-        each = re.sub(rf"(?<![\w.]){helper.name}(?=\s*\()", helper.called, each)
-    return each
 
 
 def strided(index, end):
@@ -245,6 +241,11 @@ class KernelFile:
         self.guard = f"{self.sym.upper()}_H"
         self.gen_abi = GEN_ABI
         self.types = check.types(target)
+        self.type_names = {words[-1] for words in (name.split(" ") for name in (*self.types, *(one.c_type for one in self.types.values())))}
+        self.constants = check.constants(self)
+        self.integers = {name: value for name, value in self.constants.items() if type(data["constants"][name]) is int}
+        self.host_constants = {**HOST_CONSTANTS, **self.constants}
+        self.cuda_constants = {**CUDA_CONSTANTS, **self.constants}
         self.functions = {}
         check.functions(self)
         self.kernels = []
@@ -263,10 +264,22 @@ class KernelFile:
         self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
         self.block, self.blocks = BLOCK, BLOCKS
 
+    def known_names(self):
+        return {*self.functions, *self.constants}
+
+    def spelled(self, text, constants):
+        """A checked text as it stands in the generated code for the host or for devices."""
+        names = {name: value for name, value in constants.items() if name not in text.parameters}
+        if text.form in ("map", "reduction") and "n" not in text.parameters and "n" not in text.locals:
+            names["n"] = "n_"
+        return with_names(text.text, names, {helper.name: helper.called for helper in self.helpers_of(text)})
+
     def helpers_of(self, text):
-        """The functions that the text calls, each after those that it calls itself."""
+        """The functions that a checked text calls, each after those that it calls itself."""
         found = []
-        for name in called_names(text):
+        for name in called_names(text.text):
+            if name in text.parameters or name in text.locals:
+                continue
             if name in self.functions:
                 found += [*self.functions[name].helpers, self.functions[name]]
             elif is_exact(name):
@@ -323,20 +336,26 @@ class KernelChecker(Checker):
             body = self.code("body", entry, where, "the statements of the function")
             if not body.rstrip().endswith((";", "}")):
                 self.fail(where + "body", "does not end with ';'; expected statements such as 'return x * x;'")
+            text = self.checked(where + "body", body, "function", parameters, owner)
             for called in called_names(body):
-                if called in names[index:]:
+                if called in names[index:] and called not in text.locals:
                     self.fail(where + "body", f"calls '{called}', which is not listed above; expected calls of earlier functions")
             self.function_elements += [result, *(parameter.element for parameter in parameters)]
-            owner.functions[name] = Function(owner, name, result, parameters, body)
+            if not any(token.text == "return" for token in tokens(body)):
+                self.fail(where + "body", "holds no 'return'; expected one, with the value of the function")
+            owner.functions[name] = Function(owner, name, result, parameters, text)
+            owner.functions[name].where = where + "body"
 
     def function_name(self, entry, where, owner):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_exact(name) or name in REFUSED or name == "near":
+        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near":
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")
+        if name in owner.constants:
+            self.fail(where + "name", f"is '{name}', one of 'constants'; expected another name")
         return name
 
     def plain_name(self, entry, where, what):
@@ -354,6 +373,9 @@ class KernelChecker(Checker):
             for other in owner.kernels:
                 if kernel.names & other.names:
                     self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a name of the kernel '{other.name}'; expected another one")
+            if kernel.name == "context" or kernel.name.startswith("ferry") or kernel.name in RESERVED or kernel.name in HOST_MACROS:
+                self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a reserved word of C or C++, or a name of generated code; expected "
+                          "another name")
             if kernel.names & {owner.name, owner.name + "_create", owner.name + "_destroy"}:
                 self.fail(f"kernels[{index}].name", f"'{kernel.name}' is a name of the file's kernels, '{owner.name}'; expected another one")
             owner.kernels.append(kernel)
@@ -368,13 +390,38 @@ class KernelChecker(Checker):
         kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
                         self.code("each", entry, where, "what is done for each element"))
         self.form(kernel, entry, where, forms)
+        kernel.text = self.checked(where + "each", kernel.each, form, kernel.parameters, owner)
+        kernel.options = self.options(entry, where)
+        self.check_names(kernel, where)
         self.check_structs(kernel, where)
         if "comment" in entry:
             kernel.comment = self.text("comment", "a line of text for the generated header", entry, where)
-            if "*/" in kernel.comment or not kernel.comment.isprintable():
-                self.fail(where + "comment", "holds '*/' or a control character; expected one line of a comment")
-        kernel.options = self.options(entry, where)
+            if "*/" in kernel.comment or "/*" in kernel.comment or "??/" in kernel.comment or not kernel.comment.isprintable():
+                self.fail(where + "comment", "holds '*/', '/*', '??/' or a control character; expected one line of a comment")
         return kernel
+
+    def checked(self, key, text, form, parameters, owner):
+        """The text, checked by the rules for its form."""
+        try:
+            check_words(text, (token.text for token in tokens(text)))
+            found = Text(text, form, parameters, owner.known_names(), owner.type_names).check()
+        except CodeError as error:
+            self.fail(key, str(error))
+        for name in found.locals:
+            self.check_free_name(key, name, owner)
+        return found
+
+    def check_names(self, kernel, where):
+        """Refuses names that the text, or a function that it calls, takes from nowhere, or from a header of the host alone."""
+        defined = {match.group(1) for match in (re.match(r"(?:-D|--define-macro=)(\w+)", option) for option in kernel.options) if match}
+        if any(re.match(r"-include|--pre-include", option) for option in kernel.options):
+            return  # of a header that the device has too
+        functions = [helper for helper in kernel.owner.helpers_of(kernel.text) if helper.is_written]
+        for key, text in [*((function.where, function.text) for function in functions), (where + "each", kernel.text)]:
+            for name, what in text.unknown.items():
+                if name not in defined and not (name in text.called and (is_exact(name) or name in REFUSED)):
+                    known = (*text.parameters, *text.locals, *kernel.owner.known_names(), *CONSTANTS, *ARITY)
+                    self.fail(key, f"{what}; {nearest(name, known)}expected a name that this file defines, or the option '-D{name}=...' for devices")
 
     def form(self, kernel, entry, where, forms):
         written = [parameter for parameter in kernel.arrays if not parameter.is_read]
@@ -404,7 +451,7 @@ class KernelChecker(Checker):
     def check_structs(self, kernel, where):
         """CUDA sources know the structs of the kernel's own parameters."""
         known = [parameter.element for parameter in kernel.parameters]
-        for helper in kernel.owner.helpers_of(kernel.each):
+        for helper in kernel.owner.helpers_of(kernel.text):
             for element in helper.structs if helper.is_written else ():
                 if element not in known:
                     self.fail(where + "parameters", f"has no '{element.name}', a struct of the function '{helper.name}'; expected a "
@@ -412,26 +459,27 @@ class KernelChecker(Checker):
 
     def check_steps(self, kernel, where):
         """A stencil says with literal numbers which neighbours it reads."""
-        for parameter in kernel.arrays:
-            if not parameter.is_read:
+        found = tokens(kernel.each)
+        names = {parameter.name for parameter in kernel.arrays if parameter.is_read}
+        for at, token in enumerate(found[:-1]):
+            if token.text not in names or found[at + 1].text != "(" or at and found[at - 1].text in (".", "->"):
                 continue
-            if re.search(rf"(?<![\w.]){parameter.name}\s*\[", kernel.each):
-                self.fail(where + "each", f"holds '{parameter.name}['; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
-            for steps in re.findall(rf"(?<![\w.]){parameter.name}\s*\(([^()]*)\)", kernel.each):
-                numbers = [step.strip() for step in steps.split(",")]
-                if (len(numbers) != 2 or not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers)
-                        or any(abs(int(number)) > kernel.radius for number in numbers)):
-                    self.fail(where + "each", f"holds '{parameter.name}({steps})'; expected two whole numbers from -{kernel.radius} to "
-                              f"{kernel.radius}, the steps to a neighbour in rows and columns")
+            end = next((other for other in found[at:] if other.text == ")"), found[-1])
+            steps = kernel.each[found[at + 1].end:end.begin]
+            numbers = [step.strip() for step in steps.split(",")]
+            if (len(numbers) != 2 or not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers)
+                    or any(abs(int(number)) > kernel.radius for number in numbers)):
+                self.fail(where + "each", f"holds '{token.text}({steps})'; expected two whole numbers from -{kernel.radius} to "
+                          f"{kernel.radius}, the steps to a neighbour in rows and columns")
 
     def parameters(self, entry, where, owner, form):
         texts = self.value("parameters", list, "a list of parameters", entry, where)
         found = []
         for index, text in enumerate(texts):
             parameter = self.parameter(text, f"{where}parameters[{index}]", owner)
-            if parameter.name in owner.functions and form != "function":
-                self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', one of 'functions'; expected another name")
-            if parameter.name in OWN_NAMES.get(form, ()):
+            if parameter.name in owner.functions and form != "function" or parameter.name in owner.constants:
+                self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', one of 'functions' or 'constants'; expected another name")
+            if parameter.name in (*INDICES[form], *LAUNCH_NAMES[form]):
                 self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', which the generated code uses; expected another name")
             if any(parameter.name == other.name for other in found):
                 self.fail(f"{where}parameters[{index}]", f"'{parameter.name}' is listed twice")
@@ -445,12 +493,53 @@ class KernelChecker(Checker):
             self.fail(where, f"is {text!r}; expected {what}")
         access = words.pop(0) if words[0] in ACCESSES else ""
         name, c_type = words[-1], " ".join(words[:-1])
-        self.check_identifier(where, name)
-        if name.endswith("_") or name in ("call", "user", "kernels", "stream"):
-            self.fail(where, f"is called '{name}', a name of generated code; expected another one")
+        self.check_free_name(where, name, owner)
         if c_type not in owner.types and not access and nearest(words[0], ACCESSES) and " ".join(words[1:-1]) in owner.types:
             self.fail(where, f"is '{text}'; {nearest(words[0], ACCESSES)}expected {what}")
         return Parameter(name, self.element(where, c_type, owner), access)
+
+    def check_free_name(self, where, name, owner):
+        """Refuses what cannot be the name of a parameter or a variable in every language, or beside generated code."""
+        self.check_identifier(where, name)
+        if name.endswith("_") or name.startswith("_") or name.lower().startswith("ferry"):
+            self.fail(where, f"is called '{name}', a name of generated code or of the compiler; expected one that neither begins with '_' or "
+                      "'ferry' nor ends with '_'")
+        if name in owner.type_names:
+            self.fail(where, f"is called '{name}', a type; expected another name")
+        if name in DEVICE_WORDS or name in HOST_MACROS or name in CONSTANTS or name in SHARED_NAMES:
+            self.fail(where, f"is called '{name}', a reserved word or a macro of C, CUDA, HIP or OpenCL; expected another name")
+        syms = {owner.sym, *(element.sym for element in owner.types.values())}
+        if any(name == sym or name.startswith(sym + "_") for sym in syms):
+            self.fail(where, f"is called '{name}', a name of generated functions; expected another one")
+
+    def constants(self, owner):
+        """The value of each constant, as it stands in the texts."""
+        found = {}
+        for name, value in self.value("constants", dict, "an object of names and values").items() if "constants" in self.data else ():
+            where = f"constants.{name}"
+            if not re.fullmatch(r"[A-Za-z]\w*", name):
+                self.fail(where, f"is called '{name}'; expected a C identifier that begins with a letter")
+            owner.constants = found
+            self.check_free_name(where, name, owner)
+            if name in ("i", "n") or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
+                self.fail(where, f"is called '{name}', which has a meaning in every text; expected another name")
+            found[name] = self.constant(where, value, found)
+        return found
+
+    def constant(self, where, value, known):
+        what = "a number, or a constant expression of C such as '100.0f' or '4 * SIDE', of numbers and earlier constants"
+        if type(value) not in (int, float, str):
+            self.fail(where, f"is {value!r}; expected {what}")
+        text = value if type(value) is str else repr(value)
+        try:
+            parse_expression(text, ())
+            words = {token.text for token in tokens(text) if token.kind == "word"}
+        except CodeError as error:
+            self.fail(where, f"{error}; expected {what}")
+        unknown = sorted(words - known.keys() - HOST_CONSTANTS.keys() - set(TYPE_WORDS) - {"sizeof"})
+        if unknown or called_names(text):
+            self.fail(where, f"uses '{(unknown or called_names(text))[0]}'; expected {what}")
+        return f"({with_names(text, {**HOST_CONSTANTS, **known}, {})})"
 
     def element(self, where, name, owner):
         if name not in owner.types:
@@ -465,12 +554,13 @@ class KernelChecker(Checker):
             self.fail(where + key, f"is no text; expected {what}, as text or a list of lines")
         if any(c < " " and c not in "\n\t" for c in text) or not text.isascii():
             self.fail(where + key, "holds a control character or a letter that C has not; expected the characters of C")
-        for opening, closing in ("()", "[]", "{}"):
-            if text.count(opening) != text.count(closing):
-                self.fail(where + key, f"has {text.count(opening)} '{opening}' and {text.count(closing)} '{closing}'; expected as many")
         if "#" in text or "//" in text or "/*" in text:
             self.fail(where + key, "holds '#' or a comment; expected statements of C alone")
-        for name in called_names(text):
+        try:
+            called = called_names(text)
+        except CodeError as error:
+            self.fail(where + key, str(error))
+        for name in called:
             if name in REFUSED:
                 self.fail(where + key, f"calls {name}(), which is not within 2 ulp on every device; expected other functions")
         return text.strip("\n")

@@ -39,6 +39,12 @@ RESERVED = TYPE_WORDS | frozenset("""
     void volatile wchar_t while xor xor_eq _Alignas _Alignof _Atomic _Generic _Imaginary _Noreturn _Static_assert
     _Thread_local""".split())
 
+# Parameters and variables of the functions of the generated headers: a typedef by such a name would be hidden in them.
+HEADER_NAMES = frozenset("""
+    access advice argument base buffer call context conversion copy count element fields file_offset handle index label lease
+    memory number offset offset_bytes options out out_count out_pointer path place pointer policy raw ready_on region scope
+    source source_offset status stream target target_offset timeout_ns user value what written_on""".split())
+
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",
              "cuda_declaration", "conversions", "cpp")
 FIELD_KEYS = ("name", "type", "offset", "count")
@@ -326,6 +332,9 @@ class Checker:
                 self.fail("c_type", f"is '{value}', and '{word}' is a reserved word of C or C++; expected {what}")
         if any(word not in TYPE_WORDS for word in words[:-1]):
             self.fail("c_type", f"is '{value}', more than one name; expected {what}")
+        if value in HEADER_NAMES:
+            self.fail("c_type", f"is '{value}', a name of a parameter in the generated header; expected another name for the typedef, or the tag "
+                      "of its struct, such as 'struct NAME'")
         if words[-1] in ("struct", "union", "enum"):
             self.fail("c_type", f"is '{value}', without a tag; expected {what}")
         expected = C_SCALARS.get(value)

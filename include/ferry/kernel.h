@@ -19,6 +19,17 @@ FERRY_BEGIN_DECLS
 typedef struct ferry_kernel ferry_kernel;
 
 /**
+ * How far an array argument of a launch may overlap another array of the launch in the same buffer,
+ * if the kernel writes one of the two. Of the two parameters, the stricter one counts.
+ */
+typedef enum ferry_overlap {
+    FERRY_OVERLAP_ANY = 0,  /**< any overlap is allowed */
+    FERRY_OVERLAP_SAME = 1, /**< the two may be the same elements, for a kernel that uses only
+                                 element i for element i; no other overlap is allowed */
+    FERRY_OVERLAP_NONE = 2  /**< no overlap is allowed, for a kernel that reads other elements */
+} ferry_overlap;
+
+/**
  * One parameter of a kernel. If `access` is 0, the kernel takes a value: a scalar or a struct.
  * Otherwise it takes a range of a buffer, and `access` says how it uses that range.
  */
@@ -27,7 +38,9 @@ typedef struct ferry_parameter {
                                        takes a struct by value may leave it NULL: then Ferry does
                                        not check the type or the size of what a launch passes */
     ferry_access access;
-    uint64_t reserved[2];
+    ferry_overlap overlap; /**< a launch with another overlap fails */
+    const char *name;      /**< name for messages, or NULL; ferry_kernel_create() copies it */
+    uint64_t reserved;
 } ferry_parameter;
 
 /**
@@ -224,13 +237,14 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *contex
  * Bytes of a READ or UPDATE argument that are not current at the stream's place are copied there
  * first. When the device has accepted the launch, the ranges that the kernel writes are current
  * only at that place. Arguments may be overlapping ranges of one buffer, so a kernel may work in
- * place. A call that fails changes nothing.
+ * place, unless a parameter's `overlap` forbids it. A call that fails changes nothing.
  *
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
  * @param arguments `argument_count` arguments, in the order of the kernel's parameters
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a wrong number of arguments, a value for a
- *         buffer or a buffer for a value); FERRY_ERROR_UNSUPPORTED (the kernel has no code for this
+ *         buffer or a buffer for a value, an overlap that a parameter forbids);
+ *         FERRY_ERROR_UNSUPPORTED (the kernel has no code for this
  *         device, or the stream is being captured and bytes must be copied);
  *         FERRY_ERROR_WRONG_TYPE, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_WRONG_CONTEXT,
  *         FERRY_ERROR_BUSY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_OUT_OF_MEMORY,
@@ -242,6 +256,18 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
                                                            ferry_stream *stream, ferry_grid grid,
                                                            const ferry_argument *arguments,
                                                            size_t argument_count);
+
+/**
+ * For generated code: checks that an array of `rows` rows has the rows [first, first + count), and
+ * that the number of its elements is no more than SIZE_MAX.
+ * @param columns number of elements of one row
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`kernel` is NULL); FERRY_ERROR_OUT_OF_RANGE;
+ *         FERRY_ERROR_OVERFLOW.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check_rows(const ferry_kernel *kernel,
+                                                               size_t rows, size_t columns,
+                                                               size_t first, size_t count);
 
 /**
  * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run.

@@ -45,6 +45,10 @@ check_parameters(const ferry_kernel_source *source, const char *what)
             return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                "%s \"%s\": parameter %zu has the unknown access %d", what,
                                source->name, i, access);
+        if ((int)parameter->overlap < 0 || (int)parameter->overlap > FERRY_OVERLAP_NONE)
+            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                               "%s \"%s\": parameter %zu has the unknown overlap %d", what,
+                               source->name, i, (int)parameter->overlap);
         if (access != 0 && !parameter->element)
             return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                "%s \"%s\": parameter %zu is an array without an element", what,
@@ -79,12 +83,21 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     *out = NULL;
     if (source->parameter_count == 0)
         return FERRY_OK;
-    ferry_parameter *parameters = calloc(source->parameter_count, sizeof(*parameters));
+    size_t bytes = source->parameter_count * sizeof(ferry_parameter);
+    for (size_t i = 0; i < source->parameter_count; i++)
+        bytes += source->parameters[i].name ? strlen(source->parameters[i].name) + 1 : 0;
+    ferry_parameter *parameters = malloc(bytes);
     if (!parameters)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu parameters",
                            source->parameter_count);
+    /* The names follow the parameters in the same allocation. */
+    char *names = (char *)(parameters + source->parameter_count);
     for (size_t i = 0; i < source->parameter_count; i++) {
         parameters[i] = source->parameters[i];
+        if (parameters[i].name) {
+            parameters[i].name = names;
+            names = stpcpy(names, source->parameters[i].name) + 1;
+        }
         if (!parameters[i].element)
             continue;
         ferry_status status =

@@ -229,6 +229,8 @@ launch(struct ferryi_launch_request *plan)
     uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
     plan->merged_count =
         ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
+    if (plan->merged_count < plan->wanted_count)
+        FERRYI_OR_RETURN(ferryi_launch_check_overlaps(plan));
     ferryi_hold_begin();
     ferry_status status = ferryi_access_open(plan->merged, plan->merged_count);
     if (status == FERRY_OK)
@@ -279,13 +281,19 @@ without_zeros(ferry_grid grid)
 }
 
 ferry_status
+ferryi_kernel_is_null(void)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "launch a kernel: it is NULL; generated kernels exist once "
+                       "PREFIX_kernels_create() has succeeded");
+}
+
+ferry_status
 ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
                     const ferry_argument *arguments, size_t argument_count)
 {
     if (!kernel)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "launch a kernel: it is NULL; generated kernels exist once "
-                           "PREFIX_kernels_create() has succeeded");
+        return ferryi_kernel_is_null();
     if (atomic_load_explicit(&kernel->dead, memory_order_relaxed))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "launch kernel \"%s\": it was destroyed",
                            kernel->name);

@@ -35,6 +35,15 @@ void *ferryi_launch_array(const struct ferryi_launch_request *plan, size_t i);
 /* Returns the address of the value that is argument `i`. The value is in the caller's memory. */
 const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i);
 
+/* Returns the failure of a launch whose kernel is NULL. */
+ferry_status ferryi_kernel_is_null(void);
+
+/* -- overlap.c --------------------------------------------------------------------------------- */
+
+/* Fails if two arguments overlap as a parameter of the kernel forbids. The accesses must have been
+ * merged; if no two of them overlap, the call is not needed. */
+ferry_status ferryi_launch_check_overlaps(const struct ferryi_launch_request *plan);
+
 /* -- host_call.c ------------------------------------------------------------------------------- */
 
 struct ferryi_host_call;

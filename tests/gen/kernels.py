@@ -60,12 +60,68 @@ CHANGES = [
     ("parameter of an unknown type", ["kernels", MAP, "parameters", 0], "duoble a", f"kernels[{MAP}].parameters[0]", "did you mean 'double'?", BEYOND_SCHEMA),
     ("access that is nearly a known one", ["kernels", MAP, "parameters", 1], "raed double x", f"kernels[{MAP}].parameters[1]", "did you mean 'read'?", BEYOND_SCHEMA),
     ("parameter listed twice", ["kernels", MAP, "parameters", 1], "read double a", f"kernels[{MAP}].parameters[1]", "twice", BEYOND_SCHEMA),
-    ("parameter with a name of generated code", ["kernels", MAP, "parameters", 0], "double n", f"kernels[{MAP}].parameters[0]", "called 'n'", BEYOND_SCHEMA),
+    ("parameter with the name of the index", ["kernels", MAP, "parameters", 0], "double i", f"kernels[{MAP}].parameters[0]", "called 'i'", BEYOND_SCHEMA),
+    ("parameter with a name of the launch", ["kernels", MAP, "parameters", 0], "double stream", f"kernels[{MAP}].parameters[0]", "called 'stream'"),
+    ("parameter with a name of the library", ["kernels", MAP, "parameters", 0], "double ferry_a", f"kernels[{MAP}].parameters[0]", "begins with '_' or 'ferry'"),
+    ("parameter called as a type", ["kernels", MAP, "parameters", 0], "double size_t", f"kernels[{MAP}].parameters[0]", "a type", BEYOND_SCHEMA),
+    ("parameter called as a macro", ["kernels", MAP, "parameters", 0], "double NULL", f"kernels[{MAP}].parameters[0]", "a macro", BEYOND_SCHEMA),
+    ("parameter called as a word of CUDA", ["kernels", MAP, "parameters", 0], "double threadIdx", f"kernels[{MAP}].parameters[0]", "reserved word", BEYOND_SCHEMA),
+    ("kernel called as a reserved word", ["kernels", MAP, "name"], "double", f"kernels[{MAP}].name", "reserved word", BEYOND_SCHEMA),
+    ("kernel called as a member of the struct", ["kernels", MAP, "name"], "context", f"kernels[{MAP}].name", "generated code", BEYOND_SCHEMA),
+    ("map that returns", ["kernels", MAP, "each"], "if (x[i] < a) return; z[i] = b * y[i];", f"kernels[{MAP}].each", "holds 'return'", BEYOND_SCHEMA),
+    ("map that breaks", ["kernels", MAP, "each"], "z[i] = a * b * y[i]; if (x[i] < 0) break;", f"kernels[{MAP}].each", "holds 'break'", BEYOND_SCHEMA),
+    ("map that continues", ["kernels", MAP, "each"], "z[i] = a * b * y[i]; switch (1) { default: continue; }", f"kernels[{MAP}].each", "holds 'continue'",
+     BEYOND_SCHEMA),
+    ("map that jumps", ["kernels", MAP, "each"], "end: z[i] = a * b * y[i] * x[i]; goto end;", f"kernels[{MAP}].each", "holds 'goto'", BEYOND_SCHEMA),
+    ("map that writes another element", ["kernels", MAP, "each"], "z[i + 1] = a * x[i] + b * y[i];", f"kernels[{MAP}].each", "uses 'z[i + 1]'; expected 'z[i]'",
+     BEYOND_SCHEMA),
+    ("map that writes by an index of the data", ["kernels", MAP, "each"], "z[(int)x[i]] += 1; z[i] = a + b + y[i];", f"kernels[{MAP}].each",
+     "expected 'z[i]' alone", BEYOND_SCHEMA),
+    ("map that writes through a pointer", ["kernels", MAP, "each"], "double *p = z; p[i] = a * x[i] + b * y[i];", f"kernels[{MAP}].each",
+     "uses 'z' without '[i]'", BEYOND_SCHEMA),
+    ("map that takes the address of what it writes", ["kernels", MAP, "each"], "z[i] = a * b * y[i] * x[i]; double *p = &z[i]; p[1] = 0;",
+     f"kernels[{MAP}].each", "takes the address of 'z[i]'", BEYOND_SCHEMA),
+    ("map that reads a neighbour of what it updates", ["kernels", MAP], {"name": "k", "parameters": ["update float x"], "each": "x[i] = x[i - 1];"},
+     f"kernels[{MAP}].each", "uses 'x[i - 1]'", BEYOND_SCHEMA),
+    ("map that writes what it reads", ["kernels", MAP, "each"], "z[i] = a + b + y[i]; x[i] = 1;", f"kernels[{MAP}].each", "'x' is a 'read' array", BEYOND_SCHEMA),
+    ("map that moves its index", ["kernels", MAP, "each"], "i++; z[i] = a * x[i] + b * y[i];", f"kernels[{MAP}].each", "changes 'i'", BEYOND_SCHEMA),
+    ("map that declares another index", ["kernels", MAP, "each"], "for (int i = 0; i < 2; i++) z[i] = a * x[i] + b * y[i];", f"kernels[{MAP}].each",
+     "declares 'i'", BEYOND_SCHEMA),
+    ("map that reads an overwritten array", ["kernels", MAP, "each"], "z[i] += a * x[i] + b * y[i];", f"kernels[{MAP}].each", "reads 'z[i]' before", BEYOND_SCHEMA),
+    ("map that writes on a condition", ["kernels", MAP, "each"], "if (x[i] > a) z[i] = b * y[i];", f"kernels[{MAP}].each", "does not write 'z[i]' on every path",
+     BEYOND_SCHEMA),
+    ("map that writes in one case", ["kernels", MAP, "each"], "x[i] > a && (z[i] = b * y[i]);", f"kernels[{MAP}].each", "on every path", BEYOND_SCHEMA),
+    ("map that does not write", ["kernels", MAP, "each"], "double w = a * x[i] + b * y[i];", f"kernels[{MAP}].each", "does not write 'z[i]' anywhere", BEYOND_SCHEMA),
+    ("macro of a header", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] + LIMIT;", f"kernels[{MAP}].each", "uses 'LIMIT', which", BEYOND_SCHEMA),
+    ("misspelt name", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] + M_IP;", f"kernels[{MAP}].each", "'-DM_IP=...'", BEYOND_SCHEMA),
+    ("function of a header", ["kernels", MAP, "each"], "z[i] = clamped(a * x[i] + b * y[i]);", f"kernels[{MAP}].each", "calls 'clamped', which", BEYOND_SCHEMA),
+    ("type of a header", ["kernels", MAP, "each"], "real w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'real'", BEYOND_SCHEMA),
+    ("enumeration of a header", ["kernels", MAP, "each"], "enum phase w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'phase'",
+     BEYOND_SCHEMA),
+    ("macro of a header in a function", ["functions", 0, "body"], "return x * LIMIT;", "functions[0].body", "uses 'LIMIT'", BEYOND_SCHEMA),
+    ("function without a return", ["functions", 0, "body"], "x = x * x;", "functions[0].body", "holds no 'return'", BEYOND_SCHEMA),
+    ("function that ends, and begins another", ["functions", 0, "body"], "return x; } double f(double x) { return x;", "functions[0].body", "is not C at '}",
+     BEYOND_SCHEMA),
+    ("expression of two halves", ["kernels", DOT, "each"], "x[i]) * (y[i]", f"kernels[{DOT}].each", "is not C at ') * (y[i]'", BEYOND_SCHEMA),
+    ("map with a trigraph", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] \u003f\u003f! 1;".encode().decode("unicode_escape"), f"kernels[{MAP}].each",
+     "which C reads as another character", BEYOND_SCHEMA),
+    ("map with a digraph", ["kernels", MAP, "each"], "z<:i:> = a * x[i] + b * y[i];", f"kernels[{MAP}].each", "another spelling", BEYOND_SCHEMA),
+    ("map with a word that C++ has not", ["kernels", MAP, "each"], "register double w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each",
+     "holds 'register'", BEYOND_SCHEMA),
+    ("comment with a trigraph", ["kernels", MAP, "comment"], "x??/", f"kernels[{MAP}].comment", "'??/'"),
+    ("constant that is a list", ["constants"], {"LIMIT": [1]}, "constants.LIMIT", "a constant expression"),
+    ("constant of an unknown name", ["constants"], {"LIMIT": "2 * MOST"}, "constants.LIMIT", "uses 'MOST'", BEYOND_SCHEMA),
+    ("constant with the name of a macro", ["constants"], {"M_PI": 3}, "constants.M_PI", "a macro", BEYOND_SCHEMA),
+    ("constant that is a call", ["constants"], {"LIMIT": "sqrt(2)"}, "constants.LIMIT", "uses 'sqrt'", BEYOND_SCHEMA),
+    ("parameter called as a constant", ["constants"], {"a": 3}, f"kernels[{MAP}].parameters[0]", "one of 'functions' or 'constants'", BEYOND_SCHEMA),
+    ("stencil that calls what it writes", ["kernels", BLUR, "each"], "next[i] = weight * next(0, 1) + now(0, 0);", f"kernels[{BLUR}].each",
+     "calls 'next', which the stencil writes", BEYOND_SCHEMA),
+    ("stencil that moves its row", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0); row += 1;", f"kernels[{BLUR}].each", "changes 'row'", BEYOND_SCHEMA),
     ("parameter whose name ends with _", ["kernels", MAP, "parameters", 0], "double a_", f"kernels[{MAP}].parameters[0]", "called 'a_'"),
     ("parameter that is a reserved word", ["kernels", MAP, "parameters", 0], "double new", f"kernels[{MAP}].parameters[0]", "reserved word", BEYOND_SCHEMA),
     ("map that writes nothing", ["kernels", MAP, "parameters", 4], "read double z", f"kernels[{MAP}].parameters", "no array to be written"),
     ("map without a semicolon", ["kernels", MAP, "each"], "z[i] = x[i]", f"kernels[{MAP}].each", "does not end with ';'"),
-    ("map with a bracket too many", ["kernels", MAP, "each"], "z[i] = (x[i];", f"kernels[{MAP}].each", "has 1 '(' and 0 ')'", BEYOND_SCHEMA),
+    ("map with a bracket too many", ["kernels", MAP, "each"], "z[i] = (x[i];", f"kernels[{MAP}].each", "is not C at ';'; expected ')'", BEYOND_SCHEMA),
     ("map with a comment", ["kernels", MAP, "each"], "z[i] = x[i]; // x", f"kernels[{MAP}].each", "a comment"),
     ("map that is no text", ["kernels", MAP, "each"], 1, f"kernels[{MAP}].each", "is no text"),
     ("a function that is not exact", ["kernels", MAP, "each"], "z[i] = tgamma(x[i]);", f"kernels[{MAP}].each", "calls tgamma()", BEYOND_SCHEMA),
@@ -104,6 +160,38 @@ CHANGES = [
      BEYOND_SCHEMA),
     ("comment that ends the comment", ["kernels", MAP, "comment"], "*/", f"kernels[{MAP}].comment", "one line"),
 ]
+
+
+# Correct texts that the rules must not refuse: (parameters, each, other keys of the kernel).
+CORRECT = [
+    ("read float x, overwrite float z", "if (x[i] > 0) { z[i] = x[i]; } else z[i] = -x[i];", {}),
+    ("read float x, overwrite float z", "if (x[i] > 0) z[i] = 1; else if (x[i] < 0) z[i] = -1; else z[i] = 0;", {}),
+    ("read float x, overwrite float z", "float s = 0; for (int k = 0; k < 4; k++) { if (k == 2) continue; s += x[i] * k; } z[i] = s; z[i] += 1.0f;", {}),
+    ("read float x, overwrite float z", "switch ((int)x[i]) { case 0: z[i] = 1; break; default: z[i] = 2; }", {}),
+    ("read float x, overwrite float z", "const float t[3] = {1, 2, 3}; int k = x[i] > 0 ? 1 : 2; while (k < 2) { k++; if (k) break; } z[i] = t[k];", {}),
+    ("read float x, overwrite float z", "static const double t[] = {1.0, 2.0}; enum { HALF = 2 }; z[i] = (float)(t[1] / HALF);", {}),
+    ("read float x, overwrite float z", "z[i] = x[i + 1 < n ? i + 1 : i] - x[i ? i - 1 : i];", {}),
+    ("read int at, read float x, overwrite float z", "z[i] = x[at[i]];", {}),
+    ("read float x, overwrite float z", "const float *const near_by = x + i; z[i] = *near_by + near_by[0];", {}),
+    ("update vec3 p, vec3 by", "p[i].v[1] = by.v[0]; p[i].x++; struct mylib_vec3 q = p[i]; q.x = 2.0f; p[i] = q;", {}),
+    ("overwrite vec3 p", "p[i].x = 1.0f; p[i].v[0] = p[i].v[1] = 2.0f;", {}),
+    ("overwrite float z, double n", "unsigned long long h = i * 2654435761ull; z[i] = (float)(h >> 40) + (float)n; do { h /= 2; } while (h > 1u);", {}),
+    ("overwrite float z", "int e; float m = frexpf(3.5f, &e); z[i] = ldexpf(m, e + (int)sizeof(float)) + 'a' - 0x1p-3f + 1.e-2f + .5F;", {}),
+    ("overwrite double z", "z[i] = M_PI + DBL_MAX + FLT_MAX + INFINITY + INT_MAX + (double)UINT64_MAX + (NAN > 0 ? 1 : 2);", {}),
+    ("update float x", "x[i] = x[i] > LIMIT ? LIMIT : x[i];", {"options": ["-DLIMIT=100.0f"]}),
+    ("read double x", "isnan(x[i]) ? 0 : fabs(x[i + 1 < n ? i + 1 : 0])", {"sum": "double"}),
+    ("read float old, overwrite float next", "next[i] = row && column + 1 < columns ? old(-1, +1) : old(0, 0);", {"stencil": 1}),
+    ("read float old, update float sum", "sum[i] += old(0, -1) + (float)(rows + first + count);", {"stencil": 1}),
+]
+
+
+def correct_cases(tap, folder):
+    for at, (parameters, each, keys) in enumerate(CORRECT):
+        kernel = {"name": "k", "parameters": parameters.split(", "), "each": each, **keys}
+        (folder / "correct.json").write_text(json.dumps({"ferry": 1, "prefix": "c", "header": "correct.h", "types": [str(TYPES / "vec3.json")],
+                                                         "kernels": [kernel]}))
+        status, message = checked(folder / "correct.json")
+        tap.case(f"correct text {at} is accepted", [] if status == 0 else [each, message])
 
 
 def checked(path):
@@ -383,6 +471,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         bad_cases(tap, folder)
+        correct_cases(tap, folder)
         good_cases(tap, folder)
         tap.case("the headers are generated", made(folder))
         depfile_case(tap, folder)

@@ -29,7 +29,7 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(scale)                                                                                       \
     X(dot) X(dot_finish) X(total) X(total_finish) X(longest) X(longest_finish) X(least)            \
         X(least_finish) X(count_above) X(count_above_finish) X(lengths) X(move) X(norm)            \
-            X(norm_finish) X(blur)
+            X(norm_finish) X(blur) X(clip) X(slope)
 /* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
@@ -245,8 +245,77 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
            FERRY_ERROR_OUT_OF_RANGE);
     EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, (size_t)-2) ==
            FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, 10, COLUMNS, 5, 10) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(strstr(ferry_last_error(), "\"mylib_blur\": rows 5 to 15, but the arrays have 10") !=
+           NULL);
+    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, SIZE_MAX / 2, COLUMNS, 0, 1) ==
+           FERRY_ERROR_OVERFLOW);
     ferry_float_destroy(&next);
     ferry_float_destroy(&now);
+}
+
+/* Checks which overlaps of arguments a launch refuses, also through views. */
+static void
+test_overlaps(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const ferry_buffer_options named = {.name = "plate"};
+    ferry_float_buffer plate = {0}, above = {0}, below = {0};
+    ferry_double_buffer x = {0}, front = {0}, back = {0}, again = {0};
+    MUST(ferry_float_create(context, ROWS * COLUMNS, &named, &plate));
+    MUST(ferry_float_view(plate, 0, 10 * COLUMNS, &above));
+    MUST(ferry_float_view(plate, 10 * COLUMNS, 10 * COLUMNS, &below));
+    EXPECT(mylib_blur(kernels, stream, plate, 1, plate, ROWS, COLUMNS, 0, ROWS) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(ferry_last_error(), "\"now\"") && strstr(ferry_last_error(), "\"next\"") &&
+           strstr(ferry_last_error(), "buffer \"plate\""));
+    EXPECT(mylib_blur(kernels, stream, plate, 1, above, 10, COLUMNS, 0, 10) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(mylib_blur(kernels, stream, plate, 1, plate, ROWS, COLUMNS, 3, 1) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    MUST(mylib_blur(kernels, stream, above, 1, below, 10, COLUMNS, 0, 10));
+    /* A map may be given the same elements twice, and no others of the array that it writes. */
+    MUST(ferry_double_create(context, COUNT, NULL, &x));
+    MUST(ferry_double_view(x, 0, COUNT - 1, &front));
+    MUST(ferry_double_view(x, 1, COUNT - 1, &back));
+    MUST(ferry_double_view(x, 1, COUNT - 1, &again));
+    MUST(mylib_linear_sum(kernels, stream, 1, x, 1, x, x));
+    MUST(mylib_linear_sum(kernels, stream, 1, back, 1, again, back));
+    EXPECT(mylib_linear_sum(kernels, stream, 1, front, 1, back, back) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(mylib_linear_sum(kernels, stream, 1, back, 1, back, front) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    /* A map that reads other elements may not write the array. */
+    EXPECT(mylib_slope(kernels, stream, x, x) == FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(ferry_last_error(), "\"x\"") && strstr(ferry_last_error(), "\"z\""));
+    ferry_double_destroy(&again);
+    ferry_double_destroy(&back);
+    ferry_double_destroy(&front);
+    ferry_double_destroy(&x);
+    ferry_float_destroy(&below);
+    ferry_float_destroy(&above);
+    ferry_float_destroy(&plate);
+}
+
+/* Checks that constants have the values of the file and of the C library. */
+static void
+test_constants(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const double numbers[3] = {1, 200, -INFINITY};
+    double clipped[3];
+    ferry_double_buffer x = {0}, z = {0};
+    MUST(ferry_double_create_from(context, numbers, 3, NULL, &x));
+    MUST(ferry_double_create(context, 3, NULL, &z));
+    MUST(mylib_clip(kernels, stream, x));
+    MUST(ferry_double_copy_to(x, 0, clipped, 3, NULL));
+    EXPECT(clipped[0] == 1 && clipped[1] == 100 && clipped[2] == -1.79769313486231570815e+308);
+    MUST(mylib_slope(kernels, stream, x, z));
+    MUST(ferry_double_copy_to(z, 0, clipped, 2, NULL));
+    EXPECT(clipped[0] == (100 - 1) * 3.14159265358979323846);
+    ferry_double_destroy(&z);
+    ferry_double_destroy(&x);
 }
 
 int
@@ -265,6 +334,8 @@ main(int argc, char **argv)
         test_reductions(context, &kernels);
         test_functions(context, &kernels);
         test_stencils(context, &kernels);
+        test_overlaps(context, &kernels);
+        test_constants(context, &kernels);
     }
     mylib_several_destroy(&kernels);
     mylib_several_destroy(&kernels);

@@ -22,6 +22,9 @@
 #error "mylib/several_kernels.h was generated for another ferry release; regenerate it."
 #endif
 
+#ifdef MOST
+FERRY_STATIC_ASSERT((MOST) == (100), "several.json: MOST is not (100)");
+#endif
 FERRY_BEGIN_DECLS
 
 /**
@@ -57,6 +60,8 @@ typedef struct mylib_several {
     ferry_kernel *norm;
     ferry_kernel *norm_finish;
     ferry_kernel *blur;
+    ferry_kernel *clip;
+    ferry_kernel *slope;
 } mylib_several;
 
 /* -- host functions ---------------------------------------------------------------------------- */
@@ -175,13 +180,13 @@ mylib_several_fmax_(double x, double y)
     return fmax(x, y);
 }
 
-/* Returns `at + step`, or the nearest index in [0, end). */
+/* Returns `at_ + step_`, or the nearest index in [0, end_). */
 MYLIB_SEVERAL_H_LOOPS size_t
-mylib_several_near_(size_t at, int step, size_t end)
+mylib_several_near_(size_t at_, int step_, size_t end_)
 {
-    if (step < 0)
-        return at < (size_t)-step ? 0 : at - (size_t)-step;
-    return at + (size_t)step < end ? at + (size_t)step : end - 1;
+    if (step_ < 0)
+        return at_ < (size_t)-step_ ? 0 : at_ - (size_t)-step_;
+    return at_ + (size_t)step_ < end_ ? at_ + (size_t)step_ : end_ - 1;
 }
 
 /* Runs mylib_linear_sum on the host. `values_` has the address of each argument. */
@@ -194,34 +199,34 @@ mylib_linear_sum_run(void **values_)
     const double b = *(const double *)values_[2];
     const double *y = *(double **)values_[3];
     double *z = *(double **)values_[4];
-    const size_t n = *(const size_t *)values_[5];
+    const size_t n_ = *(const size_t *)values_[5];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         z[i] = a * x[i] + b * y[i];
     }
 }
 
 static inline ferry_status
-mylib_linear_sum_on_host(const ferry_call *call, void *user)
+mylib_linear_sum_on_host(const ferry_call *call_, void *user_)
 {
-    double a = ferry_double_call_value(call, 0);
-    double *x = ferry_double_call_array(call, 1, NULL);
-    double b = ferry_double_call_value(call, 2);
-    double *y = ferry_double_call_array(call, 3, NULL);
-    double *z = ferry_double_call_array(call, 4, NULL);
-    size_t n = ferry_call_size(call, 5);
-    void *values[6];
+    double a = ferry_double_call_value(call_, 0);
+    double *x = ferry_double_call_array(call_, 1, NULL);
+    double b = ferry_double_call_value(call_, 2);
+    double *y = ferry_double_call_array(call_, 3, NULL);
+    double *z = ferry_double_call_array(call_, 4, NULL);
+    size_t n_ = ferry_call_size(call_, 5);
+    void *values_[6];
 
-    (void)user;
-    values[0] = &a;
-    values[1] = &x;
-    values[2] = &b;
-    values[3] = &y;
-    values[4] = &z;
-    values[5] = &n;
-    mylib_linear_sum_run(values);
+    (void)user_;
+    values_[0] = &a;
+    values_[1] = &x;
+    values_[2] = &b;
+    values_[3] = &y;
+    values_[4] = &z;
+    values_[5] = &n_;
+    mylib_linear_sum_run(values_);
     return FERRY_OK;
 }
 
@@ -233,30 +238,30 @@ mylib_roots_run(void **values_)
     const float *x = *(float **)values_[0];
     const float *y = *(float **)values_[1];
     float *z = *(float **)values_[2];
-    const size_t n = *(const size_t *)values_[3];
+    const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);
     }
 }
 
 static inline ferry_status
-mylib_roots_on_host(const ferry_call *call, void *user)
+mylib_roots_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call, 0, NULL);
-    float *y = ferry_float_call_array(call, 1, NULL);
-    float *z = ferry_float_call_array(call, 2, NULL);
-    size_t n = ferry_call_size(call, 3);
-    void *values[4];
+    float *x = ferry_float_call_array(call_, 0, NULL);
+    float *y = ferry_float_call_array(call_, 1, NULL);
+    float *z = ferry_float_call_array(call_, 2, NULL);
+    size_t n_ = ferry_call_size(call_, 3);
+    void *values_[4];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &y;
-    values[2] = &z;
-    values[3] = &n;
-    mylib_roots_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &z;
+    values_[3] = &n_;
+    mylib_roots_run(values_);
     return FERRY_OK;
 }
 
@@ -268,31 +273,31 @@ mylib_functions_run(void **values_)
     const float *x = *(float **)values_[0];
     float *y = *(float **)values_[1];
     double *z = *(double **)values_[2];
-    const size_t n = *(const size_t *)values_[3];
+    const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         y[i] = mylib_several_powf_(x[i], 1.5f) + mylib_several_expf_(-x[i]);
         z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);
     }
 }
 
 static inline ferry_status
-mylib_functions_on_host(const ferry_call *call, void *user)
+mylib_functions_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call, 0, NULL);
-    float *y = ferry_float_call_array(call, 1, NULL);
-    double *z = ferry_double_call_array(call, 2, NULL);
-    size_t n = ferry_call_size(call, 3);
-    void *values[4];
+    float *x = ferry_float_call_array(call_, 0, NULL);
+    float *y = ferry_float_call_array(call_, 1, NULL);
+    double *z = ferry_double_call_array(call_, 2, NULL);
+    size_t n_ = ferry_call_size(call_, 3);
+    void *values_[4];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &y;
-    values[2] = &z;
-    values[3] = &n;
-    mylib_functions_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &z;
+    values_[3] = &n_;
+    mylib_functions_run(values_);
     return FERRY_OK;
 }
 
@@ -305,11 +310,11 @@ mylib_shift_run(void **values_)
     const struct mylib_vec3 by = *(const struct mylib_vec3 *)values_[1];
     const mylib_large many = *(const mylib_large *)values_[2];
     const uint8_t tag = *(const uint8_t *)values_[3];
-    const size_t n = *(const size_t *)values_[4];
+    const size_t n_ = *(const size_t *)values_[4];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         points[i].x += by.x + (float)many.cells[1][2];
         points[i].v[1] *= by.v[0];
         points[i].label.tag = tag;
@@ -317,22 +322,22 @@ mylib_shift_run(void **values_)
 }
 
 static inline ferry_status
-mylib_shift_on_host(const ferry_call *call, void *user)
+mylib_shift_on_host(const ferry_call *call_, void *user_)
 {
-    struct mylib_vec3 *points = mylib_vec3_call_array(call, 0, NULL);
-    struct mylib_vec3 by = mylib_vec3_call_value(call, 1);
-    mylib_large many = mylib_large_call_value(call, 2);
-    uint8_t tag = ferry_byte_call_value(call, 3);
-    size_t n = ferry_call_size(call, 4);
-    void *values[5];
+    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, NULL);
+    struct mylib_vec3 by = mylib_vec3_call_value(call_, 1);
+    mylib_large many = mylib_large_call_value(call_, 2);
+    uint8_t tag = ferry_byte_call_value(call_, 3);
+    size_t n_ = ferry_call_size(call_, 4);
+    void *values_[5];
 
-    (void)user;
-    values[0] = &points;
-    values[1] = &by;
-    values[2] = &many;
-    values[3] = &tag;
-    values[4] = &n;
-    mylib_shift_run(values);
+    (void)user_;
+    values_[0] = &points;
+    values_[1] = &by;
+    values_[2] = &many;
+    values_[3] = &tag;
+    values_[4] = &n_;
+    mylib_shift_run(values_);
     return FERRY_OK;
 }
 
@@ -343,28 +348,28 @@ mylib_scale_run(void **values_)
     MYLIB_SEVERAL_H_EXACT
     int32_t *x = *(int32_t **)values_[0];
     const int32_t by = *(const int32_t *)values_[1];
-    const size_t n = *(const size_t *)values_[2];
+    const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         x[i] = x[i] * by;
     }
 }
 
 static inline ferry_status
-mylib_scale_on_host(const ferry_call *call, void *user)
+mylib_scale_on_host(const ferry_call *call_, void *user_)
 {
-    int32_t *x = ferry_int_call_array(call, 0, NULL);
-    int32_t by = ferry_int_call_value(call, 1);
-    size_t n = ferry_call_size(call, 2);
-    void *values[3];
+    int32_t *x = ferry_int_call_array(call_, 0, NULL);
+    int32_t by = ferry_int_call_value(call_, 1);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &by;
-    values[2] = &n;
-    mylib_scale_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &by;
+    values_[2] = &n_;
+    mylib_scale_run(values_);
     return FERRY_OK;
 }
 
@@ -376,13 +381,13 @@ mylib_dot_run(void **values_)
     const double *x = *(double **)values_[0];
     const double *y = *(double **)values_[1];
     double *const partial_ = *(double **)values_[2];
-    const size_t n = *(const size_t *)values_[3];
+    const size_t n_ = *(const size_t *)values_[3];
     double sums_[16];
     size_t begin_, k_, half_;
 
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(x[i] * y[i]);
@@ -390,7 +395,7 @@ mylib_dot_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n; k_++) {
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(x[i] * y[i]);
         (void)i;
@@ -413,34 +418,34 @@ mylib_dot_finish_run(void **values_)
 }
 
 static inline ferry_status
-mylib_dot_on_host(const ferry_call *call, void *user)
+mylib_dot_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call, 0, NULL);
-    double *y = ferry_double_call_array(call, 1, NULL);
-    double *partial_ = ferry_double_call_array(call, 2, NULL);
-    size_t n = ferry_call_size(call, 3);
-    void *values[4];
+    double *x = ferry_double_call_array(call_, 0, NULL);
+    double *y = ferry_double_call_array(call_, 1, NULL);
+    double *partial_ = ferry_double_call_array(call_, 2, NULL);
+    size_t n_ = ferry_call_size(call_, 3);
+    void *values_[4];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &y;
-    values[2] = &partial_;
-    values[3] = &n;
-    mylib_dot_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &partial_;
+    values_[3] = &n_;
+    mylib_dot_run(values_);
     return FERRY_OK;
 }
 
 static inline ferry_status
-mylib_dot_finish_on_host(const ferry_call *call, void *user)
+mylib_dot_finish_on_host(const ferry_call *call_, void *user_)
 {
-    double *partial_ = ferry_double_call_array(call, 0, NULL);
-    double *out_ = ferry_double_call_array(call, 1, NULL);
-    void *values[2];
+    double *partial_ = ferry_double_call_array(call_, 0, NULL);
+    double *out_ = ferry_double_call_array(call_, 1, NULL);
+    void *values_[2];
 
-    (void)user;
-    values[0] = &partial_;
-    values[1] = &out_;
-    mylib_dot_finish_run(values);
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_dot_finish_run(values_);
     return FERRY_OK;
 }
 
@@ -451,13 +456,13 @@ mylib_total_run(void **values_)
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
     float *const partial_ = *(float **)values_[1];
-    const size_t n = *(const size_t *)values_[2];
+    const size_t n_ = *(const size_t *)values_[2];
     float sums_[16];
     size_t begin_, k_, half_;
 
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const float v_ = (float)(x[i]);
@@ -465,7 +470,7 @@ mylib_total_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n; k_++) {
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
         const size_t i = begin_ + k_;
         const float v_ = (float)(x[i]);
         (void)i;
@@ -488,32 +493,32 @@ mylib_total_finish_run(void **values_)
 }
 
 static inline ferry_status
-mylib_total_on_host(const ferry_call *call, void *user)
+mylib_total_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call, 0, NULL);
-    float *partial_ = ferry_float_call_array(call, 1, NULL);
-    size_t n = ferry_call_size(call, 2);
-    void *values[3];
+    float *x = ferry_float_call_array(call_, 0, NULL);
+    float *partial_ = ferry_float_call_array(call_, 1, NULL);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &partial_;
-    values[2] = &n;
-    mylib_total_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &partial_;
+    values_[2] = &n_;
+    mylib_total_run(values_);
     return FERRY_OK;
 }
 
 static inline ferry_status
-mylib_total_finish_on_host(const ferry_call *call, void *user)
+mylib_total_finish_on_host(const ferry_call *call_, void *user_)
 {
-    float *partial_ = ferry_float_call_array(call, 0, NULL);
-    float *out_ = ferry_float_call_array(call, 1, NULL);
-    void *values[2];
+    float *partial_ = ferry_float_call_array(call_, 0, NULL);
+    float *out_ = ferry_float_call_array(call_, 1, NULL);
+    void *values_[2];
 
-    (void)user;
-    values[0] = &partial_;
-    values[1] = &out_;
-    mylib_total_finish_run(values);
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_total_finish_run(values_);
     return FERRY_OK;
 }
 
@@ -524,13 +529,13 @@ mylib_longest_run(void **values_)
     MYLIB_SEVERAL_H_EXACT
     const struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
     float *const partial_ = *(float **)values_[1];
-    const size_t n = *(const size_t *)values_[2];
+    const size_t n_ = *(const size_t *)values_[2];
     float sums_[16];
     size_t begin_, k_, half_;
 
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = -INFINITY;
-    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const float v_ = (float)(points[i].x * points[i].x);
@@ -538,7 +543,7 @@ mylib_longest_run(void **values_)
             sums_[k_] = v_ > sums_[k_] || v_ != v_ ? v_ : sums_[k_];
         }
     }
-    for (k_ = 0; begin_ + k_ < n; k_++) {
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
         const size_t i = begin_ + k_;
         const float v_ = (float)(points[i].x * points[i].x);
         (void)i;
@@ -561,32 +566,32 @@ mylib_longest_finish_run(void **values_)
 }
 
 static inline ferry_status
-mylib_longest_on_host(const ferry_call *call, void *user)
+mylib_longest_on_host(const ferry_call *call_, void *user_)
 {
-    struct mylib_vec3 *points = mylib_vec3_call_array(call, 0, NULL);
-    float *partial_ = ferry_float_call_array(call, 1, NULL);
-    size_t n = ferry_call_size(call, 2);
-    void *values[3];
+    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, NULL);
+    float *partial_ = ferry_float_call_array(call_, 1, NULL);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
 
-    (void)user;
-    values[0] = &points;
-    values[1] = &partial_;
-    values[2] = &n;
-    mylib_longest_run(values);
+    (void)user_;
+    values_[0] = &points;
+    values_[1] = &partial_;
+    values_[2] = &n_;
+    mylib_longest_run(values_);
     return FERRY_OK;
 }
 
 static inline ferry_status
-mylib_longest_finish_on_host(const ferry_call *call, void *user)
+mylib_longest_finish_on_host(const ferry_call *call_, void *user_)
 {
-    float *partial_ = ferry_float_call_array(call, 0, NULL);
-    float *out_ = ferry_float_call_array(call, 1, NULL);
-    void *values[2];
+    float *partial_ = ferry_float_call_array(call_, 0, NULL);
+    float *out_ = ferry_float_call_array(call_, 1, NULL);
+    void *values_[2];
 
-    (void)user;
-    values[0] = &partial_;
-    values[1] = &out_;
-    mylib_longest_finish_run(values);
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_longest_finish_run(values_);
     return FERRY_OK;
 }
 
@@ -597,13 +602,13 @@ mylib_least_run(void **values_)
     MYLIB_SEVERAL_H_EXACT
     const int16_t *x = *(int16_t **)values_[0];
     int16_t *const partial_ = *(int16_t **)values_[1];
-    const size_t n = *(const size_t *)values_[2];
+    const size_t n_ = *(const size_t *)values_[2];
     int16_t sums_[16];
     size_t begin_, k_, half_;
 
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 32767;
-    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const int16_t v_ = (int16_t)(x[i]);
@@ -611,7 +616,7 @@ mylib_least_run(void **values_)
             sums_[k_] = (int16_t)(v_ < sums_[k_] ? v_ : sums_[k_]);
         }
     }
-    for (k_ = 0; begin_ + k_ < n; k_++) {
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
         const size_t i = begin_ + k_;
         const int16_t v_ = (int16_t)(x[i]);
         (void)i;
@@ -634,32 +639,32 @@ mylib_least_finish_run(void **values_)
 }
 
 static inline ferry_status
-mylib_least_on_host(const ferry_call *call, void *user)
+mylib_least_on_host(const ferry_call *call_, void *user_)
 {
-    int16_t *x = ferry_int16_call_array(call, 0, NULL);
-    int16_t *partial_ = ferry_int16_call_array(call, 1, NULL);
-    size_t n = ferry_call_size(call, 2);
-    void *values[3];
+    int16_t *x = ferry_int16_call_array(call_, 0, NULL);
+    int16_t *partial_ = ferry_int16_call_array(call_, 1, NULL);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &partial_;
-    values[2] = &n;
-    mylib_least_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &partial_;
+    values_[2] = &n_;
+    mylib_least_run(values_);
     return FERRY_OK;
 }
 
 static inline ferry_status
-mylib_least_finish_on_host(const ferry_call *call, void *user)
+mylib_least_finish_on_host(const ferry_call *call_, void *user_)
 {
-    int16_t *partial_ = ferry_int16_call_array(call, 0, NULL);
-    int16_t *out_ = ferry_int16_call_array(call, 1, NULL);
-    void *values[2];
+    int16_t *partial_ = ferry_int16_call_array(call_, 0, NULL);
+    int16_t *out_ = ferry_int16_call_array(call_, 1, NULL);
+    void *values_[2];
 
-    (void)user;
-    values[0] = &partial_;
-    values[1] = &out_;
-    mylib_least_finish_run(values);
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_least_finish_run(values_);
     return FERRY_OK;
 }
 
@@ -671,13 +676,13 @@ mylib_count_above_run(void **values_)
     const float *x = *(float **)values_[0];
     const float limit = *(const float *)values_[1];
     uint64_t *const partial_ = *(uint64_t **)values_[2];
-    const size_t n = *(const size_t *)values_[3];
+    const size_t n_ = *(const size_t *)values_[3];
     uint64_t sums_[16];
     size_t begin_, k_, half_;
 
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const uint64_t v_ = (uint64_t)(x[i] > limit ? 1 : 0);
@@ -685,7 +690,7 @@ mylib_count_above_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n; k_++) {
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
         const size_t i = begin_ + k_;
         const uint64_t v_ = (uint64_t)(x[i] > limit ? 1 : 0);
         (void)i;
@@ -708,34 +713,34 @@ mylib_count_above_finish_run(void **values_)
 }
 
 static inline ferry_status
-mylib_count_above_on_host(const ferry_call *call, void *user)
+mylib_count_above_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call, 0, NULL);
-    float limit = ferry_float_call_value(call, 1);
-    uint64_t *partial_ = ferry_uint64_call_array(call, 2, NULL);
-    size_t n = ferry_call_size(call, 3);
-    void *values[4];
+    float *x = ferry_float_call_array(call_, 0, NULL);
+    float limit = ferry_float_call_value(call_, 1);
+    uint64_t *partial_ = ferry_uint64_call_array(call_, 2, NULL);
+    size_t n_ = ferry_call_size(call_, 3);
+    void *values_[4];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &limit;
-    values[2] = &partial_;
-    values[3] = &n;
-    mylib_count_above_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &limit;
+    values_[2] = &partial_;
+    values_[3] = &n_;
+    mylib_count_above_run(values_);
     return FERRY_OK;
 }
 
 static inline ferry_status
-mylib_count_above_finish_on_host(const ferry_call *call, void *user)
+mylib_count_above_finish_on_host(const ferry_call *call_, void *user_)
 {
-    uint64_t *partial_ = ferry_uint64_call_array(call, 0, NULL);
-    uint64_t *out_ = ferry_uint64_call_array(call, 1, NULL);
-    void *values[2];
+    uint64_t *partial_ = ferry_uint64_call_array(call_, 0, NULL);
+    uint64_t *out_ = ferry_uint64_call_array(call_, 1, NULL);
+    void *values_[2];
 
-    (void)user;
-    values[0] = &partial_;
-    values[1] = &out_;
-    mylib_count_above_finish_run(values);
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_count_above_finish_run(values_);
     return FERRY_OK;
 }
 
@@ -748,32 +753,32 @@ mylib_lengths_run(void **values_)
     const double *y = *(double **)values_[1];
     const double least = *(const double *)values_[2];
     double *z = *(double **)values_[3];
-    const size_t n = *(const size_t *)values_[4];
+    const size_t n_ = *(const size_t *)values_[4];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);
     }
 }
 
 static inline ferry_status
-mylib_lengths_on_host(const ferry_call *call, void *user)
+mylib_lengths_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call, 0, NULL);
-    double *y = ferry_double_call_array(call, 1, NULL);
-    double least = ferry_double_call_value(call, 2);
-    double *z = ferry_double_call_array(call, 3, NULL);
-    size_t n = ferry_call_size(call, 4);
-    void *values[5];
+    double *x = ferry_double_call_array(call_, 0, NULL);
+    double *y = ferry_double_call_array(call_, 1, NULL);
+    double least = ferry_double_call_value(call_, 2);
+    double *z = ferry_double_call_array(call_, 3, NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    void *values_[5];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &y;
-    values[2] = &least;
-    values[3] = &z;
-    values[4] = &n;
-    mylib_lengths_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &least;
+    values_[3] = &z;
+    values_[4] = &n_;
+    mylib_lengths_run(values_);
     return FERRY_OK;
 }
 
@@ -784,28 +789,28 @@ mylib_move_run(void **values_)
     MYLIB_SEVERAL_H_EXACT
     struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
     const float by = *(const float *)values_[1];
-    const size_t n = *(const size_t *)values_[2];
+    const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n_; i++) {
         points[i] = mylib_several_moved_(points[i], by);
     }
 }
 
 static inline ferry_status
-mylib_move_on_host(const ferry_call *call, void *user)
+mylib_move_on_host(const ferry_call *call_, void *user_)
 {
-    struct mylib_vec3 *points = mylib_vec3_call_array(call, 0, NULL);
-    float by = ferry_float_call_value(call, 1);
-    size_t n = ferry_call_size(call, 2);
-    void *values[3];
+    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, NULL);
+    float by = ferry_float_call_value(call_, 1);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
 
-    (void)user;
-    values[0] = &points;
-    values[1] = &by;
-    values[2] = &n;
-    mylib_move_run(values);
+    (void)user_;
+    values_[0] = &points;
+    values_[1] = &by;
+    values_[2] = &n_;
+    mylib_move_run(values_);
     return FERRY_OK;
 }
 
@@ -816,13 +821,13 @@ mylib_norm_run(void **values_)
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
     double *const partial_ = *(double **)values_[1];
-    const size_t n = *(const size_t *)values_[2];
+    const size_t n_ = *(const size_t *)values_[2];
     double sums_[16];
     size_t begin_, k_, half_;
 
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n; begin_ += 16) {
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(mylib_several_square_(x[i]));
@@ -830,7 +835,7 @@ mylib_norm_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n; k_++) {
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(mylib_several_square_(x[i]));
         (void)i;
@@ -853,32 +858,32 @@ mylib_norm_finish_run(void **values_)
 }
 
 static inline ferry_status
-mylib_norm_on_host(const ferry_call *call, void *user)
+mylib_norm_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call, 0, NULL);
-    double *partial_ = ferry_double_call_array(call, 1, NULL);
-    size_t n = ferry_call_size(call, 2);
-    void *values[3];
+    double *x = ferry_double_call_array(call_, 0, NULL);
+    double *partial_ = ferry_double_call_array(call_, 1, NULL);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
 
-    (void)user;
-    values[0] = &x;
-    values[1] = &partial_;
-    values[2] = &n;
-    mylib_norm_run(values);
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &partial_;
+    values_[2] = &n_;
+    mylib_norm_run(values_);
     return FERRY_OK;
 }
 
 static inline ferry_status
-mylib_norm_finish_on_host(const ferry_call *call, void *user)
+mylib_norm_finish_on_host(const ferry_call *call_, void *user_)
 {
-    double *partial_ = ferry_double_call_array(call, 0, NULL);
-    double *out_ = ferry_double_call_array(call, 1, NULL);
-    void *values[2];
+    double *partial_ = ferry_double_call_array(call_, 0, NULL);
+    double *out_ = ferry_double_call_array(call_, 1, NULL);
+    void *values_[2];
 
-    (void)user;
-    values[0] = &partial_;
-    values[1] = &out_;
-    mylib_norm_finish_run(values);
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_norm_finish_run(values_);
     return FERRY_OK;
 }
 
@@ -906,7 +911,7 @@ mylib_blur_run(void **values_)
             const size_t skipped_ = (mylib_several_near_(row, step_, rows) - from_) * columns;
             now_rows_[step_ + 2] = now + skipped_;
         }
-#define now(row_step, column_step) now_rows_[(row_step) + 2][mylib_several_near_(column, column_step, columns)]
+#define now(row_step_, column_step_) now_rows_[(row_step_) + 2][mylib_several_near_(column, column_step_, columns)]
         for (column = 0; column < columns; column++) {
             size_t i;
 
@@ -916,7 +921,7 @@ mylib_blur_run(void **values_)
             next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);
         }
 #undef now
-#define now(row_step, column_step) now_rows_[(row_step) + 2][(ptrdiff_t)column + (column_step)]
+#define now(row_step_, column_step_) now_rows_[(row_step_) + 2][(ptrdiff_t)column + (column_step_)]
         MYLIB_SEVERAL_H_INDEPENDENT
         for (column = 2; column + 2 < columns; column++) {
             const size_t i = begin_ + column;
@@ -928,28 +933,90 @@ mylib_blur_run(void **values_)
 }
 
 static inline ferry_status
-mylib_blur_on_host(const ferry_call *call, void *user)
+mylib_blur_on_host(const ferry_call *call_, void *user_)
 {
-    float *now = ferry_float_call_array(call, 0, NULL);
-    float weight = ferry_float_call_value(call, 1);
-    float *next = ferry_float_call_array(call, 2, NULL);
-    size_t rows = ferry_call_size(call, 3);
-    size_t columns = ferry_call_size(call, 4);
-    size_t first = ferry_call_size(call, 5);
-    size_t count = ferry_call_size(call, 6);
-    size_t from_ = ferry_call_size(call, 7);
-    void *values[8];
+    float *now = ferry_float_call_array(call_, 0, NULL);
+    float weight = ferry_float_call_value(call_, 1);
+    float *next = ferry_float_call_array(call_, 2, NULL);
+    size_t rows = ferry_call_size(call_, 3);
+    size_t columns = ferry_call_size(call_, 4);
+    size_t first = ferry_call_size(call_, 5);
+    size_t count = ferry_call_size(call_, 6);
+    size_t from_ = ferry_call_size(call_, 7);
+    void *values_[8];
 
-    (void)user;
-    values[0] = &now;
-    values[1] = &weight;
-    values[2] = &next;
-    values[3] = &rows;
-    values[4] = &columns;
-    values[5] = &first;
-    values[6] = &count;
-    values[7] = &from_;
-    mylib_blur_run(values);
+    (void)user_;
+    values_[0] = &now;
+    values_[1] = &weight;
+    values_[2] = &next;
+    values_[3] = &rows;
+    values_[4] = &columns;
+    values_[5] = &first;
+    values_[6] = &count;
+    values_[7] = &from_;
+    mylib_blur_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_clip on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_clip_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    double *x = *(double **)values_[0];
+    const size_t n_ = *(const size_t *)values_[1];
+    size_t i;
+
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = 0; i < n_; i++) {
+        x[i] = x[i] > (100) ? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 ? -1.79769313486231570815e+308 : x[i];
+    }
+}
+
+static inline ferry_status
+mylib_clip_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, NULL);
+    size_t n_ = ferry_call_size(call_, 1);
+    void *values_[2];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &n_;
+    mylib_clip_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_slope on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_slope_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    double *z = *(double **)values_[1];
+    const size_t n_ = *(const size_t *)values_[2];
+    size_t i;
+
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = 0; i < n_; i++) {
+        const unsigned after = i + 1 < n_ ? 1 : 0;
+        z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;
+    }
+}
+
+static inline ferry_status
+mylib_slope_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, NULL);
+    double *z = ferry_double_call_array(call_, 1, NULL);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &z;
+    values_[2] = &n_;
+    mylib_slope_run(values_);
     return FERRY_OK;
 }
 
@@ -968,9 +1035,9 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_linear_sum(double a, const double *x, double b, const double *y, double *z, size_t n)\n"
+        "mylib_linear_sum(double a, const double *x, double b, const double *y, double *z, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        z[i] = a * x[i] + b * y[i];\n"
         "    }\n"
         "}\n";
@@ -980,14 +1047,22 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
     memset(&source, 0, sizeof(source));
     memset(parameters, 0, 6 * sizeof(*parameters));
     parameters[0].element = ferry_double_element();
+    parameters[0].name = "a";
     parameters[1].element = ferry_double_element();
     parameters[1].access = FERRY_READ;
+    parameters[1].name = "x";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
     parameters[2].element = ferry_double_element();
+    parameters[2].name = "b";
     parameters[3].element = ferry_double_element();
     parameters[3].access = FERRY_READ;
+    parameters[3].name = "y";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
     parameters[4].element = ferry_double_element();
     parameters[4].access = FERRY_OVERWRITE;
-    parameters[5].element = ferry_size_element(); /* n */
+    parameters[4].name = "z";
+    parameters[4].overlap = FERRY_OVERLAP_SAME;
+    parameters[5].element = ferry_size_element(); /* n_ */
     source.name = "mylib_linear_sum";
     source.cuda_source = text;
     source.options = options;
@@ -1008,9 +1083,9 @@ mylib_roots_source(ferry_parameter parameters[4])
     static const char text[] =
         "static __device__ float mylib_several_sqrtf_(float x) { return sqrtf(x); }\n"
         "extern \"C\" __global__ void\n"
-        "mylib_roots(const float *x, const float *y, float *z, size_t n)\n"
+        "mylib_roots(const float *x, const float *y, float *z, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);\n"
         "    }\n"
         "}\n";
@@ -1021,11 +1096,17 @@ mylib_roots_source(ferry_parameter parameters[4])
     memset(parameters, 0, 4 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_READ;
+    parameters[1].name = "y";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
     parameters[2].element = ferry_float_element();
     parameters[2].access = FERRY_OVERWRITE;
-    parameters[3].element = ferry_size_element(); /* n */
+    parameters[2].name = "z";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_roots";
     source.cuda_source = text;
     source.options = options;
@@ -1050,9 +1131,9 @@ mylib_functions_source(ferry_parameter parameters[4])
         "static __device__ double mylib_several_sin_(double x) { return sin(x); }\n"
         "static __device__ double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
         "extern \"C\" __global__ void\n"
-        "mylib_functions(const float *x, float *y, double *z, size_t n)\n"
+        "mylib_functions(const float *x, float *y, double *z, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        y[i] = mylib_several_powf_(x[i], 1.5f) + mylib_several_expf_(-x[i]);\n"
         "        z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);\n"
         "    }\n"
@@ -1064,11 +1145,17 @@ mylib_functions_source(ferry_parameter parameters[4])
     memset(parameters, 0, 4 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "y";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
     parameters[2].element = ferry_double_element();
     parameters[2].access = FERRY_OVERWRITE;
-    parameters[3].element = ferry_size_element(); /* n */
+    parameters[2].name = "z";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_functions";
     source.cuda_source = text;
     source.options = options;
@@ -1088,9 +1175,9 @@ mylib_shift_source(ferry_parameter parameters[5])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_shift(struct mylib_vec3 *points, struct mylib_vec3 by, mylib_large many, unsigned char tag, size_t n)\n"
+        "mylib_shift(struct mylib_vec3 *points, struct mylib_vec3 by, mylib_large many, unsigned char tag, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        points[i].x += by.x + (float)many.cells[1][2];\n"
         "        points[i].v[1] *= by.v[0];\n"
         "        points[i].label.tag = tag;\n"
@@ -1103,10 +1190,15 @@ mylib_shift_source(ferry_parameter parameters[5])
     memset(parameters, 0, 5 * sizeof(*parameters));
     parameters[0].element = mylib_vec3_element();
     parameters[0].access = FERRY_UPDATE;
+    parameters[0].name = "points";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = mylib_vec3_element();
+    parameters[1].name = "by";
     parameters[2].element = mylib_large_element();
+    parameters[2].name = "many";
     parameters[3].element = ferry_byte_element();
-    parameters[4].element = ferry_size_element(); /* n */
+    parameters[3].name = "tag";
+    parameters[4].element = ferry_size_element(); /* n_ */
     source.name = "mylib_shift";
     source.cuda_source = text;
     source.options = options;
@@ -1126,9 +1218,9 @@ mylib_scale_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_scale(int *x, int by, size_t n)\n"
+        "mylib_scale(int *x, int by, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        x[i] = x[i] * by;\n"
         "    }\n"
         "}\n";
@@ -1138,8 +1230,11 @@ mylib_scale_source(ferry_parameter parameters[3])
     memset(parameters, 0, 3 * sizeof(*parameters));
     parameters[0].element = ferry_int_element();
     parameters[0].access = FERRY_UPDATE;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = ferry_int_element();
-    parameters[2].element = ferry_size_element(); /* n */
+    parameters[1].name = "by";
+    parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_scale";
     source.cuda_source = text;
     source.host_function = mylib_scale_on_host;
@@ -1157,11 +1252,11 @@ mylib_dot_source(ferry_parameter parameters[4])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_dot(const double *x, const double *y, double *partial_, size_t n)\n"
+        "mylib_dot(const double *x, const double *y, double *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
         "    double r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const double v_ = (double)(x[i] * y[i]);\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1184,11 +1279,13 @@ mylib_dot_source(ferry_parameter parameters[4])
     memset(parameters, 0, 4 * sizeof(*parameters));
     parameters[0].element = ferry_double_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
     parameters[1].element = ferry_double_element();
     parameters[1].access = FERRY_READ;
+    parameters[1].name = "y";
     parameters[2].element = ferry_double_element();
     parameters[2].access = FERRY_OVERWRITE;
-    parameters[3].element = ferry_size_element(); /* n */
+    parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_dot";
     source.cuda_source = text;
     source.options = options;
@@ -1208,11 +1305,11 @@ mylib_dot_finish_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_dot_finish(const double *partial_, double *out_, size_t n)\n"
+        "mylib_dot_finish(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
         "    double r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const double v_ = partial_[i];\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1253,11 +1350,11 @@ mylib_total_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_total(const float *x, float *partial_, size_t n)\n"
+        "mylib_total(const float *x, float *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
         "    float r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const float v_ = (float)(x[i]);\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1280,9 +1377,10 @@ mylib_total_source(ferry_parameter parameters[3])
     memset(parameters, 0, 3 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
-    parameters[2].element = ferry_size_element(); /* n */
+    parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_total";
     source.cuda_source = text;
     source.options = options;
@@ -1302,11 +1400,11 @@ mylib_total_finish_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_total_finish(const float *partial_, float *out_, size_t n)\n"
+        "mylib_total_finish(const float *partial_, float *out_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
         "    float r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const float v_ = partial_[i];\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1347,11 +1445,11 @@ mylib_longest_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_longest(const struct mylib_vec3 *points, float *partial_, size_t n)\n"
+        "mylib_longest(const struct mylib_vec3 *points, float *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
         "    float r_ = -__int_as_float(0x7f800000);\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const float v_ = (float)(points[i].x * points[i].x);\n"
         "        r_ = v_ > r_ || v_ != v_ \? v_ : r_;\n"
         "    }\n"
@@ -1374,9 +1472,10 @@ mylib_longest_source(ferry_parameter parameters[3])
     memset(parameters, 0, 3 * sizeof(*parameters));
     parameters[0].element = mylib_vec3_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "points";
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
-    parameters[2].element = ferry_size_element(); /* n */
+    parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_longest";
     source.cuda_source = text;
     source.options = options;
@@ -1396,11 +1495,11 @@ mylib_longest_finish_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_longest_finish(const float *partial_, float *out_, size_t n)\n"
+        "mylib_longest_finish(const float *partial_, float *out_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
         "    float r_ = -__int_as_float(0x7f800000);\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const float v_ = partial_[i];\n"
         "        r_ = v_ > r_ || v_ != v_ \? v_ : r_;\n"
         "    }\n"
@@ -1441,11 +1540,11 @@ mylib_least_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_least(const short *x, short *partial_, size_t n)\n"
+        "mylib_least(const short *x, short *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ short shared_[256];\n"
         "    short r_ = 32767;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const short v_ = (short)(x[i]);\n"
         "        r_ = (short)(v_ < r_ \? v_ : r_);\n"
         "    }\n"
@@ -1468,9 +1567,10 @@ mylib_least_source(ferry_parameter parameters[3])
     memset(parameters, 0, 3 * sizeof(*parameters));
     parameters[0].element = ferry_int16_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
     parameters[1].element = ferry_int16_element();
     parameters[1].access = FERRY_OVERWRITE;
-    parameters[2].element = ferry_size_element(); /* n */
+    parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_least";
     source.cuda_source = text;
     source.options = options;
@@ -1490,11 +1590,11 @@ mylib_least_finish_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_least_finish(const short *partial_, short *out_, size_t n)\n"
+        "mylib_least_finish(const short *partial_, short *out_, size_t n_)\n"
         "{\n"
         "    __shared__ short shared_[256];\n"
         "    short r_ = 32767;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const short v_ = partial_[i];\n"
         "        r_ = (short)(v_ < r_ \? v_ : r_);\n"
         "    }\n"
@@ -1535,11 +1635,11 @@ mylib_count_above_source(ferry_parameter parameters[4])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_count_above(const float *x, float limit, unsigned long long *partial_, size_t n)\n"
+        "mylib_count_above(const float *x, float limit, unsigned long long *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ unsigned long long shared_[256];\n"
         "    unsigned long long r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const unsigned long long v_ = (unsigned long long)(x[i] > limit \? 1 : 0);\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1562,10 +1662,12 @@ mylib_count_above_source(ferry_parameter parameters[4])
     memset(parameters, 0, 4 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
     parameters[1].element = ferry_float_element();
+    parameters[1].name = "limit";
     parameters[2].element = ferry_uint64_element();
     parameters[2].access = FERRY_OVERWRITE;
-    parameters[3].element = ferry_size_element(); /* n */
+    parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_count_above";
     source.cuda_source = text;
     source.options = options;
@@ -1585,11 +1687,11 @@ mylib_count_above_finish_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_count_above_finish(const unsigned long long *partial_, unsigned long long *out_, size_t n)\n"
+        "mylib_count_above_finish(const unsigned long long *partial_, unsigned long long *out_, size_t n_)\n"
         "{\n"
         "    __shared__ unsigned long long shared_[256];\n"
         "    unsigned long long r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const unsigned long long v_ = partial_[i];\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1644,9 +1746,9 @@ mylib_lengths_source(ferry_parameter parameters[5])
         "    return length;\n"
         "}\n"
         "extern \"C\" __global__ void\n"
-        "mylib_lengths(const double *x, const double *y, double least, double *z, size_t n)\n"
+        "mylib_lengths(const double *x, const double *y, double least, double *z, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);\n"
         "    }\n"
         "}\n";
@@ -1657,12 +1759,19 @@ mylib_lengths_source(ferry_parameter parameters[5])
     memset(parameters, 0, 5 * sizeof(*parameters));
     parameters[0].element = ferry_double_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = ferry_double_element();
     parameters[1].access = FERRY_READ;
+    parameters[1].name = "y";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
     parameters[2].element = ferry_double_element();
+    parameters[2].name = "least";
     parameters[3].element = ferry_double_element();
     parameters[3].access = FERRY_OVERWRITE;
-    parameters[4].element = ferry_size_element(); /* n */
+    parameters[3].name = "z";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
+    parameters[4].element = ferry_size_element(); /* n_ */
     source.name = "mylib_lengths";
     source.cuda_source = text;
     source.options = options;
@@ -1688,9 +1797,9 @@ mylib_move_source(ferry_parameter parameters[3])
         "    return point;\n"
         "}\n"
         "extern \"C\" __global__ void\n"
-        "mylib_move(struct mylib_vec3 *points, float by, size_t n)\n"
+        "mylib_move(struct mylib_vec3 *points, float by, size_t n_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        points[i] = mylib_several_moved_(points[i], by);\n"
         "    }\n"
         "}\n";
@@ -1701,8 +1810,11 @@ mylib_move_source(ferry_parameter parameters[3])
     memset(parameters, 0, 3 * sizeof(*parameters));
     parameters[0].element = mylib_vec3_element();
     parameters[0].access = FERRY_UPDATE;
+    parameters[0].name = "points";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = ferry_float_element();
-    parameters[2].element = ferry_size_element(); /* n */
+    parameters[1].name = "by";
+    parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_move";
     source.cuda_source = text;
     source.options = options;
@@ -1727,11 +1839,11 @@ mylib_norm_source(ferry_parameter parameters[3])
         "    return x * x;\n"
         "}\n"
         "extern \"C\" __global__ void\n"
-        "mylib_norm(const double *x, double *partial_, size_t n)\n"
+        "mylib_norm(const double *x, double *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
         "    double r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const double v_ = (double)(mylib_several_square_(x[i]));\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1754,9 +1866,10 @@ mylib_norm_source(ferry_parameter parameters[3])
     memset(parameters, 0, 3 * sizeof(*parameters));
     parameters[0].element = ferry_double_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
     parameters[1].element = ferry_double_element();
     parameters[1].access = FERRY_OVERWRITE;
-    parameters[2].element = ferry_size_element(); /* n */
+    parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_norm";
     source.cuda_source = text;
     source.options = options;
@@ -1776,11 +1889,11 @@ mylib_norm_finish_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_norm_finish(const double *partial_, double *out_, size_t n)\n"
+        "mylib_norm_finish(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
         "    double r_ = 0;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
         "        const double v_ = partial_[i];\n"
         "        r_ = r_ + v_;\n"
         "    }\n"
@@ -1826,7 +1939,7 @@ mylib_blur_source(ferry_parameter parameters[8])
         "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
         "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
         "}\n"
-        "#define now(row_step, column_step) now[(near_(row, row_step, rows) - from_) * columns + near_(column, column_step, columns)]\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
         "extern \"C\" __global__ void\n"
         "mylib_blur(const float *now, float weight, float *next, size_t rows, size_t columns, size_t first, size_t count, size_t from_)\n"
         "{\n"
@@ -1843,9 +1956,14 @@ mylib_blur_source(ferry_parameter parameters[8])
     memset(parameters, 0, 8 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
+    parameters[0].name = "now";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
     parameters[1].element = ferry_float_element();
+    parameters[1].name = "weight";
     parameters[2].element = ferry_float_element();
     parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "next";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
     parameters[3].element = ferry_size_element(); /* rows */
     parameters[4].element = ferry_size_element(); /* columns */
     parameters[5].element = ferry_size_element(); /* first */
@@ -1858,6 +1976,81 @@ mylib_blur_source(ferry_parameter parameters[8])
     source.host_function = mylib_blur_on_host;
     source.parameters = parameters;
     source.parameter_count = 8;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_clip, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_clip_source(ferry_parameter parameters[2])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_clip(double *x, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        x[i] = x[i] > (100) \? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 \? -1.79769313486231570815e+308 : x[i];\n"
+        "    }\n"
+        "}\n";
+    static const char *const options[] = { "-fmad=false" };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 2 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_UPDATE;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_clip";
+    source.cuda_source = text;
+    source.options = options;
+    source.option_count = 1;
+    source.host_function = mylib_clip_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 2;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_slope, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_slope_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_slope(const double *x, double *z, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const unsigned after = i + 1 < n_ \? 1 : 0;\n"
+        "        z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;\n"
+        "    }\n"
+        "}\n";
+    static const char *const options[] = { "-fmad=false" };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "z";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_slope";
+    source.cuda_source = text;
+    source.options = options;
+    source.option_count = 1;
+    source.host_function = mylib_slope_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
     return source;
 }
 
@@ -1890,6 +2083,8 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->norm);
     ferry_kernel_destroy(&kernels->norm_finish);
     ferry_kernel_destroy(&kernels->blur);
+    ferry_kernel_destroy(&kernels->clip);
+    ferry_kernel_destroy(&kernels->slope);
     kernels->context = NULL;
 }
 
@@ -1989,6 +2184,14 @@ mylib_several_create(ferry_context *context, mylib_several *out)
         source = mylib_blur_source(parameters);
         status = ferry_kernel_create(context, &source, &made.blur);
     }
+    if (status == FERRY_OK) {
+        source = mylib_clip_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.clip);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_slope_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.slope);
+    }
     if (status == FERRY_OK)
         *out = made;
     else
@@ -2002,121 +2205,131 @@ mylib_several_create(ferry_context *context, mylib_several *out)
  * z = a * x + b * y.
  *
  * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, ferry_double_buffer x, double b, ferry_double_buffer y, ferry_double_buffer z)
 {
-    ferry_argument arguments[6];
-    size_t n = 0;
+    ferry_argument arguments_[6];
+    size_t n_ = 0;
 
-    if (ferry_double_count(x) > n)
-        n = ferry_double_count(x);
-    if (ferry_double_count(y) > n)
-        n = ferry_double_count(y);
-    if (ferry_double_count(z) > n)
-        n = ferry_double_count(z);
-    arguments[0] = ferry_double_value(a);
-    arguments[1] = ferry_double_argument_range(x, 0, n);
-    arguments[2] = ferry_double_value(b);
-    arguments[3] = ferry_double_argument_range(y, 0, n);
-    arguments[4] = ferry_double_argument_range(z, 0, n);
-    arguments[5] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->linear_sum, stream, ferry_grid_for(n, 256), arguments, 6);
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(y) > n_)
+        n_ = ferry_double_count(y);
+    if (ferry_double_count(z) > n_)
+        n_ = ferry_double_count(z);
+    arguments_[0] = ferry_double_value(a);
+    arguments_[1] = ferry_double_argument_range(x, 0, n_);
+    arguments_[2] = ferry_double_value(b);
+    arguments_[3] = ferry_double_argument_range(y, 0, n_);
+    arguments_[4] = ferry_double_argument_range(z, 0, n_);
+    arguments_[5] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->linear_sum, stream, ferry_grid_for(n_, 256), arguments_, 6);
 }
 
 /**
  * Queues roots on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_float_buffer z)
 {
-    ferry_argument arguments[4];
-    size_t n = 0;
+    ferry_argument arguments_[4];
+    size_t n_ = 0;
 
-    if (ferry_float_count(x) > n)
-        n = ferry_float_count(x);
-    if (ferry_float_count(y) > n)
-        n = ferry_float_count(y);
-    if (ferry_float_count(z) > n)
-        n = ferry_float_count(z);
-    arguments[0] = ferry_float_argument_range(x, 0, n);
-    arguments[1] = ferry_float_argument_range(y, 0, n);
-    arguments[2] = ferry_float_argument_range(z, 0, n);
-    arguments[3] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->roots, stream, ferry_grid_for(n, 256), arguments, 4);
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    if (ferry_float_count(y) > n_)
+        n_ = ferry_float_count(y);
+    if (ferry_float_count(z) > n_)
+        n_ = ferry_float_count(z);
+    arguments_[0] = ferry_float_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_argument_range(y, 0, n_);
+    arguments_[2] = ferry_float_argument_range(z, 0, n_);
+    arguments_[3] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->roots, stream, ferry_grid_for(n_, 256), arguments_, 4);
 }
 
 /**
  * Queues functions on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_double_buffer z)
 {
-    ferry_argument arguments[4];
-    size_t n = 0;
+    ferry_argument arguments_[4];
+    size_t n_ = 0;
 
-    if (ferry_float_count(x) > n)
-        n = ferry_float_count(x);
-    if (ferry_float_count(y) > n)
-        n = ferry_float_count(y);
-    if (ferry_double_count(z) > n)
-        n = ferry_double_count(z);
-    arguments[0] = ferry_float_argument_range(x, 0, n);
-    arguments[1] = ferry_float_argument_range(y, 0, n);
-    arguments[2] = ferry_double_argument_range(z, 0, n);
-    arguments[3] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->functions, stream, ferry_grid_for(n, 256), arguments, 4);
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    if (ferry_float_count(y) > n_)
+        n_ = ferry_float_count(y);
+    if (ferry_double_count(z) > n_)
+        n_ = ferry_double_count(z);
+    arguments_[0] = ferry_float_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_argument_range(y, 0, n_);
+    arguments_[2] = ferry_double_argument_range(z, 0, n_);
+    arguments_[3] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->functions, stream, ferry_grid_for(n_, 256), arguments_, 4);
 }
 
 /**
  * Queues shift on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, struct mylib_vec3 by, mylib_large many, uint8_t tag)
 {
-    ferry_argument arguments[5];
-    size_t n = 0;
+    ferry_argument arguments_[5];
+    size_t n_ = 0;
 
-    if (mylib_vec3_count(points) > n)
-        n = mylib_vec3_count(points);
-    arguments[0] = mylib_vec3_argument_range(points, 0, n);
-    arguments[1] = mylib_vec3_value(by);
-    arguments[2] = mylib_large_value(&many);
-    arguments[3] = ferry_byte_value(tag);
-    arguments[4] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->shift, stream, ferry_grid_for(n, 256), arguments, 5);
+    if (mylib_vec3_count(points) > n_)
+        n_ = mylib_vec3_count(points);
+    arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
+    arguments_[1] = mylib_vec3_value(by);
+    arguments_[2] = mylib_large_value(&many);
+    arguments_[3] = ferry_byte_value(tag);
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->shift, stream, ferry_grid_for(n_, 256), arguments_, 5);
 }
 
 /**
  * Queues scale on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer x, int32_t by)
 {
-    ferry_argument arguments[3];
-    size_t n = 0;
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
 
-    if (ferry_int_count(x) > n)
-        n = ferry_int_count(x);
-    arguments[0] = ferry_int_argument_range(x, 0, n);
-    arguments[1] = ferry_int_value(by);
-    arguments[2] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->scale, stream, ferry_grid_for(n, 256), arguments, 3);
+    if (ferry_int_count(x) > n_)
+        n_ = ferry_int_count(x);
+    arguments_[0] = ferry_int_argument_range(x, 0, n_);
+    arguments_[1] = ferry_int_value(by);
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->scale, stream, ferry_grid_for(n_, 256), arguments_, 3);
 }
 
 /**
@@ -2127,33 +2340,33 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_double_buffer out)
 {
-    ferry_double_buffer partial = {NULL};
-    ferry_argument arguments[4];
-    ferry_status status;
-    size_t n = 0, blocks;
+    ferry_double_buffer partial_ = {NULL};
+    ferry_argument arguments_[4];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
 
-    if (ferry_double_count(x) > n)
-        n = ferry_double_count(x);
-    if (ferry_double_count(y) > n)
-        n = ferry_double_count(y);
-    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
-    status = ferry_double_create(kernels->context, blocks, NULL, &partial);
-    if (status != FERRY_OK)
-        return status;
-    arguments[0] = ferry_double_argument_range(x, 0, n);
-    arguments[1] = ferry_double_argument_range(y, 0, n);
-    arguments[2] = ferry_double_argument(partial);
-    arguments[3] = ferry_size_value(n);
-    status = ferry_kernel_launch(kernels->dot, stream, ferry_grid_for(blocks * 256, 256), arguments,
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(y) > n_)
+        n_ = ferry_double_count(y);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_double_create(kernels->context, blocks_, NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_double_argument_range(y, 0, n_);
+    arguments_[2] = ferry_double_argument(partial_);
+    arguments_[3] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->dot, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
         4);
-    if (status == FERRY_OK) {
-        arguments[0] = ferry_double_argument(partial);
-        arguments[1] = ferry_double_argument_range(out, 0, 1);
-        arguments[2] = ferry_size_value(blocks);
-        status = ferry_kernel_launch(kernels->dot_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_double_argument(partial_);
+        arguments_[1] = ferry_double_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->dot_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
-    ferry_double_destroy(&partial);
-    return status;
+    ferry_double_destroy(&partial_);
+    return status_;
 }
 
 /**
@@ -2164,15 +2377,15 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double *out)
 {
-    ferry_double_buffer result = {NULL};
-    ferry_status status = ferry_double_create(kernels->context, 1, NULL, &result);
+    ferry_double_buffer result_ = {NULL};
+    ferry_status status_ = ferry_double_create(kernels->context, 1, NULL, &result_);
 
-    if (status == FERRY_OK)
-        status = mylib_dot_into(kernels, stream, x, y, result);
-    if (status == FERRY_OK)
-        status = ferry_double_copy_to(result, 0, out, 1, NULL);
-    ferry_double_destroy(&result);
-    return status;
+    if (status_ == FERRY_OK)
+        status_ = mylib_dot_into(kernels, stream, x, y, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_copy_to(result_, 0, out, 1, NULL);
+    ferry_double_destroy(&result_);
+    return status_;
 }
 
 /**
@@ -2183,30 +2396,30 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer out)
 {
-    ferry_float_buffer partial = {NULL};
-    ferry_argument arguments[3];
-    ferry_status status;
-    size_t n = 0, blocks;
+    ferry_float_buffer partial_ = {NULL};
+    ferry_argument arguments_[3];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
 
-    if (ferry_float_count(x) > n)
-        n = ferry_float_count(x);
-    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
-    status = ferry_float_create(kernels->context, blocks, NULL, &partial);
-    if (status != FERRY_OK)
-        return status;
-    arguments[0] = ferry_float_argument_range(x, 0, n);
-    arguments[1] = ferry_float_argument(partial);
-    arguments[2] = ferry_size_value(n);
-    status = ferry_kernel_launch(kernels->total, stream, ferry_grid_for(blocks * 256, 256), arguments,
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_float_create(kernels->context, blocks_, NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_float_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_argument(partial_);
+    arguments_[2] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->total, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
         3);
-    if (status == FERRY_OK) {
-        arguments[0] = ferry_float_argument(partial);
-        arguments[1] = ferry_float_argument_range(out, 0, 1);
-        arguments[2] = ferry_size_value(blocks);
-        status = ferry_kernel_launch(kernels->total_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_float_argument(partial_);
+        arguments_[1] = ferry_float_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->total_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
-    ferry_float_destroy(&partial);
-    return status;
+    ferry_float_destroy(&partial_);
+    return status_;
 }
 
 /**
@@ -2217,15 +2430,15 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float *out)
 {
-    ferry_float_buffer result = {NULL};
-    ferry_status status = ferry_float_create(kernels->context, 1, NULL, &result);
+    ferry_float_buffer result_ = {NULL};
+    ferry_status status_ = ferry_float_create(kernels->context, 1, NULL, &result_);
 
-    if (status == FERRY_OK)
-        status = mylib_total_into(kernels, stream, x, result);
-    if (status == FERRY_OK)
-        status = ferry_float_copy_to(result, 0, out, 1, NULL);
-    ferry_float_destroy(&result);
-    return status;
+    if (status_ == FERRY_OK)
+        status_ = mylib_total_into(kernels, stream, x, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_float_copy_to(result_, 0, out, 1, NULL);
+    ferry_float_destroy(&result_);
+    return status_;
 }
 
 /**
@@ -2236,30 +2449,30 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_float_buffer out)
 {
-    ferry_float_buffer partial = {NULL};
-    ferry_argument arguments[3];
-    ferry_status status;
-    size_t n = 0, blocks;
+    ferry_float_buffer partial_ = {NULL};
+    ferry_argument arguments_[3];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
 
-    if (mylib_vec3_count(points) > n)
-        n = mylib_vec3_count(points);
-    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
-    status = ferry_float_create(kernels->context, blocks, NULL, &partial);
-    if (status != FERRY_OK)
-        return status;
-    arguments[0] = mylib_vec3_argument_range(points, 0, n);
-    arguments[1] = ferry_float_argument(partial);
-    arguments[2] = ferry_size_value(n);
-    status = ferry_kernel_launch(kernels->longest, stream, ferry_grid_for(blocks * 256, 256), arguments,
+    if (mylib_vec3_count(points) > n_)
+        n_ = mylib_vec3_count(points);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_float_create(kernels->context, blocks_, NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
+    arguments_[1] = ferry_float_argument(partial_);
+    arguments_[2] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->longest, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
         3);
-    if (status == FERRY_OK) {
-        arguments[0] = ferry_float_argument(partial);
-        arguments[1] = ferry_float_argument_range(out, 0, 1);
-        arguments[2] = ferry_size_value(blocks);
-        status = ferry_kernel_launch(kernels->longest_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_float_argument(partial_);
+        arguments_[1] = ferry_float_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->longest_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
-    ferry_float_destroy(&partial);
-    return status;
+    ferry_float_destroy(&partial_);
+    return status_;
 }
 
 /**
@@ -2270,15 +2483,15 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float *out)
 {
-    ferry_float_buffer result = {NULL};
-    ferry_status status = ferry_float_create(kernels->context, 1, NULL, &result);
+    ferry_float_buffer result_ = {NULL};
+    ferry_status status_ = ferry_float_create(kernels->context, 1, NULL, &result_);
 
-    if (status == FERRY_OK)
-        status = mylib_longest_into(kernels, stream, points, result);
-    if (status == FERRY_OK)
-        status = ferry_float_copy_to(result, 0, out, 1, NULL);
-    ferry_float_destroy(&result);
-    return status;
+    if (status_ == FERRY_OK)
+        status_ = mylib_longest_into(kernels, stream, points, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_float_copy_to(result_, 0, out, 1, NULL);
+    ferry_float_destroy(&result_);
+    return status_;
 }
 
 /**
@@ -2289,30 +2502,30 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_int16_buffer out)
 {
-    ferry_int16_buffer partial = {NULL};
-    ferry_argument arguments[3];
-    ferry_status status;
-    size_t n = 0, blocks;
+    ferry_int16_buffer partial_ = {NULL};
+    ferry_argument arguments_[3];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
 
-    if (ferry_int16_count(x) > n)
-        n = ferry_int16_count(x);
-    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
-    status = ferry_int16_create(kernels->context, blocks, NULL, &partial);
-    if (status != FERRY_OK)
-        return status;
-    arguments[0] = ferry_int16_argument_range(x, 0, n);
-    arguments[1] = ferry_int16_argument(partial);
-    arguments[2] = ferry_size_value(n);
-    status = ferry_kernel_launch(kernels->least, stream, ferry_grid_for(blocks * 256, 256), arguments,
+    if (ferry_int16_count(x) > n_)
+        n_ = ferry_int16_count(x);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_int16_create(kernels->context, blocks_, NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_int16_argument_range(x, 0, n_);
+    arguments_[1] = ferry_int16_argument(partial_);
+    arguments_[2] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->least, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
         3);
-    if (status == FERRY_OK) {
-        arguments[0] = ferry_int16_argument(partial);
-        arguments[1] = ferry_int16_argument_range(out, 0, 1);
-        arguments[2] = ferry_size_value(blocks);
-        status = ferry_kernel_launch(kernels->least_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_int16_argument(partial_);
+        arguments_[1] = ferry_int16_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->least_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
-    ferry_int16_destroy(&partial);
-    return status;
+    ferry_int16_destroy(&partial_);
+    return status_;
 }
 
 /**
@@ -2323,15 +2536,15 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, int16_t *out)
 {
-    ferry_int16_buffer result = {NULL};
-    ferry_status status = ferry_int16_create(kernels->context, 1, NULL, &result);
+    ferry_int16_buffer result_ = {NULL};
+    ferry_status status_ = ferry_int16_create(kernels->context, 1, NULL, &result_);
 
-    if (status == FERRY_OK)
-        status = mylib_least_into(kernels, stream, x, result);
-    if (status == FERRY_OK)
-        status = ferry_int16_copy_to(result, 0, out, 1, NULL);
-    ferry_int16_destroy(&result);
-    return status;
+    if (status_ == FERRY_OK)
+        status_ = mylib_least_into(kernels, stream, x, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_int16_copy_to(result_, 0, out, 1, NULL);
+    ferry_int16_destroy(&result_);
+    return status_;
 }
 
 /**
@@ -2342,31 +2555,31 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_uint64_buffer out)
 {
-    ferry_uint64_buffer partial = {NULL};
-    ferry_argument arguments[4];
-    ferry_status status;
-    size_t n = 0, blocks;
+    ferry_uint64_buffer partial_ = {NULL};
+    ferry_argument arguments_[4];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
 
-    if (ferry_float_count(x) > n)
-        n = ferry_float_count(x);
-    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
-    status = ferry_uint64_create(kernels->context, blocks, NULL, &partial);
-    if (status != FERRY_OK)
-        return status;
-    arguments[0] = ferry_float_argument_range(x, 0, n);
-    arguments[1] = ferry_float_value(limit);
-    arguments[2] = ferry_uint64_argument(partial);
-    arguments[3] = ferry_size_value(n);
-    status = ferry_kernel_launch(kernels->count_above, stream, ferry_grid_for(blocks * 256, 256), arguments,
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_uint64_create(kernels->context, blocks_, NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_float_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_value(limit);
+    arguments_[2] = ferry_uint64_argument(partial_);
+    arguments_[3] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->count_above, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
         4);
-    if (status == FERRY_OK) {
-        arguments[0] = ferry_uint64_argument(partial);
-        arguments[1] = ferry_uint64_argument_range(out, 0, 1);
-        arguments[2] = ferry_size_value(blocks);
-        status = ferry_kernel_launch(kernels->count_above_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_uint64_argument(partial_);
+        arguments_[1] = ferry_uint64_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->count_above_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
-    ferry_uint64_destroy(&partial);
-    return status;
+    ferry_uint64_destroy(&partial_);
+    return status_;
 }
 
 /**
@@ -2377,61 +2590,65 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, uint64_t *out)
 {
-    ferry_uint64_buffer result = {NULL};
-    ferry_status status = ferry_uint64_create(kernels->context, 1, NULL, &result);
+    ferry_uint64_buffer result_ = {NULL};
+    ferry_status status_ = ferry_uint64_create(kernels->context, 1, NULL, &result_);
 
-    if (status == FERRY_OK)
-        status = mylib_count_above_into(kernels, stream, x, limit, result);
-    if (status == FERRY_OK)
-        status = ferry_uint64_copy_to(result, 0, out, 1, NULL);
-    ferry_uint64_destroy(&result);
-    return status;
+    if (status_ == FERRY_OK)
+        status_ = mylib_count_above_into(kernels, stream, x, limit, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_uint64_copy_to(result_, 0, out, 1, NULL);
+    ferry_uint64_destroy(&result_);
+    return status_;
 }
 
 /**
  * Queues lengths on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double least, ferry_double_buffer z)
 {
-    ferry_argument arguments[5];
-    size_t n = 0;
+    ferry_argument arguments_[5];
+    size_t n_ = 0;
 
-    if (ferry_double_count(x) > n)
-        n = ferry_double_count(x);
-    if (ferry_double_count(y) > n)
-        n = ferry_double_count(y);
-    if (ferry_double_count(z) > n)
-        n = ferry_double_count(z);
-    arguments[0] = ferry_double_argument_range(x, 0, n);
-    arguments[1] = ferry_double_argument_range(y, 0, n);
-    arguments[2] = ferry_double_value(least);
-    arguments[3] = ferry_double_argument_range(z, 0, n);
-    arguments[4] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->lengths, stream, ferry_grid_for(n, 256), arguments, 5);
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(y) > n_)
+        n_ = ferry_double_count(y);
+    if (ferry_double_count(z) > n_)
+        n_ = ferry_double_count(z);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_double_argument_range(y, 0, n_);
+    arguments_[2] = ferry_double_value(least);
+    arguments_[3] = ferry_double_argument_range(z, 0, n_);
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->lengths, stream, ferry_grid_for(n_, 256), arguments_, 5);
 }
 
 /**
  * Queues move on the stream, for every element of the arrays. The arrays must have
- * equal counts. The same array may be passed several times; other overlaps are not allowed.
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ.
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float by)
 {
-    ferry_argument arguments[3];
-    size_t n = 0;
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
 
-    if (mylib_vec3_count(points) > n)
-        n = mylib_vec3_count(points);
-    arguments[0] = mylib_vec3_argument_range(points, 0, n);
-    arguments[1] = ferry_float_value(by);
-    arguments[2] = ferry_size_value(n);
-    return ferry_kernel_launch(kernels->move, stream, ferry_grid_for(n, 256), arguments, 3);
+    if (mylib_vec3_count(points) > n_)
+        n_ = mylib_vec3_count(points);
+    arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
+    arguments_[1] = ferry_float_value(by);
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->move, stream, ferry_grid_for(n_, 256), arguments_, 3);
 }
 
 /**
@@ -2442,30 +2659,30 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer out)
 {
-    ferry_double_buffer partial = {NULL};
-    ferry_argument arguments[3];
-    ferry_status status;
-    size_t n = 0, blocks;
+    ferry_double_buffer partial_ = {NULL};
+    ferry_argument arguments_[3];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
 
-    if (ferry_double_count(x) > n)
-        n = ferry_double_count(x);
-    blocks = n / 1024 < 1024 ? n / 1024 + 1 : 1024;
-    status = ferry_double_create(kernels->context, blocks, NULL, &partial);
-    if (status != FERRY_OK)
-        return status;
-    arguments[0] = ferry_double_argument_range(x, 0, n);
-    arguments[1] = ferry_double_argument(partial);
-    arguments[2] = ferry_size_value(n);
-    status = ferry_kernel_launch(kernels->norm, stream, ferry_grid_for(blocks * 256, 256), arguments,
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_double_create(kernels->context, blocks_, NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_double_argument(partial_);
+    arguments_[2] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->norm, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
         3);
-    if (status == FERRY_OK) {
-        arguments[0] = ferry_double_argument(partial);
-        arguments[1] = ferry_double_argument_range(out, 0, 1);
-        arguments[2] = ferry_size_value(blocks);
-        status = ferry_kernel_launch(kernels->norm_finish, stream, ferry_grid_for(256, 256), arguments, 3);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_double_argument(partial_);
+        arguments_[1] = ferry_double_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->norm_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
-    ferry_double_destroy(&partial);
-    return status;
+    ferry_double_destroy(&partial_);
+    return status_;
 }
 
 /**
@@ -2476,15 +2693,15 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, double *out)
 {
-    ferry_double_buffer result = {NULL};
-    ferry_status status = ferry_double_create(kernels->context, 1, NULL, &result);
+    ferry_double_buffer result_ = {NULL};
+    ferry_status status_ = ferry_double_create(kernels->context, 1, NULL, &result_);
 
-    if (status == FERRY_OK)
-        status = mylib_norm_into(kernels, stream, x, result);
-    if (status == FERRY_OK)
-        status = ferry_double_copy_to(result, 0, out, 1, NULL);
-    ferry_double_destroy(&result);
-    return status;
+    if (status_ == FERRY_OK)
+        status_ = mylib_norm_into(kernels, stream, x, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_copy_to(result_, 0, out, 1, NULL);
+    ferry_double_destroy(&result_);
+    return status_;
 }
 
 /**
@@ -2492,28 +2709,78 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
  * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
  * 2 on each side. Outside of the array it reads the nearest element.
  * @param count FERRY_REST means up to the last row
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too small.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too small, or there
+ *         are not so many rows; FERRY_ERROR_INVALID_ARGUMENT also when the rows that are read
+ *         overlap the rows that are written, as in one buffer for both.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_blur(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer now, float weight, ferry_float_buffer next, size_t rows,
     size_t columns, size_t first, size_t count)
 {
-    const size_t rest = first < rows ? rows - first : 0, taken = count == FERRY_REST ? rest : count;
-    const size_t from = first > 2 ? first - 2 : 0;
-    const size_t to = taken > rest || rest - taken < 2 ? rows : first + taken + 2;
-    /* If there are fewer rows than `count`, this range fits into no array, and the launch fails. */
-    const size_t written = taken > rest ? FERRY_REST - 1 : taken * columns;
-    ferry_argument arguments[8];
+    const size_t rest_ = first < rows ? rows - first : 0, taken_ = count == FERRY_REST ? rest_ : count;
+    const size_t from_ = first > 2 ? first - 2 : 0;
+    const size_t to_ = taken_ > rest_ || rest_ - taken_ < 2 ? rows : first + taken_ + 2;
+    ferry_argument arguments_[8];
+    ferry_status status_ = ferry_kernel_check_rows(kernels->blur, rows, columns, first, taken_);
 
-    arguments[0] = ferry_float_argument_range(now, from * columns, (to - from) * columns);
-    arguments[1] = ferry_float_value(weight);
-    arguments[2] = ferry_float_argument_range(next, first * columns, written);
-    arguments[3] = ferry_size_value(rows);
-    arguments[4] = ferry_size_value(columns);
-    arguments[5] = ferry_size_value(first);
-    arguments[6] = ferry_size_value(taken);
-    arguments[7] = ferry_size_value(from);
-    return ferry_kernel_launch(kernels->blur, stream, ferry_grid_for(taken * columns, 256), arguments, 8);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_float_argument_range(now, from_ * columns, (to_ - from_) * columns);
+    arguments_[1] = ferry_float_value(weight);
+    arguments_[2] = ferry_float_argument_range(next, first * columns, taken_ * columns);
+    arguments_[3] = ferry_size_value(rows);
+    arguments_[4] = ferry_size_value(columns);
+    arguments_[5] = ferry_size_value(first);
+    arguments_[6] = ferry_size_value(taken_);
+    arguments_[7] = ferry_size_value(from_);
+    return ferry_kernel_launch(kernels->blur, stream, ferry_grid_for(taken_ * columns, 256), arguments_, 8);
+}
+
+/**
+ * Queues clip on the stream, for every element of the arrays. The arrays must have
+ * equal counts.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_clip(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x)
+{
+    ferry_argument arguments_[2];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->clip, stream, ferry_grid_for(n_, 256), arguments_, 2);
+}
+
+/**
+ * Queues slope on the stream, for every element of the arrays. The arrays must have
+ * equal counts.
+ * An array that is written must not overlap any array of which the text reads other elements than
+ * the one of the index.
+ * The same array may be passed several times. The launch refuses other overlaps with an array that
+ * is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_slope(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer z)
+{
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(z) > n_)
+        n_ = ferry_double_count(z);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_double_argument_range(z, 0, n_);
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->slope, stream, ferry_grid_for(n_, 256), arguments_, 3);
 }
 
 FERRY_END_DECLS

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Names that C, C++, CUDA, HIP and OpenCL keep for themselves, and what of C a device has too: functions and constants."""
+
+# Functions of C that are within 2 ulp on every device, by how many arguments they take; and the float ones that CUDA
+# computes less exactly than that, which therefore go by way of double.
+ARITY = dict.fromkeys("sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh atanh fabs floor ceil trunc "
+                      "round rint".split(), 1)
+ARITY |= dict.fromkeys("pow atan2 fmod hypot fmin fmax copysign fdim".split(), 2) | {"fma": 3}
+WIDENED = frozenset("pow tan atan2 sinh atanh hypot asin".split())
+REFUSED = frozenset(name + end for name in "cbrt erf erfc acosh asinh tgamma lgamma j0 j1 jn y0 y1 yn exp10".split() for end in ("", "f"))
+# Functions and macros of C that CUDA C++ has by the same name, without an include.
+SHARED_FUNCTIONS = frozenset("abs labs llabs isnan isinf isfinite signbit memcpy memset printf".split()) | frozenset(
+    name + end for name in "ldexp frexp modf scalbn scalbln logb ilogb nearbyint remainder remquo nextafter lround llround lrint llrint".split()
+    for end in ("", "f"))
+
+# Macros of <math.h>, <float.h>, <limits.h> and <stdint.h>: what the texts for the host and for devices hold instead, so
+# that neither depends on headers. Those with two values differ between the host and CUDA.
+CONSTANTS = {
+    "M_E": "2.71828182845904523536", "M_LOG2E": "1.44269504088896340736", "M_LOG10E": "0.43429448190325182765",
+    "M_LN2": "0.69314718055994530942", "M_LN10": "2.30258509299404568402", "M_PI": "3.14159265358979323846",
+    "M_PI_2": "1.57079632679489661923", "M_PI_4": "0.78539816339744830962", "M_1_PI": "0.31830988618379067154",
+    "M_2_PI": "0.63661977236758134308", "M_2_SQRTPI": "1.12837916709551257390", "M_SQRT2": "1.41421356237309504880",
+    "M_SQRT1_2": "0.70710678118654752440",
+    "FLT_MAX": "3.40282346638528859812e+38f", "FLT_MIN": "1.17549435082228750797e-38f", "FLT_EPSILON": "1.1920928955078125e-7f",
+    "FLT_DIG": "6", "FLT_MANT_DIG": "24",
+    "DBL_MAX": "1.79769313486231570815e+308", "DBL_MIN": "2.22507385850720138309e-308", "DBL_EPSILON": "2.22044604925031308085e-16",
+    "DBL_DIG": "15", "DBL_MANT_DIG": "53",
+    "CHAR_BIT": "8", "SCHAR_MIN": "(-128)", "SCHAR_MAX": "127", "UCHAR_MAX": "255", "SHRT_MIN": "(-32767 - 1)", "SHRT_MAX": "32767",
+    "USHRT_MAX": "65535", "INT_MIN": "(-2147483647 - 1)", "INT_MAX": "2147483647", "UINT_MAX": "4294967295u",
+    "LONG_MAX": "((long)(~0ul >> 1))", "LONG_MIN": "(-(long)(~0ul >> 1) - 1)", "ULONG_MAX": "(~0ul)",
+    "LLONG_MIN": "(-9223372036854775807ll - 1)", "LLONG_MAX": "9223372036854775807ll", "ULLONG_MAX": "18446744073709551615ull",
+    "INT8_MIN": "(-128)", "INT8_MAX": "127", "UINT8_MAX": "255", "INT16_MIN": "(-32767 - 1)", "INT16_MAX": "32767", "UINT16_MAX": "65535",
+    "INT32_MIN": "(-2147483647 - 1)", "INT32_MAX": "2147483647", "UINT32_MAX": "4294967295u",
+    "INT64_MIN": "((int64_t)(-9223372036854775807 - 1))", "INT64_MAX": "((int64_t)9223372036854775807)",
+    "UINT64_MAX": "((uint64_t)18446744073709551615u)", "SIZE_MAX": "((size_t)-1)",
+    "INFINITY": ("INFINITY", "__int_as_float(0x7f800000)"), "HUGE_VALF": ("INFINITY", "__int_as_float(0x7f800000)"),
+    "HUGE_VAL": ("(double)INFINITY", "__longlong_as_double(0x7ff0000000000000)"), "NAN": ("NAN", "__int_as_float(0x7fc00000)"),
+}
+HOST_CONSTANTS = {name: value if isinstance(value, str) else value[0] for name, value in CONSTANTS.items()}
+CUDA_CONSTANTS = {name: value if isinstance(value, str) else value[1] for name, value in CONSTANTS.items()}
+# Names that both languages define without a header of the user's.
+SHARED_NAMES = frozenset(["true", "false", "NULL"])
+
+# Words of C that C++ has not, or no longer; CUDA source is C++.
+NOT_CPP = frozenset("restrict register _Bool _Complex _Imaginary _Generic _Alignas _Alignof _Atomic _Noreturn _Static_assert _Thread_local".split())
+
+# Of languages into which kernels are compiled, and macros of their headers and compilers. A name must be one in all of them.
+DEVICE_WORDS = frozenset("""
+    threadIdx blockIdx blockDim gridDim warpSize dim3 half half2 hipThreadIdx_x hipBlockIdx_x hipBlockDim_x hipGridDim_x
+    kernel global local constant private generic uniform pipe read_only write_only read_write uchar ushort uint ulong quad
+    image1d_t image2d_t image3d_t sampler_t event_t queue_t ndrange_t reserve_id_t clk_event_t vec_step
+    near far""".split())
+HOST_MACROS = frozenset("linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ".split())

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""What the text of a kernel or of a function may hold, so that it means the same on the host and on every device."""
+
+from ferry_c import CodeError, parse_expression, parse_statements
+from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
+
+INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "function": ()}
+
+
+class Text:
+    """One checked text. `gathered` are the read arrays of which it reads other elements than that of `i`; `unknown` are names
+    that nothing in the file defines, each with what a message says of it; `locals` are the names that it declares."""
+
+    def __init__(self, text, form, parameters, known, types):
+        self.text = text
+        self.form = form
+        self.parameters = {parameter.name: parameter for parameter in parameters}
+        self.known = known  # names of functions and constants of the file, and of C functions
+        self.gathered, self.locals, self.unknown, self.called = set(), {}, {}, set()
+        self.types = types
+
+    def check(self):
+        """Raises CodeError."""
+        parse = parse_expression if self.form == "reduction" else parse_statements
+        root, unknown_types = parse(self.text, self.types)
+        for name in unknown_types:
+            self.unknown[name] = (f"names the type '{name}', which is no scalar of C, no built-in type and none of 'types', and types of C headers "
+                                  "exist on the host alone")
+        walk = Walk(self)
+        walk.visit(root)
+        for name, parameter in self.parameters.items():
+            if parameter.access == "overwrite" and self.form != "function" and name not in walk.written:
+                where = "on every path" if name in walk.touched else "anywhere"
+                raise CodeError(f"does not write '{name}[i]' {where}; expected '{name}[i] = ...' for every element of an 'overwrite' array, or "
+                                "'update' in its place")
+        return self
+
+
+class Walk:
+    """Visits the nodes in the order of their evaluation."""
+
+    def __init__(self, text):
+        self.text = text
+        self.scopes = [set()]
+        self.written = set()  # overwritten arrays whose element is written on every path to here
+        self.touched = set()  # or on one
+        self.loops = self.switches = 0
+
+    def source(self, node):
+        return " ".join(self.text.text[node.begin:node.end].split())
+
+    def is_local(self, name):
+        return any(name in scope for scope in self.scopes)
+
+    def parameter(self, node):
+        """The parameter that a node names; None for other nodes."""
+        if node.kind != "name" or self.is_local(node.token.text):
+            return None
+        return self.text.parameters.get(node.token.text)
+
+    def visit(self, node):
+        getattr(self, "visit_" + node.kind, self.visit_parts)(node)
+
+    def visit_parts(self, node):
+        for part in node.parts:
+            self.visit(part)
+
+    # -- statements --
+
+    def visit_block(self, node):
+        self.scopes.append(set())
+        self.visit_parts(node)
+        self.scopes.pop()
+
+    def visit_declare(self, node):
+        for part in node.parts:
+            self.visit_declared(part)
+
+    def visit_declared(self, node):
+        self.visit_parts(node)
+        name = node.token.text
+        if name in self.text.parameters and self.text.form != "function" or name in INDICES[self.text.form] or name in self.text.known:
+            raise CodeError(f"declares '{name}', which already has a meaning here; expected another name for the variable")
+        self.scopes[-1].add(name)
+        self.text.locals[name] = node
+
+    def branches(self, first, second):
+        """Visits two nodes of which one is evaluated; None is an empty one."""
+        before = set(self.written)
+        if first:
+            self.visit(first)
+        after, self.written = self.written, before
+        if second:
+            self.visit(second)
+        self.written &= after
+
+    def visit_if(self, node):
+        self.visit(node.parts[0])
+        self.branches(node.parts[1], node.parts[2] if len(node.parts) > 2 else None)
+
+    def visit_loop(self, node):
+        """The body counts as run: whether a loop has no rounds is not for this check to find."""
+        self.scopes.append(set())
+        self.loops += 1
+        self.visit_parts(node)
+        self.loops -= 1
+        self.scopes.pop()
+
+    def visit_switch(self, node):
+        self.visit(node.parts[0])
+        self.switches += 1
+        self.visit(node.parts[1])
+        self.switches -= 1
+
+    def visit_jump(self, node):
+        self.visit_parts(node)
+        word = node.token.text
+        if self.text.form == "function" and word in ("return", "goto"):
+            return
+        if word in ("return", "goto") or not (self.loops or word == "break" and self.switches):
+            raise CodeError(f"holds '{word}', which leaves the text: it would end the loop over the elements on the host, and one thread on a "
+                            "device; expected conditions, such as 'if (...) { ... }'")
+
+    # -- expressions --
+
+    def visit_name(self, node):
+        name = node.token.text
+        parameter = self.parameter(node)
+        if self.is_local(name) or name in INDICES[self.text.form] or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
+            return
+        if name == "n" and self.text.form in ("map", "reduction") and parameter is None:
+            return
+        if parameter is None:
+            self.text.unknown.setdefault(name, (
+                f"uses '{name}', which neither 'constants' nor anything else in this file defines, and macros and enumerators of C headers exist on the "
+                "host alone"))
+        elif parameter.is_array:
+            self.whole_array(parameter)
+
+    def whole_array(self, parameter):
+        if self.text.form == "stencil" and parameter.is_read:
+            raise CodeError(f"uses '{parameter.name}' without steps; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+        if not parameter.is_read:
+            raise CodeError(f"uses '{parameter.name}' without '[i]'; expected '{parameter.name}[i]' alone, because the elements of an array that "
+                            "is written are computed in any order, on a device all at once")
+        self.text.gathered.add(parameter.name)
+
+    def element(self, node):
+        """The array of which `node` is an element; None for other nodes. Checks its index, and visits it."""
+        parameter = self.parameter(node.parts[0]) if node.kind == "index" else None
+        if parameter is None or not parameter.is_array:
+            return None
+        index = node.parts[1]
+        self.visit(index)
+        if self.text.form == "stencil" and parameter.is_read:
+            raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+        if index.kind == "name" and index.token.text == "i":
+            return parameter
+        if not parameter.is_read:
+            raise CodeError(f"uses '{self.source(node)}'; expected '{parameter.name}[i]' alone, because the elements of an array that is written "
+                            "are computed in any order, on a device all at once")
+        self.text.gathered.add(parameter.name)
+        return parameter
+
+    def read(self, parameter):
+        if parameter.access == "overwrite" and parameter.name not in self.written:
+            raise CodeError(f"reads '{parameter.name}[i]' before it is written, and an 'overwrite' array has no values before; expected "
+                            f"'{parameter.name}[i] = ...' first, or 'update' in its place")
+
+    def visit_index(self, node):
+        parameter = self.element(node)
+        if parameter:
+            self.read(parameter)
+        else:
+            self.visit_parts(node)
+
+    def visit_sizeof(self, node):
+        pass  # nothing is evaluated
+
+    def visit_conditional(self, node):
+        self.visit(node.parts[0])
+        self.branches(node.parts[1], node.parts[2])
+
+    def visit_binary(self, node):
+        if node.token.text not in ("&&", "||"):
+            self.visit_parts(node)
+            return
+        self.visit(node.parts[0])
+        self.branches(node.parts[1], None)
+
+    def visit_assign(self, node):
+        target, value = node.parts
+        self.visit(value)
+        self.change(target, node.token.text != "=")
+
+    def visit_unary(self, node):
+        if node.token.text in ("++", "--"):
+            self.change(node.parts[0], True)
+        elif node.token.text == "&":
+            self.address(node.parts[0])
+        else:
+            self.visit_parts(node)
+
+    def visit_postfix(self, node):
+        self.change(node.parts[0], True)
+
+    def root(self, node):
+        """The innermost object of an lvalue: a name, or an element of an array. Visits the indices on the way."""
+        while node.kind in ("member", "index"):
+            if node.kind == "index":
+                if self.parameter(node.parts[0]) and self.parameter(node.parts[0]).is_array:
+                    return node
+                self.visit(node.parts[1])
+            node = node.parts[0]
+        return node
+
+    def change(self, target, is_read):
+        root = self.root(target)
+        parameter = self.element(root)
+        if parameter:
+            if is_read:
+                self.read(parameter)
+            if parameter.is_read:
+                raise CodeError(f"writes '{self.source(target)}', but '{parameter.name}' is a 'read' array; expected 'update' or 'overwrite'")
+            self.written.add(parameter.name)
+            self.touched.add(parameter.name)
+            return
+        self.visit(root)
+        name = root.token.text if root.kind == "name" else ""
+        if name and not self.is_local(name) and self.text.form != "function":
+            raise CodeError(f"changes '{name}', which is the same for all elements or the index; expected a variable of the text's own")
+
+    def address(self, target):
+        root = self.root(target)
+        parameter = self.element(root)
+        if parameter and not parameter.is_read:
+            raise CodeError(f"takes the address of '{self.source(target)}', an element of an array that is written; expected the element itself, "
+                            "or the address of a variable of the text's own")
+        if parameter:
+            self.text.gathered.add(parameter.name)
+        else:
+            self.visit(root)
+
+    def visit_call(self, node):
+        called, *arguments = node.parts
+        parameter = self.parameter(called)
+        for argument in arguments if not (parameter and parameter.is_array) else ():
+            self.visit(argument)
+        if called.kind != "name":
+            self.visit(called)
+        elif parameter:
+            self.neighbour(parameter, node)
+        elif not self.is_local(called.token.text):
+            self.function(called.token.text)
+
+    def neighbour(self, parameter, node):
+        if not parameter.is_array or self.text.form != "stencil":
+            raise CodeError(f"calls '{parameter.name}', a parameter; expected a function")
+        if not parameter.is_read:
+            raise CodeError(f"calls '{parameter.name}', which the stencil writes; expected '{parameter.name}[i]' for the cell, and neighbours of "
+                            "arrays that are 'read'")
+
+    def function(self, name):
+        self.text.called.add(name)
+        if name not in self.text.known and name not in SHARED_FUNCTIONS:
+            self.text.unknown.setdefault(name, (
+                f"calls '{name}', which is none of 'functions' and no function of C that devices have, and functions and macros of C headers exist on the "
+                "host alone"))
+
+
+def check_words(text, words):
+    """Refuses words of C that C++ has not."""
+    for word in words:
+        if word in NOT_CPP:
+            raise CodeError(f"holds '{word}', a word of C that C++ has not; expected what is both C and CUDA C++")
