@@ -38,7 +38,7 @@ const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t
 /* Returns the failure of a launch whose kernel is NULL. */
 ferry_status ferryi_kernel_is_null(void);
 
-/* -- overlap.c --------------------------------------------------------------------------------- */
+/* -- launch_ranges.c --------------------------------------------------------------------------- */
 
 /* Fails if two arguments overlap as a parameter of the kernel forbids. The accesses must have been
  * merged; if no two of them overlap, the call is not needed. */

@@ -106,6 +106,8 @@ launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
     ferry_status status = ferry_kernel_create(context, &source, &kernel);
     if (status != FERRY_OK)
         return status;
+    AMONG(ferry_kernel_check_rows(kernel, 3, SIZE_MAX, 0, 1), FERRY_ERROR_OVERFLOW,
+          FERRY_ERROR_OVERFLOW);
     status = ferry_kernel_launch(kernel, stream, ferry_grid_for(count, 64), arguments,
                                  LENGTH(arguments));
     ferry_kernel_destroy(&kernel);
