@@ -177,7 +177,7 @@ def check_picture(tap, ferry, trace):
         (any(text.startswith("memory (") for text in texts), "no unit of memory"),
         (any(text.startswith("time in the log (") for text in texts), "no unit of time"),
         ({"live, requested", "live, given", "reserved", "fragmentation", "out of memory"} <= set(texts), f"{texts}"),
-        (len(list(root.iter(SVG + "path"))) == 4, "paths"), ("pool" in done.stdout, "the report is not printed")))
+        (len(list(root.iter(SVG + "path"))) == 4, "paths"), ("Pool\n" in done.stdout, "the report is not printed")))
     untimed = ferry.write("untimed.csv", "Action,Pointer,Size\nallocate,0x100,1000\nfree,0x100,1000\n")
     ferry("-o", "untimed.svg", untimed)
     texts = [e.text for e in xml.etree.ElementTree.parse(os.path.join(ferry.folder, "untimed.svg")).getroot().iter(SVG + "text")]
