@@ -37,8 +37,9 @@ module ferry_c
     ! A parameter of a kernel; the typed modules and ferry_size_parameter() make it.
     type, bind(c) :: ferry_parameter
         type(c_ptr) :: element = c_null_ptr
-        integer(c_int) :: access = 0
-        integer(c_int64_t) :: reserved(2) = 0
+        integer(c_int) :: access = 0, overlap = 0
+        type(c_ptr) :: name = c_null_ptr
+        integer(c_int64_t) :: reserved = 0
     end type
 
     type, bind(c) :: ferry_c_field

@@ -8,7 +8,11 @@ only what that place lacks.
 
 from __future__ import annotations
 
-from . import _exchange, _ferry, _nvrtc
+from . import _ferry
+
+_ferry._enter_interpreter()  # before anything that an interpreter's end would take from another
+
+from . import _exchange, _nvrtc
 from ._array import Array, array, empty, from_arrow, from_dlpack, load, wrap, zeros
 from ._context import Context, Count, Memory, Place, Stats, Stream, Trace, Transfer, default_context, stats, trace
 from ._element import element

@@ -179,19 +179,19 @@ read_capsule(PyObject *capsule, struct taken *out)
 static PyCapsule_Destructor
 consume_capsule(PyObject *capsule, const struct taken *taken)
 {
-    PyCapsule_Destructor destructor = PyCapsule_GetDestructor(capsule);
+    PyCapsule_Destructor deleter = PyCapsule_GetDestructor(capsule);
 
     PyCapsule_SetName(capsule, taken->versioned ? "used_dltensor_versioned" : "used_dltensor");
     PyCapsule_SetDestructor(capsule, NULL);
-    return destructor;
+    return deleter;
 }
 
 /* The capsule gets the tensor of a refused import back. */
 static void
-refill_capsule(PyObject *capsule, const struct taken *taken, PyCapsule_Destructor destructor)
+refill_capsule(PyObject *capsule, const struct taken *taken, PyCapsule_Destructor deleter)
 {
     PyCapsule_SetName(capsule, taken->versioned ? "dltensor_versioned" : "dltensor");
-    PyCapsule_SetDestructor(capsule, destructor);
+    PyCapsule_SetDestructor(capsule, deleter);
 }
 
 static void
@@ -415,7 +415,7 @@ static PyObject *
 import_dlpack(PyObject *module, PyObject *arguments)
 {
     struct context_object *context;
-    PyCapsule_Destructor destructor;
+    PyCapsule_Destructor deleter;
     PyObject *capsule, *made;
     struct taken taken;
     PyTypeObject *type;
@@ -431,10 +431,10 @@ import_dlpack(PyObject *module, PyObject *arguments)
     ferrypy_run_deferred();
     if (!read_capsule(capsule, &taken))
         return NULL;
-    destructor = consume_capsule(capsule, &taken);
+    deleter = consume_capsule(capsule, &taken);
     made = take_tensor(type, context, &taken, read_only != 0, copy, &kept);
     if (!kept)
-        refill_capsule(capsule, &taken, destructor);
+        refill_capsule(capsule, &taken, deleter);
     return made;
 }
 

@@ -2,6 +2,7 @@
 #include "binding.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 
 #include <ferry/version.h>
 
@@ -54,7 +55,31 @@ in_callback(PyObject *module, PyObject *unused)
     return PyBool_FromLong(ferrypy_in_callback());
 }
 
+/* Id of the interpreter that has imported the package, plus 1; 0: none has. Objects of the library,
+ * its callbacks and the types of this module belong to one interpreter. */
+static _Atomic int64_t home;
+
+/* Makes the calling interpreter the home of the package. Refuses all but the first. */
+static PyObject *
+enter_interpreter(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    int64_t mine = PyInterpreterState_GetID(PyInterpreterState_Get()) + 1, first = 0;
+    if (mine <= 0)
+        return NULL;
+    if (!atomic_compare_exchange_strong(&home, &first, mine) && first != mine) {
+        PyErr_SetString(
+            PyExc_ImportError,
+            "ferry is imported already by another interpreter of this process, and works "
+            "in one alone; use threads or processes in place of subinterpreters");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"_enter_interpreter", enter_interpreter, METH_NOARGS, NULL},
     {"_at_exit", ferrypy_at_exit, METH_NOARGS, NULL},
     {"_in_callback", in_callback, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

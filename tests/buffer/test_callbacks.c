@@ -429,6 +429,7 @@ DO(ferry_kernel_launch, ferry_argument argument = whole(w);
    return ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 1), &argument, 1);)
 RETURN(ferry_kernel_check,
        &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
+RETURN(ferry_kernel_check_rows, w->kernel, 1, 1, 0, 1)
 DO(ferry_pool_create, ferry_pool_backend backend = {.alloc = simple_alloc, .free = simple_free};
    return ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &backend, NULL, &w->made_pool);)
 RETURN(ferry_pool_configure, w->pool, NULL)
@@ -563,6 +564,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_event_elapsed),
     E(WORKS, ferry_kernel_create),
     E(WORKS, ferry_kernel_check),
+    E(ASKS, ferry_kernel_check_rows),
     E(WORKS, ferry_pool_create),
     E(WORKS, ferry_pool_configure),
     E(WORKS, ferry_pool_get_stats),

@@ -5,7 +5,6 @@
  * queued, and its memory is released in each way that there is. The tests then take all idle memory
  * of the pool, as the next user would, and search it for the secret. */
 
-#define SECRET 0x5ec2e7ed
 #define COUNT  20000
 #define BYTES  (COUNT * sizeof(int))
 #define BLOCKS 64
@@ -13,13 +12,24 @@
 static const ferry_buffer_options zeroing = {.zero_on_release = true};
 static const ferry_pool_options zeroing_pool = {.zero_on_release = true};
 
+/* Each test has a secret of its own, because fresh memory of the process may hold that of an
+ * earlier one. */
+static int secret = 0x5ec2e700;
+
 static const int *
 secrets(void)
 {
     static int values[2 * COUNT];
-    for (size_t i = 0; i < LENGTH(values) && values[i] == 0; i++)
-        values[i] = (int)SECRET;
+    for (size_t i = 0; i < LENGTH(values) && values[i] != secret; i++)
+        values[i] = secret;
     return values;
+}
+
+static int
+setup(void **state)
+{
+    secret++;
+    return fixture_setup(state);
 }
 
 static size_t
@@ -28,7 +38,7 @@ count_secrets(const void *memory, size_t bytes)
     const char *text = memory;
     size_t found = 0;
     for (size_t i = 0; i + sizeof(int) <= bytes; i += sizeof(int))
-        found += memcmp(text + i, &(int){(int)SECRET}, sizeof(int)) == 0;
+        found += memcmp(text + i, &secret, sizeof(int)) == 0;
     return found;
 }
 
@@ -148,7 +158,7 @@ test_evict_and_invalidate(void **state)
                 OK(ferry_buffer_invalidate(buffer, 0, FERRY_REST, place));
             if (!f->coherent)
                 assert_int_equal(search_place(f, place, BYTES), 0);
-            expect_constant(f, buffer, 0, 0, COUNT, (int)SECRET);
+            expect_constant(f, buffer, 0, 0, COUNT, secret);
             ferry_buffer_destroy(&buffer);
             expect_nothing_anywhere(f, BYTES);
         }
@@ -162,7 +172,7 @@ test_resize(void **state)
         ferry_buffer *buffer = make_secret(f, &zeroing, place);
         OK(ferry_buffer_resize(buffer, 2 * COUNT));
         assert_int_equal(search_place(f, place, BYTES), 0);
-        expect_constant(f, buffer, place, 0, COUNT, (int)SECRET);
+        expect_constant(f, buffer, place, 0, COUNT, secret);
         ferry_buffer_destroy(&buffer);
         expect_nothing_anywhere(f, 2 * BYTES);
     }
@@ -189,7 +199,7 @@ test_eviction_for_want_of_memory(void **state)
     OK(ferry_pool_configure(pool, NULL));
     assert_int_equal(search_place(f, 1, BYTES), 0);
     for (size_t i = 0; i < BUFFERS; i++) {
-        expect_constant(f, buffers[i], 0, 0, COUNT, (int)SECRET);
+        expect_constant(f, buffers[i], 0, 0, COUNT, secret);
         ferry_buffer_destroy(&buffers[i]);
     }
     expect_nothing_anywhere(f, BYTES);
@@ -210,7 +220,7 @@ test_compaction(void **state)
     OK(ferry_pool_compact(pool_of(f, f->coherent ? 0 : 1, FERRY_MEMORY_DEFAULT), &done));
     assert_int_equal(search_place(f, 1, BYTES), 0);
     for (size_t i = 0; i < BUFFERS; i += 3) {
-        expect_constant(f, buffers[i], 1, 0, COUNT, (int)SECRET);
+        expect_constant(f, buffers[i], 1, 0, COUNT, secret);
         ferry_buffer_destroy(&buffers[i]);
     }
     expect_nothing_anywhere(f, BYTES);
@@ -340,21 +350,23 @@ test_memory_that_goes_back(void **state)
     }
 }
 
+#define SECRET_TEST(function) cmocka_unit_test_setup_teardown(function, setup, fixture_teardown)
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_without_the_option_it_is_found),
-        TEST(test_destroy),
-        TEST(test_destroy_of_many_replicas),
-        TEST(test_evict_and_invalidate),
-        TEST(test_resize),
-        TEST(test_eviction_for_want_of_memory),
-        TEST(test_compaction),
-        TEST(test_temporary_memory),
-        TEST(test_pinned_and_managed_memory),
-        TEST(test_blocks),
-        TEST(test_memory_that_goes_back),
+        SECRET_TEST(test_without_the_option_it_is_found),
+        SECRET_TEST(test_destroy),
+        SECRET_TEST(test_destroy_of_many_replicas),
+        SECRET_TEST(test_evict_and_invalidate),
+        SECRET_TEST(test_resize),
+        SECRET_TEST(test_eviction_for_want_of_memory),
+        SECRET_TEST(test_compaction),
+        SECRET_TEST(test_temporary_memory),
+        SECRET_TEST(test_pinned_and_managed_memory),
+        SECRET_TEST(test_blocks),
+        SECRET_TEST(test_memory_that_goes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

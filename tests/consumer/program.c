@@ -153,7 +153,7 @@ scale_vectors(ferry_context *context)
 {
     struct mylib_vec3 vector = {1, {2, 3}};
     mylib_vec3_buffer vectors = {0};
-    ferry_parameter parameters[3];
+    ferry_parameter parameters[3] = {{0}, {0}, {0}};
     ferry_argument arguments[3];
     ferry_kernel_source source = {0};
     ferry_kernel *kernel = NULL;

@@ -221,3 +221,24 @@ def test_calls_beside_a_close(tmp_path):
         for thread in threads: thread.join()
         assert not bad, bad[:3]
     """, tmp_path)
+
+
+def test_a_second_interpreter_is_refused(tmp_path):
+    """The end of a subinterpreter would switch off the callbacks of the first one."""
+    run("""
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            raise SystemExit(0)
+        a = array()
+        other = interpreters.create()
+        try:
+            interpreters.run_string(other, "import ferry")
+        except interpreters.RunFailedError as error:
+            assert "ImportError" in str(error) and "subinterpreters" in str(error) or "ferry._ferry" in str(error), error
+        else:
+            raise AssertionError("imported")
+        interpreters.destroy(other)
+        kernel(None, 4, a)
+        assert a.tolist() == [1] * 4
+    """, tmp_path)

@@ -24,6 +24,7 @@ make(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers,
 
     for (i = 0; i < COUNT; i++)
         counted[i] = i;
+    memset(parameters, 0, sizeof(parameters));
     for (i = 0; i < 3; i++) {
         parameters[i].element = i == 1 ? exchange_particle_element() : ferry_float_element();
         parameters[i].access = i == 2 ? (ferry_access)0 : FERRY_UPDATE;
