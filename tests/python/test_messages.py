@@ -129,7 +129,7 @@ def make(t):
         (lambda: t.square(1, t.double), ferry.WrongTypeError, "x holds double"),
         (lambda: t.square("one", t.a), ferry.WrongTypeError, "a: 'one'"),
         (lambda: t.square(1, t.foreign), ferry.WrongContextError, "x is an array of"),
-        (lambda: ferry.elementwise("T n, read T x, overwrite T y", "y[i] = n * x[i];", context=context), ferry.ArgumentError, "'n'"),
+        (lambda: ferry.elementwise("T n_, read T x, overwrite T y", "y[i] = n_ * x[i];", context=context), ferry.ArgumentError, "'n_'"),
         (lambda: ferry.reduction("read point p", "p[i].x", types=["f4"], context=context), ferry.WrongTypeError, "no struct"),
         # files
         (lambda: ferry.load("/no/such/file", "f4", 3, context=context), ferry.FileError, "/no/such/file"),

@@ -240,5 +240,5 @@ def test_a_second_interpreter_is_refused(tmp_path):
             raise AssertionError("imported")
         interpreters.destroy(other)
         kernel(None, 4, a)
-        assert a.tolist() == [1] * 4
+        assert a.tolist() == [1, 0, 0, 0]
     """, tmp_path)
