@@ -112,28 +112,26 @@ ferryi_cuda_stream_check(ferryi_device *device, void *stream, void **out_scope)
 }
 
 /* Makes the context `scope` current within an entry of the device. The driver allows a green
- * context to be current in one thread at a time, so the launch mutex is held until leave_scope().
- */
+ * context to be current in one thread at a time, so the caller holds the launch mutex until
+ * leave_scope(). */
+FERRYI_REQUIRES(ferryi_launch_mutex)
 static ferry_status
 enter_scope(struct ferryi_cuda_device *cuda, void *scope, enum ferryi_cuda_mode mode,
             struct ferryi_cuda_entry *entry)
 {
     FERRYI_OR_RETURN(ferryi_cuda_enter(cuda, mode, entry));
-    ferryi_mutex_lock(&cuda->launch_mutex);
     ferry_status st = FERRYI_CUDA_CALL(cuda, cuCtxPushCurrent_v2, scope);
-    if (st == FERRY_OK)
-        return st;
-    ferryi_mutex_unlock(&cuda->launch_mutex);
-    ferryi_cuda_leave(cuda, entry);
+    if (st != FERRY_OK)
+        ferryi_cuda_leave(cuda, entry);
     return st;
 }
 
+FERRYI_REQUIRES(ferryi_launch_mutex)
 static void
 leave_scope(struct ferryi_cuda_device *cuda, const struct ferryi_cuda_entry *entry)
 {
     ferryi_cu_context context;
     (void)cuda->driver->cuCtxPopCurrent_v2(&context); /* undoes the push, and cannot fail then */
-    ferryi_mutex_unlock(&cuda->launch_mutex);
     ferryi_cuda_leave(cuda, entry);
 }
 
@@ -192,12 +190,14 @@ ferryi_cuda_event_create_in(ferryi_device *device, void *scope, bool timed, void
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     struct ferryi_cuda_entry entry;
     ferryi_cu_event event = NULL;
+    ferryi_mutex_lock(&cuda->launch_mutex);
     ferry_status st = enter_scope(cuda, scope, FERRYI_CUDA_ASIDE, &entry);
     if (st == FERRY_OK) {
         st = FERRYI_CUDA_CALL(cuda, cuEventCreate, &event,
                               timed ? FERRYI_CU_EVENT_DEFAULT : FERRYI_CU_EVENT_DISABLE_TIMING);
         leave_scope(cuda, &entry);
     }
+    ferryi_mutex_unlock(&cuda->launch_mutex);
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "create an event in a green context of cuda:%d", cuda->ordinal);
     *out = event;
@@ -209,11 +209,13 @@ ferryi_cuda_event_record_in(ferryi_device *device, void *scope, void *event, voi
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
     struct ferryi_cuda_entry entry;
+    ferryi_mutex_lock(&cuda->launch_mutex);
     ferry_status st = enter_scope(cuda, scope, FERRYI_CUDA_STREAM_WORK, &entry);
     if (st == FERRY_OK) {
         st = FERRYI_CUDA_CALL(cuda, cuEventRecord, event, stream);
         leave_scope(cuda, &entry);
     }
+    ferryi_mutex_unlock(&cuda->launch_mutex);
     return FERRYI_CUDA_TELL(st, "record an event in a green context of cuda:%d", cuda->ordinal);
 }
 

@@ -235,8 +235,8 @@ test_what_other_files_determine_is_not_kept(void **state)
                                         "#embed \"a\"",
                                         "#include <a.h",
                                         "const char c = u8'\"';\n#include X\n\"",
-                                        "const char *s = R\"(/"
-                                        "*)\";\n#include X"};
+                                        ("const char *s = R\"(/"
+                                         "*)\";\n#include X")};
     static const char *const options[] = {"-include",
                                           "--pre-include=a.h",
                                           "--use-pch=a",
