@@ -84,13 +84,12 @@ find(const void *memory)
 static size_t
 read_most_maps(void)
 {
-    unsigned long most = DEFAULT_MAPS;
+    char line[32];
     FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-    if (file && fscanf(file, "%lu", &most) != 1)
-        most = DEFAULT_MAPS;
+    unsigned long most = file && fgets(line, sizeof(line), file) ? strtoul(line, NULL, 10) : 0;
     if (file)
         fclose(file);
-    return most / MAPS_PART;
+    return (most > 0 ? most : DEFAULT_MAPS) / MAPS_PART;
 }
 
 /* Counts `maps` memory maps for the guard in place of those that it has. If the aliases would then
