@@ -95,7 +95,7 @@ open_many(fixture *f, ferry_buffer *b, int place, ferry_access access, size_t co
 static void
 test_many_ranges_are_opened_at_once(void **state)
 {
-    enum { MANY = 100000 };
+    enum { MANY = 20000 };
     fixture *f = *state;
     ferry_scope *scopes = calloc(MANY, sizeof(*scopes));
     assert_non_null(scopes);
