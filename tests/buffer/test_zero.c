@@ -12,7 +12,7 @@
 static const ferry_buffer_options zeroing = {.zero_on_release = true};
 static const ferry_pool_options zeroing_pool = {.zero_on_release = true};
 
-/* Each test has a secret of its own, because fresh memory of the process may hold that of an
+/* Each test has its own secret, because fresh memory of the process may hold that of an
  * earlier one. */
 static int secret = 0x5ec2e700;
 
