@@ -165,6 +165,8 @@ ferryi_element_namesake(const ferry_element *a, const ferry_element *b)
 struct table {
     size_t length;
     _Atomic(ferry_element *) *slots;
+    const struct table *shorter; /* the table that this one replaced. It is never freed, because
+                                    threads may still search it */
 };
 
 /* The table `by_content` has one element for each distinct content, and `by_description` one for
@@ -173,8 +175,8 @@ struct table {
  * longer one stays as it is. So a thread can search a table without the lock: what it does not find
  * there, it searches again under the lock. */
 static _Atomic(ferry_element *) first_slots[2][FIRST_SLOTS];
-static struct table first_tables[2] = {{FIRST_SLOTS, first_slots[0]},
-                                       {FIRST_SLOTS, first_slots[1]}};
+static struct table first_tables[2] = {{FIRST_SLOTS, first_slots[0], NULL},
+                                       {FIRST_SLOTS, first_slots[1], NULL}};
 static struct known_elements {
     _Atomic(struct table *) table;
     size_t count; /* guarded by the lock */
@@ -277,7 +279,7 @@ lengthen(struct known_elements *known, bool exact)
         free(slots);
         return false;
     }
-    *longer = (struct table){2 * table->length, slots};
+    *longer = (struct table){2 * table->length, slots, table};
     for (size_t i = 0; i < table->length; i++) {
         ferry_element *element = atomic_load_explicit(&table->slots[i], memory_order_relaxed);
         if (element)
