@@ -134,9 +134,16 @@ ferryi_timeline_is_captured(ferryi_timeline *timeline)
            capturing;
 }
 
+/* Visits every timeline: first those with numbers, then the others. `last` is the one that was
+ * visited last, or NULL. Returns NULL at the end. */
 static ferryi_timeline *
-first_unnumbered(ferryi_order *order)
+next_timeline(ferryi_order *order, const ferryi_timeline *last)
 {
+    if (last && !ferryi_timeline_is_numbered(last))
+        return last->next_unnumbered;
+    for (unsigned number = last ? last->number + 1 : 1; number < FERRYI_TIMELINES; number++)
+        if (order->timelines[number])
+            return order->timelines[number];
     ferryi_mutex_lock(&order->mutex);
     ferryi_timeline *first = order->unnumbered;
     ferryi_mutex_unlock(&order->mutex);
@@ -149,14 +156,8 @@ static ferryi_timeline *
 find_captured(ferryi_order *order, const ferryi_device *device)
 {
     FERRYI_KEEP_ERROR(kept);
-    for (unsigned number = 1; number < FERRYI_TIMELINES; number++) {
-        ferryi_timeline *timeline = order->timelines[number];
-        if (timeline && (!device || timeline->device == device) &&
-            ferryi_timeline_is_captured(timeline))
-            return timeline;
-    }
-    for (ferryi_timeline *timeline = first_unnumbered(order); timeline;
-         timeline = timeline->next_unnumbered)
+    for (ferryi_timeline *timeline = next_timeline(order, NULL); timeline;
+         timeline = next_timeline(order, timeline))
         if ((!device || timeline->device == device) && ferryi_timeline_is_captured(timeline))
             return timeline;
     return NULL;
@@ -258,11 +259,8 @@ ferryi_order_retire_ending(ferryi_order *order)
     FERRYI_KEEP_ERROR(kept);
     if (atomic_load_explicit(&order->ending, memory_order_relaxed) == 0)
         return;
-    for (unsigned number = 1; number < FERRYI_TIMELINES; number++)
-        if (order->timelines[number])
-            try_retire(order->timelines[number]);
-    for (ferryi_timeline *timeline = first_unnumbered(order); timeline;
-         timeline = timeline->next_unnumbered)
+    for (ferryi_timeline *timeline = next_timeline(order, NULL); timeline;
+         timeline = next_timeline(order, timeline))
         try_retire(timeline);
 }
 
@@ -290,11 +288,8 @@ ferryi_order_adopt(ferryi_order *order, const ferryi_device *device, const void 
 {
     if (atomic_load(&order->ending) == 0)
         return NULL;
-    for (unsigned number = 1; number < FERRYI_TIMELINES; number++)
-        if (order->timelines[number] && adopt(order->timelines[number], device, native))
-            return order->timelines[number];
-    for (ferryi_timeline *timeline = first_unnumbered(order); timeline;
-         timeline = timeline->next_unnumbered)
+    for (ferryi_timeline *timeline = next_timeline(order, NULL); timeline;
+         timeline = next_timeline(order, timeline))
         if (adopt(timeline, device, native))
             return timeline;
     return NULL;

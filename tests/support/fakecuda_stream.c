@@ -155,9 +155,7 @@ cuStreamGetId(ferryi_cu_stream stream, unsigned long long *out_id)
         *out_id = queue->id;
     return fake_end(result);
 }
-#endif
 
-#if FAKECUDA_GENERATION >= 12
 ferryi_cu_result
 cuStreamGetCtx_v2(ferryi_cu_stream stream, ferryi_cu_context *out_context,
                   ferryi_cu_green_context *out_green)

@@ -14,6 +14,7 @@
 #include <ferry/ferry.h>
 
 #include "src/base/base.h"
+#include "tests/support/kept_log.h"
 
 /* Tests what a failed allocation says: which callback returned what, which option limits the
  * memory, what holds the memory, and that the figures explain the failure. */
@@ -22,16 +23,6 @@
 #define MIB     ((size_t)1 << 20)
 #define THREADS 4
 #define ROUNDS  4000
-
-static char logged[4096];
-
-static void
-keep(ferry_log_level level, const char *message, void *user)
-{
-    (void)level;
-    (void)user;
-    strncat(logged, message, sizeof(logged) - strlen(logged) - 1);
-}
 
 static ferry_context *
 context_new(size_t device_bytes_limit, const char *tuning)

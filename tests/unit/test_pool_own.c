@@ -17,6 +17,7 @@
 #include <ferry/stream.h>
 
 #include "src/pool/pool.h"
+#include "tests/support/kept_log.h"
 
 /* Tests pools that get their memory from an allocator of the program. */
 
@@ -60,16 +61,6 @@ shared_free(void *user, void *memory, size_t bytes)
     shared->count--;
     shared->bytes -= bytes;
     return FERRY_OK;
-}
-
-static char logged[4096];
-
-static void
-keep(ferry_log_level level, const char *message, void *user)
-{
-    (void)level;
-    (void)user;
-    strncat(logged, message, sizeof(logged) - strlen(logged) - 1);
 }
 
 static ferry_context *
