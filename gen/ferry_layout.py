@@ -131,6 +131,13 @@ class Member:
             index //= length
         return text
 
+    def initializer(self, owner):
+        depth = len(self.dimensions)
+        one = owner + self.name + "[0]" * depth
+        if self.element and self.element.lists_every_member:
+            one = "{" + ", ".join(initializers(self.element.members, one + ".")) + "}"
+        return "{" * depth + one + "}" * depth
+
     def rows(self):
         """(designator of a row, its bytes) for each dimension but the last."""
         size, found = self.bytes, []
@@ -138,6 +145,13 @@ class Member:
             size //= length
             found.append((self.name + "[0]" * depth, size))
         return found
+
+
+def initializers(members, owner):
+    """A positional initializer for each member of the struct `owner`, from the members themselves. Arrays name their first element alone."""
+    members = sorted(members, key=lambda member: member.offset)
+    found = [member.initializer(owner) if member.is_plain else f"{owner}{member.name.split('.')[0]}" for member in members]
+    return list(dict.fromkeys(found))
 
 
 def place(members, limit):

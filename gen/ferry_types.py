@@ -10,7 +10,7 @@ import os
 import re
 
 from ferry_layout import (ALIGN_LIMIT, C_SCALARS, DEFAULT_TARGET, ENUM, LITERAL_BYTES, Member, cuda_declaration, CUDA_SCALARS, guarded,
-                          place, round_up, scalar_align)
+                          initializers, place, round_up, scalar_align)
 
 FORMAT_VERSION = 1
 GEN_ABI = 2
@@ -163,6 +163,7 @@ class ElementType:
         self.align = scalar_align(self.kind, self.bits)
         self.fields = []
         self.rows = []
+        self.initializers = []
         self.cuda_text = ""
 
     def _load_struct(self, check):
@@ -182,6 +183,9 @@ class ElementType:
             check.fail("bytes", f"is {self.bytes}; expected a multiple of {self.align}, the alignment of the fields")
         self.fields = check.flat(self.members)
         self.rows = [row for member in self.members for row in member.rows()]
+        # A declaration in CUDA C++ of the user's own may hold members that no field describes.
+        self.lists_every_member = "cuda_declaration" not in check.data and not self.c_type.startswith("union ")
+        self.initializers = initializers(self.members, "source->") if self.lists_every_member else []
         identity = identity_of("struct", 0, self.bytes, self.align, self.fields)
         guard = f"FERRY_CUDA_{self.c_type.split(' ')[-1]}_{identity:016x}"
         self.cuda_text = check.cuda_declaration(guard) or check.literal(

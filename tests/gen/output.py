@@ -333,6 +333,47 @@ def kind_cases(tap, folder):
              wrong_kind_problems(folder, "struct mixed { float x; int32_t n; };", exchanged, "x is not of kind int"))
 
 
+# Every field that is left out below fits into padding, so that no size and no offset tells of it.
+PADDED = """
+struct pair { int a; short b, c; };
+typedef struct one { char kind, code; int v[2][2]; struct pair pairs[2]; double x; float y, z; } one;
+"""
+PAIR_FIELDS = [{"name": "a", "type": "int"}, {"name": "b", "type": "short"}, {"name": "c", "type": "short"}]
+ONE_FIELDS = [{"name": "kind", "type": "char"}, {"name": "code", "type": "char"}, {"name": "v", "type": "int", "count": [2, 2]},
+              {"name": "pairs", "type": "pair", "count": 2}, {"name": "x", "type": "double"}, {"name": "y", "type": "float"},
+              {"name": "z", "type": "float"}]
+
+
+def forgetful_header(folder, forgotten, **more):
+    """Generates the header of `struct one` without a field of it or of its nested struct. Returns the problems."""
+    kept = [[field for field in fields if field["name"] != forgotten] for fields in (PAIR_FIELDS, ONE_FIELDS)]
+    pair = {**one_struct(kept[0]), "name": "pair", "c_type": "struct pair"}
+    (folder / "pair.json").write_text(json.dumps(pair))
+    (folder / "one_struct.h").write_text(PADDED)
+    return made_header(folder, one_struct(kept[1], **more))[1]
+
+
+def forgotten_cases(tap, folder):
+    """The compiler finds a field that a type file lacks."""
+    (folder / "one.c").write_text('#include "made/one.h"\ntypedef int not_empty;\n')
+    ways = [(compiler, options) for compiler, options in compiler_ways() if "c++" not in options]
+    compiled = [(f"{compiler[0]} {options[0]}", compiler, options) for compiler, options in ways]
+    for forgotten in ("code", "z", "c"):
+        problems = forgetful_header(folder, forgotten)
+        for way, compiler, options in compiled:
+            errors = compile_problems(compiler, options, [folder, ROOT / "include"], folder / "one.c")
+            problems += [] if any("initializer" in error for error in errors) else [f"{way}: {errors or 'it compiles'}"]
+        tap.case(f"the compiler finds that the field {forgotten} is forgotten", problems)
+    own = "struct one { char kind, code; int v[2][2]; struct { int a; short b, c; } pairs[2]; double x; float y, z; };"
+    for name, forgotten, more in (("every field", None, {}),
+                                  ("fewer fields than a CUDA declaration of its own", "z", {"cuda_declaration": own})):
+        problems = forgetful_header(folder, forgotten, **more)
+        for way, compiler, options in compiled:
+            problems += [f"{way}: {error}" for error in
+                         compile_problems(compiler, options, [folder, ROOT / "include"], folder / "one.c")]
+        tap.case(f"the compiler accepts {name}", problems)
+
+
 FUNCTION = re.compile(r"^FERRY_INLINE [^\n]*\n(\w+)\(", re.M)
 
 
@@ -434,6 +475,7 @@ def main():
         declaration_cases(tap, folder)
         user_conversion_cases(tap, folder)
         kind_cases(tap, folder)
+        forgotten_cases(tap, folder)
         matrix_cases(tap, folder)
         name_cases(tap, folder)
         pair_cases(tap, folder)

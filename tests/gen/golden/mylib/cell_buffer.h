@@ -85,6 +85,33 @@ FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0]) == 48, "cell.json:
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0][0]) == 16, "cell.json: flux[0][0] does not have 16 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->labels[0]) == 32, "cell.json: labels[0] does not have 32 bytes");
 
+/* Does not compile if cell.json lacks a field of struct mylib_cell. Nothing calls this function. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wmissing-braces"
+FERRY_INLINE void
+mylib_cell_has_every_field_(const struct mylib_cell *source)
+{
+    const struct mylib_cell element = {
+        source->colour,
+        source->level,
+        source->height,
+        source->count,
+        {{{source->flux[0][0][0]}}},
+        {source->truth[0]},
+        source->weight,
+        {{{source->labels[0][0].tag, source->labels[0][0].weight}}},
+        source->phase,
+        source->stamp,
+        source->letter,
+    };
+
+    (void)element;
+}
+#pragma GCC diagnostic pop
+#endif
+
 /**
  * A typed handle of a buffer of struct mylib_cell, 176 bytes, aligned to 8.
  *
