@@ -277,12 +277,14 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check_rows(const ferry_kerne
 FERRY_API void ferry_kernel_destroy(ferry_kernel **kernel);
 
 /**
- * Compiles CUDA source to PTX, only to check it. Needs no device and no context. Blocks until the
- * compiler is done. The result is not cached.
+ * Compiles CUDA source to PTX, only to check it, and compares its entry point with the description.
+ * Needs no device and no context. Blocks until the compiler is done. The result is not cached.
  * @param architecture compute capability to compile for, 10 * major + minor; 0 means 75
  * @return FERRY_OK; FERRY_ERROR_COMPILE (the source does not compile; the message contains the
  *         compiler's log); FERRY_ERROR_UNSUPPORTED (NVRTC is not installed);
- *         FERRY_ERROR_INVALID_ARGUMENT (NULL, or no CUDA source); FERRY_ERROR_OUT_OF_MEMORY.
+ *         FERRY_ERROR_INVALID_ARGUMENT (NULL, no CUDA source, no entry point of the kernel's name,
+ * or another number of parameters than are declared); FERRY_ERROR_WRONG_TYPE (a parameter has
+ *         another size than its declaration); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source,

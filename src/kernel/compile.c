@@ -180,6 +180,8 @@ ferry_kernel_check(const ferry_kernel_source *source, int architecture)
                                               architecture ? architecture : DEFAULT_ARCHITECTURE,
                                           .portable = true};
         status = ferryi_nvrtc_compile(&job, NULL, &image);
+        if (status == FERRY_OK)
+            status = ferryi_kernel_check_ptx(source, image.bytes);
         free(image.bytes);
     }
     if (status != FERRY_OK)

@@ -113,5 +113,12 @@ ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *
  */
 ferry_status ferryi_kernel_check_code(const ferry_kernel *kernel, ferryi_device *device,
                                       void *function);
+/*
+ * Does the same with PTX, for a description whose code no device has loaded, and looks for its
+ * entry point. Accepts text that is not PTX, and entry points without a list of parameters.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also without the entry point);
+ * FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_OUT_OF_MEMORY.
+ */
+ferry_status ferryi_kernel_check_ptx(const ferry_kernel_source *source, const char *ptx);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/kernel/kernel.h"
+#include "src/kernel/ptx.h"
 
 /* Maximum number of parameters for which checking a kernel's code allocates no memory. */
 #define FEW_PARAMETERS 32
@@ -26,22 +28,21 @@ describe(const ferry_parameter *parameter, const char **out_element)
     return parameter->access != 0 ? "an array of " : "";
 }
 
-/* Compares the declared parameters of a kernel with the `count` parameters that the driver
- * reported. The caller asks the driver for at most one parameter more than are declared. */
+/* Compares the `declared` parameters of a kernel with the `count` parameters of its code, of which
+ * the caller asks for at most one more than are declared. Accepts a size of 0, which is unknown. */
 static ferry_status
-compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
+compare(const ferry_parameter *parameters, size_t declared, const size_t *bytes, size_t count)
 {
-    const size_t declared = kernel->parameter_count;
     const char *element;
     for (size_t i = 0; i < declared; i++) {
-        const char *form = describe(&kernel->parameters[i], &element);
-        size_t expected = bytes_of(&kernel->parameters[i]);
+        const char *form = describe(&parameters[i], &element);
+        size_t expected = bytes_of(&parameters[i]);
         if (i == count)
             return ferryi_fail(
                 FERRY_ERROR_INVALID_ARGUMENT,
                 "parameter %zu, %s%s, is not in the code, which takes %zu; %zu are declared", i,
                 form, element, count, declared);
-        if (expected != 0 && bytes[i] != expected)
+        if (expected != 0 && bytes[i] != 0 && bytes[i] != expected)
             return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
                                "parameter %zu is %s%s, %zu bytes, but the code takes %zu bytes", i,
                                form, element, expected, bytes[i]);
@@ -53,19 +54,56 @@ compare(const ferry_kernel *kernel, const size_t *bytes, size_t count)
     return FERRY_OK;
 }
 
+/* Returns space for the sizes of one parameter more than are declared: `few` if that is enough.
+ * Returns NULL, and sets the error, if there is no memory. */
+static size_t *
+space_for(size_t declared, size_t *few)
+{
+    size_t *bytes = declared <= FEW_PARAMETERS ? few : calloc(declared + 1, sizeof(*bytes));
+    if (!bytes)
+        (void)ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the sizes of %zu parameters",
+                          declared);
+    return bytes;
+}
+
 ferry_status
 ferryi_kernel_check_code(const ferry_kernel *kernel, ferryi_device *device, void *function)
 {
-    size_t few[FEW_PARAMETERS + 1], count, most = kernel->parameter_count + 1;
-    size_t *bytes = most <= FEW_PARAMETERS + 1 ? few : calloc(most, sizeof(*bytes));
+    const size_t declared = kernel->parameter_count;
+    size_t few[FEW_PARAMETERS + 1], count;
+    size_t *bytes = space_for(declared, few);
     if (!bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the sizes of %zu parameters",
-                           kernel->parameter_count);
-    ferry_status status = FERRYI_CALL(device, code_parameters, function, most, bytes, &count);
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    ferry_status status =
+        FERRYI_CALL(device, code_parameters, function, declared + 1, bytes, &count);
     if (status == FERRY_OK)
-        status = compare(kernel, bytes, count);
+        status = compare(kernel->parameters, declared, bytes, count);
     else if (status == FERRY_ERROR_UNSUPPORTED)
         status = FERRY_OK;
+    if (bytes != few)
+        free(bytes);
+    return status;
+}
+
+ferry_status
+ferryi_kernel_check_ptx(const ferry_kernel_source *source, const char *ptx)
+{
+    char other[128];
+    size_t few[FEW_PARAMETERS + 1], count;
+    if (!strstr(ptx, ".version "))
+        return FERRY_OK;
+    const char *entry = ferryi_ptx_entry(ptx, source->name, other, sizeof(other));
+    if (!entry)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "the code has no entry point of this name%s%s%s; declare the function "
+                           "as extern \"C\" __global__",
+                           *other ? ", but \"" : "", other, *other ? "\"" : "");
+    size_t *bytes = space_for(source->parameter_count, few);
+    if (!bytes)
+        return FERRY_ERROR_OUT_OF_MEMORY;
+    ferry_status status = FERRY_OK;
+    if (ferryi_ptx_parameters(entry, source->parameter_count + 1, bytes, &count))
+        status = compare(source->parameters, source->parameter_count, bytes, count);
     if (bytes != few)
         free(bytes);
     return status;

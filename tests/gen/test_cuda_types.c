@@ -63,20 +63,32 @@ main(void)
         {.element = mylib_label_element(), .access = FERRY_READ},
         {.element = mylib_large_element(), .access = FERRY_UPDATE},
     };
+    /* Parameters of any size. */
+    static const ferry_parameter any[2] = {{.element = NULL}, {.element = NULL}};
     static const char *const without[] = {"-DFERRY_NO_CUDA_TYPES"};
-    int passed = check(&(ferry_kernel_source){.name = "scalars", .cuda_source = scalars}, FERRY_OK);
+    int passed = check(
+        &(ferry_kernel_source){
+            .name = "scalars", .cuda_source = scalars, .parameters = any, .parameter_count = 2},
+        FERRY_OK);
     passed &= check(&(ferry_kernel_source){.name = "structs",
                                            .cuda_source = structs,
                                            .parameters = parameters,
                                            .parameter_count = 3},
                     FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "declared_again", .cuda_source = declared_again},
+    passed &= check(&(ferry_kernel_source){.name = "declared_again",
+                                           .cuda_source = declared_again,
+                                           .parameters = any,
+                                           .parameter_count = 1},
                     FERRY_OK);
-    passed &= check(
-        &(ferry_kernel_source){.name = "declared_differently", .cuda_source = declared_differently},
-        FERRY_ERROR_COMPILE);
     passed &= check(&(ferry_kernel_source){.name = "declared_differently",
                                            .cuda_source = declared_differently,
+                                           .parameters = any,
+                                           .parameter_count = 1},
+                    FERRY_ERROR_COMPILE);
+    passed &= check(&(ferry_kernel_source){.name = "declared_differently",
+                                           .cuda_source = declared_differently,
+                                           .parameters = any,
+                                           .parameter_count = 1,
                                            .options = without,
                                            .option_count = 1},
                     FERRY_OK);

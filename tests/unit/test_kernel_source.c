@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,30 @@ static const char add_source[] =
     "        a[i] += b[i];\n"
     "}\n";
 
+static const ferry_element float_element = {.name = "float",
+                                            .c_type = "float",
+                                            .identity = UINT64_C(0x7226fb1ddcc03084),
+                                            .bytes = 4,
+                                            .align = 4,
+                                            .kind = FERRY_KIND_FLOAT,
+                                            .bits = 32};
+
+static const ferry_parameter add_parameters[] = {
+    {.element = &float_element, .access = FERRY_UPDATE},
+    {.element = &float_element, .access = FERRY_READ},
+    {.element = NULL}};
+
+/* The description of the kernel `add`. */
+#define ADD                                                                                        \
+    {                                                                                              \
+        .name = "add", .cuda_source = add_source, .parameters = add_parameters,                    \
+        .parameter_count = 3                                                                       \
+    }
+
 static bool
 have_nvrtc(void)
 {
-    const ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
+    const ferry_kernel_source source = ADD;
     return ferry_kernel_check(&source, 0) != FERRY_ERROR_UNSUPPORTED;
 }
 
@@ -59,7 +80,7 @@ test_good_source_compiles(void **state)
 {
     (void)state;
     NEEDS_NVRTC();
-    ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
+    ferry_kernel_source source = ADD;
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
     assert_int_equal(ferry_kernel_check(&source, 90), FERRY_OK);
     const char *options[] = {"-use_fast_math", "--std=c++14"};
@@ -94,6 +115,121 @@ test_bad_options_are_named(void **state)
         .name = "add", .cuda_source = add_source, .options = options, .option_count = 1};
     assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
     assert_says("no-such-option");
+}
+
+/* Another description of the kernel `add`, or other code, and the message about it. */
+struct mismatch {
+    const char *source;
+    ferry_parameter parameters[4];
+    size_t count;
+    ferry_status status;
+    const char *says;
+};
+
+#define ARRAY                                                                                      \
+    {                                                                                              \
+        .element = &float_element, .access = FERRY_READ                                            \
+    }
+#define VALUE                                                                                      \
+    {                                                                                              \
+        .element = &float_element                                                                  \
+    }
+
+static const char struct_source[] =
+    "struct pair { float a; double b; };\n"
+    "extern \"C\" __global__ void other() {}\n"
+    "extern \"C\" __global__ void add(float *a, const pair b, bool c, unsigned short d)\n"
+    "{\n    a[0] = b.a + (float)b.b + c + d;\n}\n";
+static const char mangled_source[] = "__global__ void add(float *a) { a[0] = 1; }\n";
+static const char device_source[] =
+    "extern \"C\" __device__ float add(float a) { return a + 1; }\n";
+
+static const struct mismatch mismatches[] = {
+    {add_source, {ARRAY, ARRAY, {.element = NULL}}, 3, FERRY_OK, NULL},
+    {struct_source,
+     {ARRAY, {.element = NULL}, {.element = NULL}, {.element = NULL}},
+     4,
+     FERRY_OK,
+     NULL},
+    {add_source,
+     {ARRAY},
+     1,
+     FERRY_ERROR_INVALID_ARGUMENT,
+     "parameter 1 of the code, 8 bytes, is not declared; 1 are"},
+    {add_source,
+     {ARRAY, ARRAY, ARRAY, ARRAY},
+     4,
+     FERRY_ERROR_INVALID_ARGUMENT,
+     "parameter 3, an array of float, is not in the code, which takes 3; 4 are declared"},
+    {add_source,
+     {ARRAY, ARRAY, VALUE},
+     3,
+     FERRY_ERROR_WRONG_TYPE,
+     "parameter 2 is float, 4 bytes, but the code takes 8 bytes"},
+    {struct_source,
+     {ARRAY, VALUE, {.element = NULL}, {.element = NULL}},
+     4,
+     FERRY_ERROR_WRONG_TYPE,
+     "parameter 1 is float, 4 bytes, but the code takes 16 bytes"},
+    {struct_source,
+     {ARRAY, {.element = NULL}, VALUE, {.element = NULL}},
+     4,
+     FERRY_ERROR_WRONG_TYPE,
+     "parameter 2 is float, 4 bytes, but the code takes 1 bytes"},
+    {struct_source,
+     {ARRAY, {.element = NULL}, {.element = NULL}, VALUE},
+     4,
+     FERRY_ERROR_WRONG_TYPE,
+     "parameter 3 is float, 4 bytes, but the code takes 2 bytes"},
+    {mangled_source,
+     {ARRAY},
+     1,
+     FERRY_ERROR_INVALID_ARGUMENT,
+     "the code has no entry point of this name, but \"_Z3addPf\"; declare the function as extern"},
+    {device_source,
+     {VALUE},
+     1,
+     FERRY_ERROR_INVALID_ARGUMENT,
+     "the code has no entry point of this name; declare the function as extern"},
+};
+
+static void
+test_the_entry_point_is_compared(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    for (size_t i = 0; i < sizeof(mismatches) / sizeof(mismatches[0]); i++) {
+        const struct mismatch *one = &mismatches[i];
+        const ferry_kernel_source source = {.name = "add",
+                                            .cuda_source = one->source,
+                                            .parameters = one->parameters,
+                                            .parameter_count = one->count};
+        assert_int_equal(ferry_kernel_check(&source, 0), one->status);
+        if (one->says) {
+            assert_says("check kernel \"add\"");
+            assert_says(one->says);
+        }
+    }
+}
+
+/* Text that is not PTX, and entry points whose parameters cannot be known. */
+static void
+test_unknown_code_is_accepted(void **state)
+{
+    (void)state;
+    const ferry_kernel_source source = ADD;
+    assert_int_equal(ferryi_kernel_check_ptx(&source, ""), FERRY_OK);
+    assert_int_equal(ferryi_kernel_check_ptx(&source, ".entry other"), FERRY_OK);
+    assert_int_equal(ferryi_kernel_check_ptx(&source, ".version 8.0\n.entry add"), FERRY_OK);
+    assert_int_equal(ferryi_kernel_check_ptx(&source, ".version 8.0\n.entry add(.param .u64 a"),
+                     FERRY_OK);
+    assert_int_equal(ferryi_kernel_check_ptx(&source, ".version 8.0\n.weak .entry add(\n"
+                                                      ".param .u64 .ptr .global .align 4 a,\n"
+                                                      ".param .u64 b, .param .texref c)\n"),
+                     FERRY_OK);
+    assert_int_equal(
+        ferryi_kernel_check_ptx(&source, ".version 8.0\n// .entry add\n.visible .func add()\n"),
+        FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 struct lines {
@@ -218,7 +354,7 @@ static void
 test_a_missing_nvrtc_is_unsupported(void **state)
 {
     (void)state;
-    const ferry_kernel_source source = {.name = "add", .cuda_source = add_source};
+    const ferry_kernel_source source = ADD;
     bool had = have_nvrtc();
     const char *asked = getenv("FERRY_NVRTC_LIBRARY");
     char *before = asked ? strdup(asked) : NULL;
@@ -277,6 +413,8 @@ main(void)
         cmocka_unit_test(test_good_source_compiles),
         cmocka_unit_test(test_bad_source_shows_the_compilers_words),
         cmocka_unit_test(test_bad_options_are_named),
+        cmocka_unit_test(test_the_entry_point_is_compared),
+        cmocka_unit_test(test_unknown_code_is_accepted),
         cmocka_unit_test(test_long_logs_go_whole_to_the_log),
         cmocka_unit_test(test_which_image_comes_out),
         cmocka_unit_test(test_struct_declarations_come_first_and_once),
