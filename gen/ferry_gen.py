@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 from ferry_layout import DEFAULT_TARGET, TARGETS
+from ferry_names import SYSTEM_HEADERS
 from ferry_types import FORMAT_VERSION, GEN_ABI, ElementType, GeneratorError, load, read_object
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -133,6 +134,14 @@ def replace(path, folder, text):
         raise
 
 
+def refuse_system_header(output, described):
+    """A header that is included by its name alone must not hide one of the system in the folder of the output."""
+    name = os.path.basename(output)
+    if name in SYSTEM_HEADERS and "/" not in described.header:
+        raise OutputError(f"ferry-gen: {output}: would hide <{name}>, a header of C, C++ or POSIX, because 'header' in {described.source} is "
+                          f"'{described.header}', without a folder; expected another name")
+
+
 def write_new(options):
     from ferry_new import new_text
     text = new_text(options)
@@ -161,6 +170,7 @@ def run(options, program):
     types = [read(path, TARGETS[options.target]) for path in options.types]
     if options.command == "check":
         return
+    refuse_system_header(options.output, types[0])
     from ferry_render import Renderer
     renderer = Renderer(template_folder(options.templates, program))
     text = render(options.command, types, renderer)

@@ -51,3 +51,17 @@ DEVICE_WORDS = frozenset("""
     image1d_t image2d_t image3d_t sampler_t event_t queue_t ndrange_t reserve_id_t clk_event_t vec_step
     near far""".split())
 HOST_MACROS = frozenset("linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ".split())
+
+# Headers of C11, C++17 and POSIX that are included by a name without a folder.
+SYSTEM_HEADERS = frozenset("""
+    aio.h assert.h complex.h cpio.h ctype.h dirent.h dlfcn.h errno.h fcntl.h fenv.h float.h fmtmsg.h fnmatch.h ftw.h glob.h grp.h iconv.h
+    inttypes.h iso646.h langinfo.h libgen.h limits.h locale.h math.h monetary.h mqueue.h ndbm.h netdb.h nl_types.h poll.h pthread.h pwd.h
+    regex.h sched.h search.h semaphore.h setjmp.h signal.h spawn.h stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h
+    stdlib.h stdnoreturn.h string.h strings.h stropts.h syslog.h tar.h termios.h tgmath.h threads.h time.h trace.h uchar.h ulimit.h
+    unistd.h utime.h utmpx.h wchar.h wctype.h wordexp.h
+    algorithm any array atomic bitset charconv chrono codecvt complex condition_variable deque exception execution filesystem
+    forward_list fstream functional future initializer_list iomanip ios iosfwd iostream istream iterator limits list locale map memory
+    memory_resource mutex new numeric optional ostream queue random ratio regex scoped_allocator set shared_mutex sstream stack stdexcept
+    streambuf string string_view strstream system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility
+    valarray variant vector cassert ccomplex cctype cerrno cfenv cfloat cinttypes ciso646 climits clocale cmath csetjmp csignal cstdalign
+    cstdarg cstdbool cstddef cstdint cstdio cstdlib cstring ctgmath ctime cuchar cwchar cwctype""".split())

@@ -11,6 +11,7 @@ import re
 
 from ferry_layout import (ALIGN_LIMIT, C_SCALARS, DEFAULT_TARGET, ENUM, LITERAL_BYTES, Member, cuda_declaration, CUDA_SCALARS, guarded,
                           initializers, place, round_up, scalar_align)
+from ferry_names import SYSTEM_HEADERS
 
 FORMAT_VERSION = 1
 GEN_ABI = 2
@@ -358,6 +359,9 @@ class Checker:
     def header(self):
         path = self.text("header", "the path by which the generated header is included")
         self.check_path("header", path)
+        if path in SYSTEM_HEADERS:
+            self.fail("header", f"is '{path}', a header of C, C++ or POSIX, which the generated one would hide; expected another name, or a "
+                      f"path with a folder, such as '{self.data.get('prefix', 'mylib')}/{path}'")
         return path
 
     def check_path(self, key, path):

@@ -54,7 +54,7 @@ def depfile_case(tap, folder, command, types, expected):
     if not problems:
         target, entries = depfile_entries(depfile)
         expected = {os.path.realpath(path) for path in [*expected, *types]}
-        expected |= {str(GEN / f"ferry_{module}.py") for module in ("gen", "layout", "types", "render")}
+        expected |= {str(GEN / f"ferry_{module}.py") for module in ("gen", "layout", "names", "types", "render")}
         problems = [f"target {target}"] if target != str(output) else []
         problems += [f"not named: {path}" for path in expected - entries]
         problems += [f"named in vain: {path}" for path in entries - expected]
@@ -109,6 +109,17 @@ def unwritable_cases(tap, folder):
         problems += [f"a temporary file: {result.stderr}"] if ".ferry-gen-" in result.stderr else []
         problems += [f"left {path}" for path in folder.glob(".ferry-gen-*")]
         tap.case(name, problems)
+
+
+def hiding_cases(tap, folder):
+    """An output whose folder a compiler searches must not be called like a system header; below another folder it may."""
+    made, plain = folder / "hiding", folder / "plain.json"
+    made.mkdir()
+    plain.write_text(json.dumps({**json.loads((TYPES / "large.json").read_text()), "header": "large.h"}))
+    for name in ("float.h", "pthread.h", "vector"):
+        result = ferry_gen("header", plain, "-o", made / name)
+        tap.case(f"an output called {name}", refused(result, f"ferry-gen: {made / name}: would hide <{name}>", made / name))
+    tap.case("an output called float.h that is included with its folder", generate("header", [TYPES / "large.json"], f"{made}/float.h"))
 
 
 def version_cases(tap):
@@ -333,7 +344,7 @@ def kind_cases(tap, folder):
              wrong_kind_problems(folder, "struct mixed { float x; int32_t n; };", exchanged, "x is not of kind int"))
 
 
-# Every field that is left out below fits into padding, so that no size and no offset tells of it.
+# Every field that is left out below fits into padding, so that all sizes and offsets stay right.
 PADDED = """
 struct pair { int a; short b, c; };
 typedef struct one { char kind, code; int v[2][2]; struct pair pairs[2]; double x; float y, z; } one;
@@ -467,6 +478,7 @@ def main():
         depfile_cases(tap, folder)
         template_cases(tap, folder)
         unwritable_cases(tap, folder)
+        hiding_cases(tap, folder)
         version_cases(tap)
         old_output_case(tap, folder)
         definition_cases(tap, folder)
