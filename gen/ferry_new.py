@@ -77,9 +77,18 @@ class Declaration:
                     continue  # declared, and defined later
                 return cursor.type
             if is_struct and cursor.kind in (kinds.STRUCT_DECL, kinds.TYPEDEF_DECL) and cursor.spelling:
-                names.append(f"struct {cursor.spelling}" if cursor.kind == kinds.STRUCT_DECL else cursor.spelling)
-        self.fail(self.name, f"is not defined; expected the name of a struct, such as {' or '.join(map(repr, names[-3:])) or repr('struct name')}")
+                name = f"struct {cursor.spelling}" if cursor.kind == kinds.STRUCT_DECL else cursor.spelling
+                names.append((self._distance(cursor), name))
+        names = list(dict.fromkeys(name for _, name in sorted(names, key=lambda pair: pair[0])))[:3]
+        self.fail(self.name, f"is not defined; expected the name of a struct, such as {' or '.join(map(repr, names)) or repr('struct name')}")
         return None
+
+    def _distance(self, cursor):
+        """0 for a declaration of the header itself, 1 for one of a header that it includes, 2 for one of a system header."""
+        if cursor.location.file and os.path.realpath(cursor.location.file.name) == os.path.realpath(self.header):
+            return 0
+        # Old versions of the package have no method for this function of libclang.
+        return 2 if self.cindex.conf.lib.clang_Location_isInSystemHeader(cursor.location) else 1
 
     @property
     def bytes(self):

@@ -62,6 +62,15 @@ def new(folder, source, declaration, output, *options):
     return ferry_gen("new", source, *declaration, "-o", output, *options, folder=folder)
 
 
+def nearest_cases(tap, folder):
+    """A message about a missing struct names those of the header first, then those that it includes, and system headers' last."""
+    (folder / "inner.h").write_text("struct inside { int x; };\n")
+    (folder / "outer.h").write_text('#include <stdlib.h>\n#include "inner.h"\nstruct own { int x; };\n')
+    result = new(folder, "outer.h", ["own"], "none.json")
+    words = "expected the name of a struct, such as 'struct own' or 'struct inside' or '"
+    tap.case("the header's own structs are named first", [] if words in result.stderr else [result.stderr])
+
+
 def good_cases(tap, folder):
     (folder / "all.h").write_text(DECLARATIONS)
     for declaration, expected in GOOD:
@@ -125,6 +134,7 @@ def main():
             tap.skip("with libclang", "no libclang for this Python")
         else:
             good_cases(tap, folder)
+            nearest_cases(tap, folder)
             nested_cases(tap, folder)
             bad_cases(tap, folder)
     return tap.end()
