@@ -212,10 +212,10 @@ static inline ferry_status
 mylib_linear_sum_on_host(const ferry_call *call_, void *user_)
 {
     double a = ferry_double_call_value(call_, 0);
-    double *x = ferry_double_call_array(call_, 1, NULL);
+    double *x = ferry_double_call_array(call_, 1, FERRY_NULL);
     double b = ferry_double_call_value(call_, 2);
-    double *y = ferry_double_call_array(call_, 3, NULL);
-    double *z = ferry_double_call_array(call_, 4, NULL);
+    double *y = ferry_double_call_array(call_, 3, FERRY_NULL);
+    double *z = ferry_double_call_array(call_, 4, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 5);
     void *values_[6];
 
@@ -250,9 +250,9 @@ mylib_roots_run(void **values_)
 static inline ferry_status
 mylib_roots_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call_, 0, NULL);
-    float *y = ferry_float_call_array(call_, 1, NULL);
-    float *z = ferry_float_call_array(call_, 2, NULL);
+    float *x = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *y = ferry_float_call_array(call_, 1, FERRY_NULL);
+    float *z = ferry_float_call_array(call_, 2, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 3);
     void *values_[4];
 
@@ -286,9 +286,9 @@ mylib_functions_run(void **values_)
 static inline ferry_status
 mylib_functions_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call_, 0, NULL);
-    float *y = ferry_float_call_array(call_, 1, NULL);
-    double *z = ferry_double_call_array(call_, 2, NULL);
+    float *x = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *y = ferry_float_call_array(call_, 1, FERRY_NULL);
+    double *z = ferry_double_call_array(call_, 2, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 3);
     void *values_[4];
 
@@ -324,7 +324,7 @@ mylib_shift_run(void **values_)
 static inline ferry_status
 mylib_shift_on_host(const ferry_call *call_, void *user_)
 {
-    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, NULL);
+    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, FERRY_NULL);
     struct mylib_vec3 by = mylib_vec3_call_value(call_, 1);
     mylib_large many = mylib_large_call_value(call_, 2);
     uint8_t tag = ferry_byte_call_value(call_, 3);
@@ -360,7 +360,7 @@ mylib_scale_run(void **values_)
 static inline ferry_status
 mylib_scale_on_host(const ferry_call *call_, void *user_)
 {
-    int32_t *x = ferry_int_call_array(call_, 0, NULL);
+    int32_t *x = ferry_int_call_array(call_, 0, FERRY_NULL);
     int32_t by = ferry_int_call_value(call_, 1);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
@@ -420,9 +420,9 @@ mylib_dot_finish_run(void **values_)
 static inline ferry_status
 mylib_dot_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call_, 0, NULL);
-    double *y = ferry_double_call_array(call_, 1, NULL);
-    double *partial_ = ferry_double_call_array(call_, 2, NULL);
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *y = ferry_double_call_array(call_, 1, FERRY_NULL);
+    double *partial_ = ferry_double_call_array(call_, 2, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 3);
     void *values_[4];
 
@@ -438,8 +438,8 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
 static inline ferry_status
 mylib_dot_finish_on_host(const ferry_call *call_, void *user_)
 {
-    double *partial_ = ferry_double_call_array(call_, 0, NULL);
-    double *out_ = ferry_double_call_array(call_, 1, NULL);
+    double *partial_ = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *out_ = ferry_double_call_array(call_, 1, FERRY_NULL);
     void *values_[2];
 
     (void)user_;
@@ -495,8 +495,8 @@ mylib_total_finish_run(void **values_)
 static inline ferry_status
 mylib_total_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call_, 0, NULL);
-    float *partial_ = ferry_float_call_array(call_, 1, NULL);
+    float *x = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *partial_ = ferry_float_call_array(call_, 1, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
@@ -511,8 +511,8 @@ mylib_total_on_host(const ferry_call *call_, void *user_)
 static inline ferry_status
 mylib_total_finish_on_host(const ferry_call *call_, void *user_)
 {
-    float *partial_ = ferry_float_call_array(call_, 0, NULL);
-    float *out_ = ferry_float_call_array(call_, 1, NULL);
+    float *partial_ = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *out_ = ferry_float_call_array(call_, 1, FERRY_NULL);
     void *values_[2];
 
     (void)user_;
@@ -568,8 +568,8 @@ mylib_longest_finish_run(void **values_)
 static inline ferry_status
 mylib_longest_on_host(const ferry_call *call_, void *user_)
 {
-    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, NULL);
-    float *partial_ = ferry_float_call_array(call_, 1, NULL);
+    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, FERRY_NULL);
+    float *partial_ = ferry_float_call_array(call_, 1, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
@@ -584,8 +584,8 @@ mylib_longest_on_host(const ferry_call *call_, void *user_)
 static inline ferry_status
 mylib_longest_finish_on_host(const ferry_call *call_, void *user_)
 {
-    float *partial_ = ferry_float_call_array(call_, 0, NULL);
-    float *out_ = ferry_float_call_array(call_, 1, NULL);
+    float *partial_ = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *out_ = ferry_float_call_array(call_, 1, FERRY_NULL);
     void *values_[2];
 
     (void)user_;
@@ -641,8 +641,8 @@ mylib_least_finish_run(void **values_)
 static inline ferry_status
 mylib_least_on_host(const ferry_call *call_, void *user_)
 {
-    int16_t *x = ferry_int16_call_array(call_, 0, NULL);
-    int16_t *partial_ = ferry_int16_call_array(call_, 1, NULL);
+    int16_t *x = ferry_int16_call_array(call_, 0, FERRY_NULL);
+    int16_t *partial_ = ferry_int16_call_array(call_, 1, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
@@ -657,8 +657,8 @@ mylib_least_on_host(const ferry_call *call_, void *user_)
 static inline ferry_status
 mylib_least_finish_on_host(const ferry_call *call_, void *user_)
 {
-    int16_t *partial_ = ferry_int16_call_array(call_, 0, NULL);
-    int16_t *out_ = ferry_int16_call_array(call_, 1, NULL);
+    int16_t *partial_ = ferry_int16_call_array(call_, 0, FERRY_NULL);
+    int16_t *out_ = ferry_int16_call_array(call_, 1, FERRY_NULL);
     void *values_[2];
 
     (void)user_;
@@ -715,9 +715,9 @@ mylib_count_above_finish_run(void **values_)
 static inline ferry_status
 mylib_count_above_on_host(const ferry_call *call_, void *user_)
 {
-    float *x = ferry_float_call_array(call_, 0, NULL);
+    float *x = ferry_float_call_array(call_, 0, FERRY_NULL);
     float limit = ferry_float_call_value(call_, 1);
-    uint64_t *partial_ = ferry_uint64_call_array(call_, 2, NULL);
+    uint64_t *partial_ = ferry_uint64_call_array(call_, 2, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 3);
     void *values_[4];
 
@@ -733,8 +733,8 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
 static inline ferry_status
 mylib_count_above_finish_on_host(const ferry_call *call_, void *user_)
 {
-    uint64_t *partial_ = ferry_uint64_call_array(call_, 0, NULL);
-    uint64_t *out_ = ferry_uint64_call_array(call_, 1, NULL);
+    uint64_t *partial_ = ferry_uint64_call_array(call_, 0, FERRY_NULL);
+    uint64_t *out_ = ferry_uint64_call_array(call_, 1, FERRY_NULL);
     void *values_[2];
 
     (void)user_;
@@ -765,10 +765,10 @@ mylib_lengths_run(void **values_)
 static inline ferry_status
 mylib_lengths_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call_, 0, NULL);
-    double *y = ferry_double_call_array(call_, 1, NULL);
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *y = ferry_double_call_array(call_, 1, FERRY_NULL);
     double least = ferry_double_call_value(call_, 2);
-    double *z = ferry_double_call_array(call_, 3, NULL);
+    double *z = ferry_double_call_array(call_, 3, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 4);
     void *values_[5];
 
@@ -801,7 +801,7 @@ mylib_move_run(void **values_)
 static inline ferry_status
 mylib_move_on_host(const ferry_call *call_, void *user_)
 {
-    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, NULL);
+    struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, FERRY_NULL);
     float by = ferry_float_call_value(call_, 1);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
@@ -860,8 +860,8 @@ mylib_norm_finish_run(void **values_)
 static inline ferry_status
 mylib_norm_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call_, 0, NULL);
-    double *partial_ = ferry_double_call_array(call_, 1, NULL);
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *partial_ = ferry_double_call_array(call_, 1, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
@@ -876,8 +876,8 @@ mylib_norm_on_host(const ferry_call *call_, void *user_)
 static inline ferry_status
 mylib_norm_finish_on_host(const ferry_call *call_, void *user_)
 {
-    double *partial_ = ferry_double_call_array(call_, 0, NULL);
-    double *out_ = ferry_double_call_array(call_, 1, NULL);
+    double *partial_ = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *out_ = ferry_double_call_array(call_, 1, FERRY_NULL);
     void *values_[2];
 
     (void)user_;
@@ -935,9 +935,9 @@ mylib_blur_run(void **values_)
 static inline ferry_status
 mylib_blur_on_host(const ferry_call *call_, void *user_)
 {
-    float *now = ferry_float_call_array(call_, 0, NULL);
+    float *now = ferry_float_call_array(call_, 0, FERRY_NULL);
     float weight = ferry_float_call_value(call_, 1);
-    float *next = ferry_float_call_array(call_, 2, NULL);
+    float *next = ferry_float_call_array(call_, 2, FERRY_NULL);
     size_t rows = ferry_call_size(call_, 3);
     size_t columns = ferry_call_size(call_, 4);
     size_t first = ferry_call_size(call_, 5);
@@ -976,7 +976,7 @@ mylib_clip_run(void **values_)
 static inline ferry_status
 mylib_clip_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call_, 0, NULL);
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 1);
     void *values_[2];
 
@@ -1007,8 +1007,8 @@ mylib_slope_run(void **values_)
 static inline ferry_status
 mylib_slope_on_host(const ferry_call *call_, void *user_)
 {
-    double *x = ferry_double_call_array(call_, 0, NULL);
-    double *z = ferry_double_call_array(call_, 1, NULL);
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *z = ferry_double_call_array(call_, 1, FERRY_NULL);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
@@ -2061,7 +2061,7 @@ mylib_slope_source(ferry_parameter parameters[3])
 FERRY_INLINE void
 mylib_several_destroy(mylib_several *kernels)
 {
-    if (kernels == NULL)
+    if (kernels == FERRY_NULL)
         return;
     ferry_kernel_destroy(&kernels->linear_sum);
     ferry_kernel_destroy(&kernels->roots);
@@ -2085,7 +2085,7 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->blur);
     ferry_kernel_destroy(&kernels->clip);
     ferry_kernel_destroy(&kernels->slope);
-    kernels->context = NULL;
+    kernels->context = FERRY_NULL;
 }
 
 /**
@@ -2340,7 +2340,7 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_double_buffer out)
 {
-    ferry_double_buffer partial_ = {NULL};
+    ferry_double_buffer partial_ = {FERRY_NULL};
     ferry_argument arguments_[4];
     ferry_status status_;
     size_t n_ = 0, blocks_;
@@ -2350,7 +2350,7 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
     if (ferry_double_count(y) > n_)
         n_ = ferry_double_count(y);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
-    status_ = ferry_double_create(kernels->context, blocks_, NULL, &partial_);
+    status_ = ferry_double_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
@@ -2377,13 +2377,13 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double *out)
 {
-    ferry_double_buffer result_ = {NULL};
-    ferry_status status_ = ferry_double_create(kernels->context, 1, NULL, &result_);
+    ferry_double_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
 
     if (status_ == FERRY_OK)
         status_ = mylib_dot_into(kernels, stream, x, y, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_double_copy_to(result_, 0, out, 1, NULL);
+        status_ = ferry_double_copy_to(result_, 0, out, 1, FERRY_NULL);
     ferry_double_destroy(&result_);
     return status_;
 }
@@ -2396,7 +2396,7 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer out)
 {
-    ferry_float_buffer partial_ = {NULL};
+    ferry_float_buffer partial_ = {FERRY_NULL};
     ferry_argument arguments_[3];
     ferry_status status_;
     size_t n_ = 0, blocks_;
@@ -2404,7 +2404,7 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
-    status_ = ferry_float_create(kernels->context, blocks_, NULL, &partial_);
+    status_ = ferry_float_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
@@ -2430,13 +2430,13 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float *out)
 {
-    ferry_float_buffer result_ = {NULL};
-    ferry_status status_ = ferry_float_create(kernels->context, 1, NULL, &result_);
+    ferry_float_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
 
     if (status_ == FERRY_OK)
         status_ = mylib_total_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_float_copy_to(result_, 0, out, 1, NULL);
+        status_ = ferry_float_copy_to(result_, 0, out, 1, FERRY_NULL);
     ferry_float_destroy(&result_);
     return status_;
 }
@@ -2449,7 +2449,7 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_float_buffer out)
 {
-    ferry_float_buffer partial_ = {NULL};
+    ferry_float_buffer partial_ = {FERRY_NULL};
     ferry_argument arguments_[3];
     ferry_status status_;
     size_t n_ = 0, blocks_;
@@ -2457,7 +2457,7 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
     if (mylib_vec3_count(points) > n_)
         n_ = mylib_vec3_count(points);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
-    status_ = ferry_float_create(kernels->context, blocks_, NULL, &partial_);
+    status_ = ferry_float_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
@@ -2483,13 +2483,13 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float *out)
 {
-    ferry_float_buffer result_ = {NULL};
-    ferry_status status_ = ferry_float_create(kernels->context, 1, NULL, &result_);
+    ferry_float_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
 
     if (status_ == FERRY_OK)
         status_ = mylib_longest_into(kernels, stream, points, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_float_copy_to(result_, 0, out, 1, NULL);
+        status_ = ferry_float_copy_to(result_, 0, out, 1, FERRY_NULL);
     ferry_float_destroy(&result_);
     return status_;
 }
@@ -2502,7 +2502,7 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_int16_buffer out)
 {
-    ferry_int16_buffer partial_ = {NULL};
+    ferry_int16_buffer partial_ = {FERRY_NULL};
     ferry_argument arguments_[3];
     ferry_status status_;
     size_t n_ = 0, blocks_;
@@ -2510,7 +2510,7 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
     if (ferry_int16_count(x) > n_)
         n_ = ferry_int16_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
-    status_ = ferry_int16_create(kernels->context, blocks_, NULL, &partial_);
+    status_ = ferry_int16_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_int16_argument_range(x, 0, n_);
@@ -2536,13 +2536,13 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, int16_t *out)
 {
-    ferry_int16_buffer result_ = {NULL};
-    ferry_status status_ = ferry_int16_create(kernels->context, 1, NULL, &result_);
+    ferry_int16_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_int16_create(kernels->context, 1, FERRY_NULL, &result_);
 
     if (status_ == FERRY_OK)
         status_ = mylib_least_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_int16_copy_to(result_, 0, out, 1, NULL);
+        status_ = ferry_int16_copy_to(result_, 0, out, 1, FERRY_NULL);
     ferry_int16_destroy(&result_);
     return status_;
 }
@@ -2555,7 +2555,7 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_uint64_buffer out)
 {
-    ferry_uint64_buffer partial_ = {NULL};
+    ferry_uint64_buffer partial_ = {FERRY_NULL};
     ferry_argument arguments_[4];
     ferry_status status_;
     size_t n_ = 0, blocks_;
@@ -2563,7 +2563,7 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
-    status_ = ferry_uint64_create(kernels->context, blocks_, NULL, &partial_);
+    status_ = ferry_uint64_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
@@ -2590,13 +2590,13 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, uint64_t *out)
 {
-    ferry_uint64_buffer result_ = {NULL};
-    ferry_status status_ = ferry_uint64_create(kernels->context, 1, NULL, &result_);
+    ferry_uint64_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_uint64_create(kernels->context, 1, FERRY_NULL, &result_);
 
     if (status_ == FERRY_OK)
         status_ = mylib_count_above_into(kernels, stream, x, limit, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_uint64_copy_to(result_, 0, out, 1, NULL);
+        status_ = ferry_uint64_copy_to(result_, 0, out, 1, FERRY_NULL);
     ferry_uint64_destroy(&result_);
     return status_;
 }
@@ -2659,7 +2659,7 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer out)
 {
-    ferry_double_buffer partial_ = {NULL};
+    ferry_double_buffer partial_ = {FERRY_NULL};
     ferry_argument arguments_[3];
     ferry_status status_;
     size_t n_ = 0, blocks_;
@@ -2667,7 +2667,7 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
-    status_ = ferry_double_create(kernels->context, blocks_, NULL, &partial_);
+    status_ = ferry_double_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
@@ -2693,13 +2693,13 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, double *out)
 {
-    ferry_double_buffer result_ = {NULL};
-    ferry_status status_ = ferry_double_create(kernels->context, 1, NULL, &result_);
+    ferry_double_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
 
     if (status_ == FERRY_OK)
         status_ = mylib_norm_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_double_copy_to(result_, 0, out, 1, NULL);
+        status_ = ferry_double_copy_to(result_, 0, out, 1, FERRY_NULL);
     ferry_double_destroy(&result_);
     return status_;
 }
