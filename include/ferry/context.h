@@ -121,10 +121,10 @@ typedef struct ferry_context_options {
                                      the rank of the process in its MPI or Slurm job, and "%%" a
                                      percent sign. Without "%p" and "%r", other ranks than 0
                                      append .rank and their rank, and a context whose file is being
-                                     written appends .pid and the process id. Copied. NULL: the value of
-                                   the environment     variable FERRY_TRACE, or no trace if that is not
-                                   set     either;     the second context of a process appends .2 to
-                                   that     value,     the     third .3 and so on */
+                                     written appends .pid and the process id. Copied. NULL: the
+                                     value of the environment variable FERRY_TRACE, or no trace
+                                     if that is not set either; the second context of a process
+                                     appends .2 to that value, the third .3 and so on */
     uint64_t reserved[4];
 } ferry_context_options;
 

@@ -139,7 +139,9 @@ typedef struct ferry_call ferry_call;
  *   ferry_lease_export_arrow() and ferry_buffer_unwrap(). ferry_buffer_wait_idle() and events
  *   report no such failure.
  * - Opening a device scope does not wait for such launches. Work that the caller queues in the
- *   scope may therefore read lost bytes. What that work writes is valid.
+ *   scope may therefore read lost bytes. What that work writes in an OVERWRITE scope is valid. The
+ *   range of an UPDATE scope is lost too, if the scope is closed before the launch has failed:
+ *   call ferry_scope_wait() before the work to know.
  * - If a later scope or launch on the same stream uses the bytes of a scope that is still open, a
  *   failure may also lose what was written in the open scope.
  */

@@ -264,17 +264,27 @@ ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range
 /* Fails because the program uses the address of a replica, so the replica cannot be freed. Returns
  * BUSY if a lease uses the address, because a lease can end without an action of this caller.
  * Returns INVALID_STATE for a hold or wrapped memory, because the program itself must end these
- * uses. */
+ * uses. The use that the caller found may have ended on another thread: that is BUSY as well. */
 static ferry_status
 refuse_to_evict(ferryi_store *store, int place)
 {
-    if (store->borrowed_place != place &&
-        ferryi_leases_check_none(store, place, "evict") != FERRY_OK)
-        return FERRY_ERROR_BUSY;
-    return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                       "evict buffer \"%s\" from %s: its copy there is %s",
-                       ferryi_store_name(store), store->context->names[place],
-                       store->borrowed_place == place ? "the caller's memory" : "pinned");
+    const char *name = ferryi_store_name(store), *where = store->context->names[place];
+    if (store->borrowed_place == place)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "evict buffer \"%s\" from %s: its copy there is the caller's memory",
+                           name, where);
+    FERRYI_OR_RETURN(ferryi_leases_check_none(store, place, "evict"));
+    ferryi_store_lock(store);
+    bool held = store->copies[place].pins > ferryi_leases_at(store, place);
+    ferryi_store_unlock(store);
+    if (held)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "evict buffer \"%s\" from %s: the program holds its copy there", name,
+                           where);
+    return ferryi_fail(FERRY_ERROR_BUSY,
+                       "evict buffer \"%s\" from %s: a lease or a hold of another thread kept its "
+                       "copy there until just now; try again",
+                       name, where);
 }
 
 /* Returns whether a replica's memory must stay, because it is pinned or belongs to the program. */

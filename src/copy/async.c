@@ -68,11 +68,21 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
 }
 
 ferry_status
+ferryi_async_check_policy(const ferry_copy_options *options, const char *what)
+{
+    if (options && (options->convert < 0 || options->convert > FERRY_CONVERT_TRUNCATE))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown",
+                           what, options->convert);
+    return FERRY_OK;
+}
+
+ferry_status
 ferryi_async_place(ferry_context *context, const ferry_copy_options *options, const char *what,
                    int *out)
 {
     ferryi_timeline *timeline;
     *out = -1;
+    FERRYI_OR_RETURN(ferryi_async_check_policy(options, what));
     if (!options || !options->stream)
         return FERRY_OK;
     ferry_status status = ferryi_stream_find_timeline(context, options->stream, what, &timeline);

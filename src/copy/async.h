@@ -37,8 +37,11 @@ ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event 
  * Otherwise runs it on this thread. */
 ferry_status ferryi_async_run(struct ferryi_copy_call *call);
 
+/* Returns INVALID_ARGUMENT if the options contain a conversion policy that does not exist.
+ * `options` may be NULL. */
+ferry_status ferryi_async_check_policy(const ferry_copy_options *options, const char *what);
 /* Sets *out to the place of the stream that a call's options name. Sets *out to -1 if there is no
- * stream. `options` may be NULL. */
+ * stream. Checks the conversion policy, too. `options` may be NULL. */
 ferry_status ferryi_async_place(ferry_context *context, const ferry_copy_options *options,
                                 const char *what, int *out);
 /* Completes a call that has nothing to do. If its options contain an event pointer, creates the

@@ -249,9 +249,7 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
     if (count > 0 && !regions)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the array of %zu regions is NULL",
                            what, count);
-    if (options && (options->convert < 0 || options->convert > FERRY_CONVERT_TRUNCATE))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown",
-                           what, options->convert);
+    FERRYI_OR_RETURN(ferryi_async_check_policy(options, what));
     if (count == 0)
         return copy_no_regions(options);
     if (options && options->convert)

@@ -75,7 +75,12 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
     if (status != FERRY_OK || (*out && ((uintptr_t)*out & (backend->align - 1)) == 0))
         return status;
     void *memory = *out;
-    if (memory && backend->free(backend->user, memory, bytes) != FERRY_OK)
+    if (!memory)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "allocate %zu bytes: alloc of the pool's backend returned FERRY_OK and "
+                           "gave NULL",
+                           bytes);
+    if (backend->free(backend->user, memory, bytes) != FERRY_OK)
         ferryi_log(pool->config.log, FERRY_LOG_ERROR, "give %zu bytes of %s back: %s", bytes,
                    pool->name, ferry_last_error());
     return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,

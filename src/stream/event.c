@@ -127,6 +127,8 @@ log_unreported(const ferry_event *event)
     if (event->is_hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
         ferryi_log(&event->context->log, FERRY_LOG_INFO,
                    "prefetch a buffer: nothing was copied: %s", why);
+    else if (event->is_hint)
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "prefetch a buffer: %s", why);
     else
         ferryi_log(&event->context->log, FERRY_LOG_ERROR,
                    "an asynchronous call failed, and its event was never queried: %s", why);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "src/buffer/worker.h"
 #include "tests/buffer/support.h"
 #include "tests/support/copies.h"
 
@@ -497,6 +498,43 @@ test_a_prefetch_without_memory_is_no_error(void **state)
     assert_int_equal(atomic_load(&logged), 0);
 }
 
+static ferry_status
+fail_late(const ferry_call *call, void *user)
+{
+    (void)call, (void)user;
+    return FERRY_ERROR_IO;
+}
+
+/* No event reports the end of a prefetch. The message about a prefetch of lost bytes therefore must
+ * not tell the program to query one. */
+static void
+test_the_log_of_a_prefetch_names_no_event(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, &(ferry_context_options){.devices = "emulated"});
+    const ferry_parameter written = {.element = INT, .access = FERRY_OVERWRITE};
+    const ferry_kernel_source source = {.name = "fail_late",
+                                        .host_function = fail_late,
+                                        .parameters = &written,
+                                        .parameter_count = 1};
+    ferry_kernel *kernel;
+    OK(ferry_kernel_create(f.context, &source, &kernel));
+    ferry_buffer *b = make_counting(&f, COUNT, 3);
+    const ferry_argument argument = ferry_buffer_argument(b, INT, 0, FERRY_REST);
+    OK(ferry_kernel_launch(kernel, f.stream, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
+    OK(ferry_buffer_wait_idle(b, 0));
+    DESTROY_BUFFERS(&b);
+    ferry_kernel_destroy(&kernel);
+    ferryi_worker_stop(f.context);
+    assert_int_equal(f.errors, 1);
+    assert_non_null(strstr(f.message, "prefetch a buffer: "));
+    assert_null(strstr(f.message, "event"));
+    f.errors = 0;
+    fixture_close(&f);
+}
+
 int
 main(void)
 {
@@ -515,6 +553,7 @@ main(void)
         cmocka_unit_test(test_progress_is_that_of_the_moment),
         cmocka_unit_test(test_a_failure_is_reported_by_the_event_or_by_the_log),
         cmocka_unit_test(test_a_prefetch_without_memory_is_no_error),
+        cmocka_unit_test(test_the_log_of_a_prefetch_names_no_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -638,6 +638,28 @@ double_to_int(void *target, const void *source, size_t count, ferry_convert_poli
     return ferry_convert_double_to_int(target, source, count, policy);
 }
 
+/* An unknown policy is refused even by a copy that converts nothing. */
+static void
+test_unknown_policies_are_refused_everywhere(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, 10, 0), *other = make_counting(f, 10, 5);
+    const int policies[] = {-1, 4, 99};
+    int values[10] = {0};
+    for (size_t i = 0; i < LENGTH(policies); i++) {
+        const ferry_copy_options options = {.convert = policies[i]};
+        REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, values, 10, &options));
+        REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, values, 10, &options));
+        REFUSED(INVALID, b, ferry_buffer_copy(b, INT, 0, other, 0, 10, &options));
+        REFUSED(INVALID, b, ferry_buffer_fill(b, INT, 0, 10, values, &options));
+        REFUSED(INVALID, b, ferry_buffer_load(b, INT, 0, 10, "/dev/null", 0, &options));
+        REFUSED(INVALID, b, ferry_buffer_store(b, INT, 0, 10, "/dev/null", 0, &options));
+        REFUSED(INVALID, b, ferry_buffer_sync_to(b, 0, 10, 1, &options));
+        FAILS(INVALID, ferry_copy(NULL, 0, &options));
+    }
+    DESTROY_BUFFERS(&b, &other);
+}
+
 static void
 test_conversions_check_their_arguments(void **state)
 {
@@ -866,6 +888,7 @@ main(void)
         TEST(test_calls_on_scopes_check_their_arguments),
         TEST(test_open_scopes_make_conflicting_calls_busy),
         TEST(test_pools_check_their_arguments),
+        TEST(test_unknown_policies_are_refused_everywhere),
         TEST(test_conversions_check_their_arguments),
         TEST(test_sentences_name_the_buffer_and_the_numbers),
         cmocka_unit_test(test_after_the_context_handles_answer_little),

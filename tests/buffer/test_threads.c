@@ -876,6 +876,43 @@ test_walks_beside_lives(void **state)
     team_close(&team);
 }
 
+/* -- evictions beside leases ------------------------------------------------------------------- */
+
+enum { EVICTIONS = 200000 };
+
+/* The first thread evicts a replica, while the other threads open and destroy leases on it. A lease
+ * that has just ended must not look like a hold of the program. */
+static void
+evict_or_lend(struct member *m)
+{
+    ferry_buffer *b = m->team->buffers[0];
+    const ferry_lease_options options = {.access = FERRY_READ};
+    for (int round = 0; m->index == 0 && round < EVICTIONS; round++) {
+        ferry_status status = ferry_buffer_evict(b, FERRY_PLACE_HOST);
+        CHECK(status == FERRY_OK || status == FERRY_ERROR_BUSY);
+    }
+    if (m->index == 0)
+        atomic_store(&m->team->counter, 1);
+    while (atomic_load(&m->team->counter) == 0) {
+        ferry_lease *lease = NULL;
+        void *memory;
+        ferry_status status = ferry_lease_open(b, INT, &options, &lease, &memory);
+        CHECK(status == FERRY_OK || status == FERRY_ERROR_BUSY);
+        ferry_lease_destroy(&lease);
+    }
+}
+
+static void
+test_evictions_beside_leases(void **state)
+{
+    static struct team team;
+    (void)state;
+    team_open(&team, THREADS);
+    OK(ferry_buffer_create(team.f.context, INT, LIFE_COUNT, NULL, &team.buffers[0]));
+    run_team(&team, THREADS, evict_or_lend);
+    team_close(&team);
+}
+
 int
 main(void)
 {
@@ -893,6 +930,7 @@ main(void)
         cmocka_unit_test(test_resizes_of_an_empty_buffer_at_once),
         cmocka_unit_test(test_resizes_beside_readers),
         cmocka_unit_test(test_walks_beside_lives),
+        cmocka_unit_test(test_evictions_beside_leases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

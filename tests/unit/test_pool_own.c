@@ -168,6 +168,7 @@ test_a_backend_that_breaks_its_word_is_found_out(void **state)
     shared.skew = 0;
     shared.empty_handed = true;
     assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(ferry_last_error(), "gave NULL"));
     shared.empty_handed = false;
     assert_int_equal(ferry_pool_allocate(pool, 1000, NULL, &none), FERRY_OK);
     assert_int_equal(ferry_block_free(&none, NULL), FERRY_OK);
