@@ -82,9 +82,8 @@ class Kernel:
     @property
     def names(self):
         """What the header defines for it, without the prefix."""
-        entries = [self.name, self.name + "_finish"] if self.result else [self.name]
-        found = {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
-        return found | {self.name + "_into"} if self.result else found
+        entries = [self.name, self.name + "_into"] if self.result else [self.name]
+        return {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
 
     def finish(self):
         sizes = {"map": ["n_"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n_"]}[self.form]
@@ -102,8 +101,8 @@ class Kernel:
             apart = self.form == "stencil" and parameter.is_read or parameter.name in self.text.gathered
             parameter.overlap = "FERRY_OVERLAP_NONE" if apart else "FERRY_OVERLAP_SAME"
         if self.form == "reduction":
-            self.finish_text = self._finish_text()
-            self.finish_lines = c_string_lines(self.finish_text)
+            self.into_text = self._into_text()
+            self.into_lines = c_string_lines(self.into_text)
 
     def combined(self, left, right):
         if self.reduction == "sum":
@@ -147,9 +146,9 @@ class Kernel:
                 + "        const size_t row = first + i / columns, column = i % columns;\n        (void)row; (void)column;\n"
                 + indented(each, 8) + "    }\n}\n")
 
-    def _finish_text(self):
+    def _into_text(self):
         cuda = CUDA_SCALARS[self.result.kind, self.result.bits]
-        head = self._head(self.sym + "_finish", [f"const {cuda} *partial_", f"{cuda} *out_", "size_t n_"])
+        head = self._head(self.sym + "_into", [f"const {cuda} *partial_", f"{cuda} *out_", "size_t n_"])
         return head + self._tree_text(cuda, "partial_[i]", "out_[0]")
 
     def _tree_text(self, cuda, value, target):
@@ -509,7 +508,8 @@ class KernelChecker(Checker):
         if name in DEVICE_WORDS or name in HOST_MACROS or name in CONSTANTS or name in SHARED_NAMES:
             self.fail(where, f"is called '{name}', a reserved word or a macro of C, CUDA, HIP or OpenCL; expected another name")
         syms = {owner.sym, *(element.sym for element in owner.types.values())}
-        if any(name == sym or name.startswith(sym + "_") for sym in syms):
+        # In capitals they begin the macros of the generated headers.
+        if name in syms or any(name.startswith((sym + "_", sym.upper() + "_")) for sym in syms):
             self.fail(where, f"is called '{name}', a name of generated functions; expected another one")
 
     def constants(self, owner):

@@ -209,7 +209,7 @@ def _host_functions(file: Any, kernel: Any, folders: Sequence[str]) -> list[_Hos
     arrays = [parameter.is_array for parameter in kernel.parameters]
     entries = {kernel.sym: [*arrays, False]}
     if kernel.result:
-        entries = {kernel.sym: [*arrays, True, False], kernel.sym + "_finish": [True, True, False]}
+        entries = {kernel.sym: [*arrays, True, False], kernel.sym + "_into": [True, True, False]}
     for name, kinds in entries.items():
         values = ", ".join(f"&pointers[{index}]" if is_array else f"pointers[{index}]" for index, is_array in enumerate(kinds))
         source += (f"\nint32_t {name}_compiled(void **pointers, size_t *counts);\n"
@@ -304,8 +304,8 @@ class _Expression:
         first = listed + ([("overwrite", result)] if result else []) + ["size_t n"]
         made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options, parameters=first, context=self.context)]
         if result:
-            made.append(Kernel(kernel.sym + "_finish", source=kernel.finish_text, host=hosts[1],
-                               parameters=[("read", result), ("overwrite", result), "size_t n"], context=self.context))
+            made.append(Kernel(kernel.sym + "_into", source=kernel.into_text, host=hosts[1],
+                               parameters=[("read", result), ("overwrite", result, "out"), "size_t n"], context=self.context))
         return made
 
     def _name_of_type(self, words: list[str], bound: dict[str, Element]) -> str:
@@ -410,14 +410,14 @@ class Reduction(_Expression):
             raise _ferry.WrongTypeError(f"{self.name}: out must be a ferry.Array")
         if out is not None and out.size == 0:
             raise _ferry.RangeError(f"{self.name}: out has no element for the result")
-        first, finish = self._kernels(self._bind(arguments))
-        kind = finish.parameters[1][1]
+        first, second = self._kernels(self._bind(arguments))
+        kind = second.parameters[1][1]
         # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
         blocks = min(count // 1024 + 1, 1024)
         partial = empty(blocks, kind, context=self.context)
         result = empty(1, kind, context=self.context) if out is None else out.reshape(-1)[:1]
         first(stream, grid(blocks * 256), *self._in_memory_order(arguments), partial, count)
-        finish(stream, grid(256), partial, result, blocks)
+        second(stream, grid(256), partial, result, blocks)
         return result.item() if out is None else out
 
 

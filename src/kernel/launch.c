@@ -75,6 +75,15 @@ check_value(const struct ferryi_launch_request *plan, size_t i)
 }
 
 static ferry_status
+empty_handle(const ferry_parameter *parameter, size_t i)
+{
+    if (!parameter->name)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "argument %zu is an empty handle", i);
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "argument %zu (\"%s\") is an empty handle", i,
+                       parameter->name);
+}
+
+static ferry_status
 check_array(struct ferryi_launch_request *plan, size_t i)
 {
     const ferry_kernel *kernel = plan->kernel;
@@ -85,7 +94,7 @@ check_array(struct ferryi_launch_request *plan, size_t i)
                            "argument %zu is a value, but the parameter is an array of %s", i,
                            element_name(parameter->element));
     if (!argument->buffer || !argument->element)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "argument %zu is an empty handle", i);
+        return empty_handle(parameter, i);
     if (!ferryi_same_element(parameter->element, argument->element))
         return wrong_type(kernel, i, argument);
     struct ferryi_range range;

@@ -9,7 +9,7 @@
 #include "nvector_kernels.h"
 
 /* The macro ENTRIES(X) calls X(name) for the name of each kernel. */
-#define REDUCTION(X, name) X(name) X(name##_finish)
+#define REDUCTION(X, name) X(name) X(name##_into)
 /* clang-format off */
 #define ENTRIES(X) \
     X(nv_linear_sum) \

@@ -27,9 +27,9 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(functions)                                                                                   \
     X(shift)                                                                                       \
     X(scale)                                                                                       \
-    X(dot) X(dot_finish) X(total) X(total_finish) X(longest) X(longest_finish) X(least)            \
-        X(least_finish) X(count_above) X(count_above_finish) X(lengths) X(move) X(norm)            \
-            X(norm_finish) X(blur) X(clip) X(slope)
+    X(dot) X(dot_into) X(total) X(total_into) X(longest) X(longest_into) X(least)            \
+        X(least_into) X(count_above) X(count_above_into) X(lengths) X(move) X(norm)            \
+            X(norm_into) X(blur) X(clip) X(slope)
 /* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
@@ -170,6 +170,11 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
     MUST(mylib_dot(kernels, stream, empty, empty, &sum));
     EXPECT(sum == 0);
     EXPECT(mylib_dot_into(kernels, stream, x, x, empty) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(strstr(ferry_last_error(), "\"mylib_dot_into\"") != NULL);
+    EXPECT(mylib_dot_into(kernels, stream, x, x, (ferry_double_buffer){NULL}) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(ferry_last_error(), "\"mylib_dot_into\": argument 1 (\"out\") is an empty") !=
+           NULL);
     EXPECT(mylib_dot(kernels, stream, x, out, &sum) == FERRY_ERROR_OUT_OF_RANGE);
     ferry_double_destroy(&empty);
     ferry_double_destroy(&out);
@@ -340,7 +345,7 @@ main(int argc, char **argv)
     mylib_several_destroy(&kernels);
     mylib_several_destroy(&kernels);
     mylib_several_destroy(NULL);
-    EXPECT(!kernels.dot && !kernels.dot_finish && !kernels.context);
+    EXPECT(!kernels.dot && !kernels.dot_into && !kernels.context);
     ferry_context_destroy(&context);
     return failures > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -248,7 +248,7 @@ def test_the_text_of_ferry_gen(emulated, tmp_path, monkeypatch):
                 text += json.loads(line.strip().rstrip(";"))
                 if line.rstrip().endswith(";"):
                     break
-            assert text == cuda and options == (() if entry.endswith("_finish") else ("-fmad=false",))
+            assert text == cuda and options == (() if entry.endswith("_into") else ("-fmad=false",))
 
 
 def test_devices_of_cuda(numpy):
@@ -288,7 +288,7 @@ def test_devices_of_cuda(numpy):
         ferry.reduction("read f4 x", "x[i]", "sum", "f4", context=host)
         register(addresses[0].address, b"py_kernel", [False, True, True, False], [4, 8, 8, 8])
         register(addresses[1].address, b"py_reduction", [True, True, False], [8, 8, 8])
-        register(addresses[2].address, b"py_reduction_finish", [True, True, False], [8, 8, 8])
+        register(addresses[2].address, b"py_reduction_into", [True, True, False], [8, 8, 8])
         os.environ["CC"] = "/nowhere"
         c = ferry.Context("cuda")
         scale = ferry.elementwise(*arguments, context=c)

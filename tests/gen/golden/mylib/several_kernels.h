@@ -46,19 +46,19 @@ typedef struct mylib_several {
     ferry_kernel *shift;
     ferry_kernel *scale;
     ferry_kernel *dot;
-    ferry_kernel *dot_finish;
+    ferry_kernel *dot_into;
     ferry_kernel *total;
-    ferry_kernel *total_finish;
+    ferry_kernel *total_into;
     ferry_kernel *longest;
-    ferry_kernel *longest_finish;
+    ferry_kernel *longest_into;
     ferry_kernel *least;
-    ferry_kernel *least_finish;
+    ferry_kernel *least_into;
     ferry_kernel *count_above;
-    ferry_kernel *count_above_finish;
+    ferry_kernel *count_above_into;
     ferry_kernel *lengths;
     ferry_kernel *move;
     ferry_kernel *norm;
-    ferry_kernel *norm_finish;
+    ferry_kernel *norm_into;
     ferry_kernel *blur;
     ferry_kernel *clip;
     ferry_kernel *slope;
@@ -412,7 +412,7 @@ mylib_dot_run(void **values_)
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
-mylib_dot_finish_run(void **values_)
+mylib_dot_into_run(void **values_)
 {
     **(double **)values_[1] = **(double **)values_[0];
 }
@@ -436,7 +436,7 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
 }
 
 static inline ferry_status
-mylib_dot_finish_on_host(const ferry_call *call_, void *user_)
+mylib_dot_into_on_host(const ferry_call *call_, void *user_)
 {
     double *partial_ = ferry_double_call_array(call_, 0, FERRY_NULL);
     double *out_ = ferry_double_call_array(call_, 1, FERRY_NULL);
@@ -445,7 +445,7 @@ mylib_dot_finish_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &partial_;
     values_[1] = &out_;
-    mylib_dot_finish_run(values_);
+    mylib_dot_into_run(values_);
     return FERRY_OK;
 }
 
@@ -487,7 +487,7 @@ mylib_total_run(void **values_)
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
-mylib_total_finish_run(void **values_)
+mylib_total_into_run(void **values_)
 {
     **(float **)values_[1] = **(float **)values_[0];
 }
@@ -509,7 +509,7 @@ mylib_total_on_host(const ferry_call *call_, void *user_)
 }
 
 static inline ferry_status
-mylib_total_finish_on_host(const ferry_call *call_, void *user_)
+mylib_total_into_on_host(const ferry_call *call_, void *user_)
 {
     float *partial_ = ferry_float_call_array(call_, 0, FERRY_NULL);
     float *out_ = ferry_float_call_array(call_, 1, FERRY_NULL);
@@ -518,7 +518,7 @@ mylib_total_finish_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &partial_;
     values_[1] = &out_;
-    mylib_total_finish_run(values_);
+    mylib_total_into_run(values_);
     return FERRY_OK;
 }
 
@@ -560,7 +560,7 @@ mylib_longest_run(void **values_)
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
-mylib_longest_finish_run(void **values_)
+mylib_longest_into_run(void **values_)
 {
     **(float **)values_[1] = **(float **)values_[0];
 }
@@ -582,7 +582,7 @@ mylib_longest_on_host(const ferry_call *call_, void *user_)
 }
 
 static inline ferry_status
-mylib_longest_finish_on_host(const ferry_call *call_, void *user_)
+mylib_longest_into_on_host(const ferry_call *call_, void *user_)
 {
     float *partial_ = ferry_float_call_array(call_, 0, FERRY_NULL);
     float *out_ = ferry_float_call_array(call_, 1, FERRY_NULL);
@@ -591,7 +591,7 @@ mylib_longest_finish_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &partial_;
     values_[1] = &out_;
-    mylib_longest_finish_run(values_);
+    mylib_longest_into_run(values_);
     return FERRY_OK;
 }
 
@@ -633,7 +633,7 @@ mylib_least_run(void **values_)
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
-mylib_least_finish_run(void **values_)
+mylib_least_into_run(void **values_)
 {
     **(int16_t **)values_[1] = **(int16_t **)values_[0];
 }
@@ -655,7 +655,7 @@ mylib_least_on_host(const ferry_call *call_, void *user_)
 }
 
 static inline ferry_status
-mylib_least_finish_on_host(const ferry_call *call_, void *user_)
+mylib_least_into_on_host(const ferry_call *call_, void *user_)
 {
     int16_t *partial_ = ferry_int16_call_array(call_, 0, FERRY_NULL);
     int16_t *out_ = ferry_int16_call_array(call_, 1, FERRY_NULL);
@@ -664,7 +664,7 @@ mylib_least_finish_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &partial_;
     values_[1] = &out_;
-    mylib_least_finish_run(values_);
+    mylib_least_into_run(values_);
     return FERRY_OK;
 }
 
@@ -707,7 +707,7 @@ mylib_count_above_run(void **values_)
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
-mylib_count_above_finish_run(void **values_)
+mylib_count_above_into_run(void **values_)
 {
     **(uint64_t **)values_[1] = **(uint64_t **)values_[0];
 }
@@ -731,7 +731,7 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
 }
 
 static inline ferry_status
-mylib_count_above_finish_on_host(const ferry_call *call_, void *user_)
+mylib_count_above_into_on_host(const ferry_call *call_, void *user_)
 {
     uint64_t *partial_ = ferry_uint64_call_array(call_, 0, FERRY_NULL);
     uint64_t *out_ = ferry_uint64_call_array(call_, 1, FERRY_NULL);
@@ -740,7 +740,7 @@ mylib_count_above_finish_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &partial_;
     values_[1] = &out_;
-    mylib_count_above_finish_run(values_);
+    mylib_count_above_into_run(values_);
     return FERRY_OK;
 }
 
@@ -852,7 +852,7 @@ mylib_norm_run(void **values_)
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
 static inline void
-mylib_norm_finish_run(void **values_)
+mylib_norm_into_run(void **values_)
 {
     **(double **)values_[1] = **(double **)values_[0];
 }
@@ -874,7 +874,7 @@ mylib_norm_on_host(const ferry_call *call_, void *user_)
 }
 
 static inline ferry_status
-mylib_norm_finish_on_host(const ferry_call *call_, void *user_)
+mylib_norm_into_on_host(const ferry_call *call_, void *user_)
 {
     double *partial_ = ferry_double_call_array(call_, 0, FERRY_NULL);
     double *out_ = ferry_double_call_array(call_, 1, FERRY_NULL);
@@ -883,7 +883,7 @@ mylib_norm_finish_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &partial_;
     values_[1] = &out_;
-    mylib_norm_finish_run(values_);
+    mylib_norm_into_run(values_);
     return FERRY_OK;
 }
 
@@ -1301,11 +1301,11 @@ mylib_dot_source(ferry_parameter parameters[4])
  * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_dot_finish_source(ferry_parameter parameters[3])
+mylib_dot_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_dot_finish(const double *partial_, double *out_, size_t n_)\n"
+        "mylib_dot_into(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
         "    double r_ = 0;\n"
@@ -1332,10 +1332,11 @@ mylib_dot_finish_source(ferry_parameter parameters[3])
     parameters[0].element = parameters[1].element = ferry_double_element();
     parameters[0].access = FERRY_READ;
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
-    source.name = "mylib_dot_finish";
+    source.name = "mylib_dot_into";
     source.cuda_source = text;
-    source.host_function = mylib_dot_finish_on_host;
+    source.host_function = mylib_dot_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
     return source;
@@ -1396,11 +1397,11 @@ mylib_total_source(ferry_parameter parameters[3])
  * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_total_finish_source(ferry_parameter parameters[3])
+mylib_total_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_total_finish(const float *partial_, float *out_, size_t n_)\n"
+        "mylib_total_into(const float *partial_, float *out_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
         "    float r_ = 0;\n"
@@ -1427,10 +1428,11 @@ mylib_total_finish_source(ferry_parameter parameters[3])
     parameters[0].element = parameters[1].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
-    source.name = "mylib_total_finish";
+    source.name = "mylib_total_into";
     source.cuda_source = text;
-    source.host_function = mylib_total_finish_on_host;
+    source.host_function = mylib_total_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
     return source;
@@ -1491,11 +1493,11 @@ mylib_longest_source(ferry_parameter parameters[3])
  * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_longest_finish_source(ferry_parameter parameters[3])
+mylib_longest_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_longest_finish(const float *partial_, float *out_, size_t n_)\n"
+        "mylib_longest_into(const float *partial_, float *out_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
         "    float r_ = -__int_as_float(0x7f800000);\n"
@@ -1522,10 +1524,11 @@ mylib_longest_finish_source(ferry_parameter parameters[3])
     parameters[0].element = parameters[1].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
-    source.name = "mylib_longest_finish";
+    source.name = "mylib_longest_into";
     source.cuda_source = text;
-    source.host_function = mylib_longest_finish_on_host;
+    source.host_function = mylib_longest_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
     return source;
@@ -1586,11 +1589,11 @@ mylib_least_source(ferry_parameter parameters[3])
  * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_least_finish_source(ferry_parameter parameters[3])
+mylib_least_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_least_finish(const short *partial_, short *out_, size_t n_)\n"
+        "mylib_least_into(const short *partial_, short *out_, size_t n_)\n"
         "{\n"
         "    __shared__ short shared_[256];\n"
         "    short r_ = 32767;\n"
@@ -1617,10 +1620,11 @@ mylib_least_finish_source(ferry_parameter parameters[3])
     parameters[0].element = parameters[1].element = ferry_int16_element();
     parameters[0].access = FERRY_READ;
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
-    source.name = "mylib_least_finish";
+    source.name = "mylib_least_into";
     source.cuda_source = text;
-    source.host_function = mylib_least_finish_on_host;
+    source.host_function = mylib_least_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
     return source;
@@ -1683,11 +1687,11 @@ mylib_count_above_source(ferry_parameter parameters[4])
  * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_count_above_finish_source(ferry_parameter parameters[3])
+mylib_count_above_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_count_above_finish(const unsigned long long *partial_, unsigned long long *out_, size_t n_)\n"
+        "mylib_count_above_into(const unsigned long long *partial_, unsigned long long *out_, size_t n_)\n"
         "{\n"
         "    __shared__ unsigned long long shared_[256];\n"
         "    unsigned long long r_ = 0;\n"
@@ -1714,10 +1718,11 @@ mylib_count_above_finish_source(ferry_parameter parameters[3])
     parameters[0].element = parameters[1].element = ferry_uint64_element();
     parameters[0].access = FERRY_READ;
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
-    source.name = "mylib_count_above_finish";
+    source.name = "mylib_count_above_into";
     source.cuda_source = text;
-    source.host_function = mylib_count_above_finish_on_host;
+    source.host_function = mylib_count_above_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
     return source;
@@ -1885,11 +1890,11 @@ mylib_norm_source(ferry_parameter parameters[3])
  * results. The description points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_norm_finish_source(ferry_parameter parameters[3])
+mylib_norm_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
         "extern \"C\" __global__ void\n"
-        "mylib_norm_finish(const double *partial_, double *out_, size_t n_)\n"
+        "mylib_norm_into(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
         "    double r_ = 0;\n"
@@ -1916,10 +1921,11 @@ mylib_norm_finish_source(ferry_parameter parameters[3])
     parameters[0].element = parameters[1].element = ferry_double_element();
     parameters[0].access = FERRY_READ;
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
-    source.name = "mylib_norm_finish";
+    source.name = "mylib_norm_into";
     source.cuda_source = text;
-    source.host_function = mylib_norm_finish_on_host;
+    source.host_function = mylib_norm_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
     return source;
@@ -2069,19 +2075,19 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->shift);
     ferry_kernel_destroy(&kernels->scale);
     ferry_kernel_destroy(&kernels->dot);
-    ferry_kernel_destroy(&kernels->dot_finish);
+    ferry_kernel_destroy(&kernels->dot_into);
     ferry_kernel_destroy(&kernels->total);
-    ferry_kernel_destroy(&kernels->total_finish);
+    ferry_kernel_destroy(&kernels->total_into);
     ferry_kernel_destroy(&kernels->longest);
-    ferry_kernel_destroy(&kernels->longest_finish);
+    ferry_kernel_destroy(&kernels->longest_into);
     ferry_kernel_destroy(&kernels->least);
-    ferry_kernel_destroy(&kernels->least_finish);
+    ferry_kernel_destroy(&kernels->least_into);
     ferry_kernel_destroy(&kernels->count_above);
-    ferry_kernel_destroy(&kernels->count_above_finish);
+    ferry_kernel_destroy(&kernels->count_above_into);
     ferry_kernel_destroy(&kernels->lengths);
     ferry_kernel_destroy(&kernels->move);
     ferry_kernel_destroy(&kernels->norm);
-    ferry_kernel_destroy(&kernels->norm_finish);
+    ferry_kernel_destroy(&kernels->norm_into);
     ferry_kernel_destroy(&kernels->blur);
     ferry_kernel_destroy(&kernels->clip);
     ferry_kernel_destroy(&kernels->slope);
@@ -2129,40 +2135,40 @@ mylib_several_create(ferry_context *context, mylib_several *out)
         status = ferry_kernel_create(context, &source, &made.dot);
     }
     if (status == FERRY_OK) {
-        source = mylib_dot_finish_source(parameters);
-        status = ferry_kernel_create(context, &source, &made.dot_finish);
+        source = mylib_dot_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.dot_into);
     }
     if (status == FERRY_OK) {
         source = mylib_total_source(parameters);
         status = ferry_kernel_create(context, &source, &made.total);
     }
     if (status == FERRY_OK) {
-        source = mylib_total_finish_source(parameters);
-        status = ferry_kernel_create(context, &source, &made.total_finish);
+        source = mylib_total_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.total_into);
     }
     if (status == FERRY_OK) {
         source = mylib_longest_source(parameters);
         status = ferry_kernel_create(context, &source, &made.longest);
     }
     if (status == FERRY_OK) {
-        source = mylib_longest_finish_source(parameters);
-        status = ferry_kernel_create(context, &source, &made.longest_finish);
+        source = mylib_longest_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.longest_into);
     }
     if (status == FERRY_OK) {
         source = mylib_least_source(parameters);
         status = ferry_kernel_create(context, &source, &made.least);
     }
     if (status == FERRY_OK) {
-        source = mylib_least_finish_source(parameters);
-        status = ferry_kernel_create(context, &source, &made.least_finish);
+        source = mylib_least_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.least_into);
     }
     if (status == FERRY_OK) {
         source = mylib_count_above_source(parameters);
         status = ferry_kernel_create(context, &source, &made.count_above);
     }
     if (status == FERRY_OK) {
-        source = mylib_count_above_finish_source(parameters);
-        status = ferry_kernel_create(context, &source, &made.count_above_finish);
+        source = mylib_count_above_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.count_above_into);
     }
     if (status == FERRY_OK) {
         source = mylib_lengths_source(parameters);
@@ -2177,8 +2183,8 @@ mylib_several_create(ferry_context *context, mylib_several *out)
         status = ferry_kernel_create(context, &source, &made.norm);
     }
     if (status == FERRY_OK) {
-        source = mylib_norm_finish_source(parameters);
-        status = ferry_kernel_create(context, &source, &made.norm_finish);
+        source = mylib_norm_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.norm_into);
     }
     if (status == FERRY_OK) {
         source = mylib_blur_source(parameters);
@@ -2363,7 +2369,7 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
         arguments_[0] = ferry_double_argument(partial_);
         arguments_[1] = ferry_double_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->dot_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->dot_into, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
     ferry_double_destroy(&partial_);
     return status_;
@@ -2416,7 +2422,7 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
         arguments_[0] = ferry_float_argument(partial_);
         arguments_[1] = ferry_float_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->total_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->total_into, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
     ferry_float_destroy(&partial_);
     return status_;
@@ -2469,7 +2475,7 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
         arguments_[0] = ferry_float_argument(partial_);
         arguments_[1] = ferry_float_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->longest_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->longest_into, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
     ferry_float_destroy(&partial_);
     return status_;
@@ -2522,7 +2528,7 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
         arguments_[0] = ferry_int16_argument(partial_);
         arguments_[1] = ferry_int16_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->least_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->least_into, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
     ferry_int16_destroy(&partial_);
     return status_;
@@ -2576,7 +2582,7 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
         arguments_[0] = ferry_uint64_argument(partial_);
         arguments_[1] = ferry_uint64_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->count_above_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->count_above_into, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
     ferry_uint64_destroy(&partial_);
     return status_;
@@ -2679,7 +2685,7 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
         arguments_[0] = ferry_double_argument(partial_);
         arguments_[1] = ferry_double_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->norm_finish, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->norm_into, stream, ferry_grid_for(256, 256), arguments_, 3);
     }
     ferry_double_destroy(&partial_);
     return status_;
