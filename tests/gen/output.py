@@ -66,7 +66,8 @@ def depfile_cases(tap, folder):
     sources = [BUILTIN / "float.json", BUILTIN / "double.json"]
     depfile_case(tap, folder, "header", [BUILTIN / "byte.json"], [TEMPLATES / "typed.h.j2", element])
     depfile_case(tap, folder, "header", [TYPES / "vec3.json"], [TEMPLATES / "typed.h.j2", element, *sources])
-    depfile_case(tap, folder, "header", [TYPES / "cell.json"], [TEMPLATES / "typed.h.j2", element, TYPES / "label.json", TYPES / "vec3.json"])
+    fields = [TYPES / "label.json", BUILTIN / "byte.json", BUILTIN / "half.json"]
+    depfile_case(tap, folder, "header", [TYPES / "cell.json"], [TEMPLATES / "typed.h.j2", element, TYPES / "vec3.json", *fields])
     depfile_case(tap, folder, "fortran", [BUILTIN / "byte.json"], [TEMPLATES / "fortran.f90.j2", GEN / "ferry_fortran.py"])
     pairs = GEN / "ferry_pairs.py"
     depfile_case(tap, folder, "convert", sources, [TEMPLATES / "convert.h.j2", element, pairs])

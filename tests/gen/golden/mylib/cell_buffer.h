@@ -81,6 +81,12 @@ FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_cell, stamp, FERRY_KIND_INT),
 FERRY_STATIC_ASSERT(offsetof(struct mylib_cell, letter) == 168, "cell.json: letter is not at offset 168");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->letter) == 1, "cell.json: letter does not have 1 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_cell, letter, FERRY_KIND_INT), "cell.json: letter is not of kind int");
+FERRY_STATIC_ASSERT(offsetof(struct mylib_cell, shade) == 169, "cell.json: shade is not at offset 169");
+FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->shade) == 3, "cell.json: shade does not have 3 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_cell, shade, FERRY_KIND_UINT), "cell.json: shade is not of kind uint");
+FERRY_STATIC_ASSERT(offsetof(struct mylib_cell, depth) == 172, "cell.json: depth is not at offset 172");
+FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->depth) == 2, "cell.json: depth does not have 2 bytes");
+FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_cell, depth, FERRY_KIND_FLOAT), "cell.json: depth is not of kind float");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0]) == 48, "cell.json: flux[0] does not have 48 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0][0]) == 16, "cell.json: flux[0][0] does not have 16 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->labels[0]) == 32, "cell.json: labels[0] does not have 32 bytes");
@@ -144,11 +150,13 @@ mylib_cell_element(void)
         {"phase", FERRY_KIND_COMPLEX, 64, 152, 1, {0}},
         {"stamp", FERRY_KIND_INT, 64, 160, 1, {0}},
         {"letter", FERRY_KIND_INT, 8, 168, 1, {0}},
+        {"shade", FERRY_KIND_UINT, 8, 169, 3, {0}},
+        {"depth", FERRY_KIND_FLOAT, 16, 172, 1, {0}},
     };
     static const ferry_element element = {
         /* name      */ "mylib_cell",
         /* c_type    */ "struct mylib_cell",
-        /* identity  */ UINT64_C(0x8b98a37e0df6591a),
+        /* identity  */ UINT64_C(0x3349160781835b80),
         /* bytes     */ 176,
         /* align     */ 8,
         /* kind      */ FERRY_KIND_STRUCT,
@@ -156,8 +164,8 @@ mylib_cell_element(void)
         /* fields    */ fields,
         /* count     */ sizeof(fields) / sizeof(fields[0]),
         /* CUDA      */
-            "#ifndef FERRY_CUDA_mylib_cell_8b98a37e0df6591a\n"
-            "#define FERRY_CUDA_mylib_cell_8b98a37e0df6591a\n"
+            "#ifndef FERRY_CUDA_mylib_cell_3349160781835b80\n"
+            "#define FERRY_CUDA_mylib_cell_3349160781835b80\n"
             "#ifndef FERRY_CUDA_mylib_label_c16251e4f397eebf\n"
             "#define FERRY_CUDA_mylib_label_c16251e4f397eebf\n"
             "struct mylib_label {\n"
@@ -178,6 +186,8 @@ mylib_cell_element(void)
             "    ferry_complex_float phase;\n"
             "    long stamp;\n"
             "    char letter;\n"
+            "    unsigned char shade[3];\n"
+            "    ferry_half depth;\n"
             "};\n"
             "static_assert(sizeof(struct mylib_cell) == 176 && alignof(struct mylib_cell) == 8, \"mylib_cell\");\n"
             "#endif\n",

@@ -32,6 +32,8 @@ struct mylib_cell {
     ferry_complex_float phase;
     long stamp;
     char letter;
+    uint8_t shade[3];
+    ferry_half depth;
 };
 
 typedef struct mylib_large {
