@@ -35,6 +35,23 @@ def _device_pair(device: Any) -> tuple[int, int]:
     return kind, number
 
 
+def _stream_of(stream: Any, device: tuple[int, int]) -> int | None:
+    """The consumer's stream on a device as the array standard names it: None, -1, or the handle of CUDA."""
+    if stream is None:
+        return None
+    try:
+        number = operator.index(stream)
+    except TypeError as error:
+        raise _ferry.WrongTypeError(f"stream is an integer or None, not {stream!r}") from error
+    if device[0] != _CUDA:
+        raise BufferError(f"stream is None for memory of the host, which has no streams, not {stream!r}")
+    if number == 0:
+        raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
+    if not -1 <= number < 1 << 64:
+        raise _ferry.ArgumentError(f"stream is -1 or the address of a stream, not {stream!r}")
+    return number
+
+
 class Access(_ferry.Access):
     """One use of an array at one place. It ends with its `with`, or with the last object that uses its memory."""
 
@@ -65,13 +82,14 @@ class Access(_ferry.Access):
             return export_dlpack(own, stream, max_version, dl_device, True)
         if copy:
             return export_dlpack(self.array, stream, max_version, dl_device, copy)
+        number = _stream_of(stream, self.__dlpack_device__())
         if self.place:
-            self._check_stream(stream)
+            self._check_stream(number)
         if dl_device is not None and _device_pair(dl_device) != self.__dlpack_device__():
             raise BufferError("an access stays at its place: export the array instead")
         return _ferry.export_dlpack(self, is_legacy(max_version), 0)
 
-    def _check_stream(self, stream: Any) -> None:
+    def _check_stream(self, stream: int | None) -> None:
         """A consumer on another stream would see old bytes, and Ferry would not wait for what it queues."""
         if stream == -1:
             return
@@ -99,6 +117,7 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
     here = device_of(array)
     device = here if dl_device is None else _device_pair(dl_device)
     legacy = is_legacy(max_version)
+    number = _stream_of(stream, here)
     if device not in (here, (_CPU, 0)):
         raise BufferError(f"the array cannot be exported to the device {device}")
     if copy is False and device != here:
@@ -106,9 +125,7 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
     if copy:
         array = array.copy()
     place = _ferry.newest_place(array) if device[0] == _CUDA else 0
-    if place and stream == 0:
-        raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
-    access = _ferry.open_for_export(array, _UPDATE, place, 1 if place == 0 or stream is None else int(stream))
+    access = _ferry.open_for_export(array, _UPDATE, place, 1 if place == 0 or number is None else number)
     return _ferry.export_dlpack(access, legacy, _IS_COPIED if copy and not legacy else 0)
 
 

@@ -100,6 +100,25 @@ def test_what_consumers_ask_for(context, numpy):
     assert numpy.from_dlpack(_Asking(a, dl_device=(1, 0))).tolist() == [0, 1, 2]
 
 
+def test_streams_that_are_none(context):
+    """The array standard: host memory has no streams, those of CUDA are integers from -1 on, without 0."""
+    a = ferry.array(b"1234", context=context)
+    for wrong, error in ((1, BufferError), (-1, BufferError), (0, BufferError), ("x", TypeError), (1.5, TypeError)):
+        for lender in (a, a.read(), a.update()):
+            with pytest.raises(error, match="stream is"):
+                lender.__dlpack__(stream=wrong, max_version=(1, 0))
+    if context.place(1).kind != "cuda":
+        return
+    with a.update(device=1) as d:
+        for wrong, error in ((0, BufferError), (-3, ValueError), (1 << 64, ValueError), ("x", TypeError), (1.5, TypeError)):
+            with pytest.raises(error, match="stream"):
+                d.__dlpack__(stream=wrong, max_version=(1, 0))
+    for wrong, error in ((0, BufferError), (-3, ValueError), (1 << 64, ValueError), ("x", TypeError), (1.5, TypeError)):
+        with pytest.raises(error, match="stream"):
+            a.__dlpack__(stream=wrong, max_version=(1, 0))
+    assert a.places == (1,) and a.tolist() == [49, 50, 51, 52]
+
+
 class _Asking:
     """A producer that asks another one on its own terms."""
 
