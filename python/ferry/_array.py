@@ -541,7 +541,7 @@ def zeros(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name
 
 def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None,
           memory: str | None = None) -> Array:
-    """Return an array with a copy of what exports a buffer: an ndarray, bytes, array.array, a ferry.Array.
+    """Return an array with a copy of what exports a buffer: an ndarray, bytes, array.array, a ferry.Array; or a tensor of DLPack.
 
     Lists and numbers need NumPy. With a `dtype` NumPy converts first, and Ferry where the source is a ferry.Array.
     `memory` is that of empty().
@@ -563,13 +563,28 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
         elif element_or_none(source.dtype) is not kind:
             source = _as_ndarray(source, kind)
     elif not _exports_memory(source):
-        source = _as_ndarray(source, kind)
+        known = _ndarray_or_none(source, kind)
+        if known is None:
+            return array(from_dlpack(source, context=context), dtype, name=name, memory=memory)
+        source = known
         kind = kind or element(source.dtype)
     elif kind is not None and not _holds(source, kind):
         source = _as_ndarray(memoryview(source), kind)
     if kind is not None and kind.format is None:
         return Array._create_from(context_of(context), source.view("u2"), element("u2"), name_of(name), memory_of(memory)).view(kind)
     return Array._create_from(context_of(context), source, kind, name_of(name), memory_of(memory))
+
+
+def _ndarray_or_none(source: Any, kind: Element | None) -> Any:
+    """An ndarray of the source; None for a tensor of which NumPy makes none, as on a device, or of bfloat16."""
+    if hasattr(source, "__dlpack__") and not hasattr(source, "__array__"):
+        return None
+    try:
+        return _as_ndarray(source, kind)
+    except _ferry.WrongTypeError:
+        if hasattr(source, "__dlpack__"):
+            return None
+        raise
 
 
 def _holds(exporter: Any, kind: Element) -> bool:

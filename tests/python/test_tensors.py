@@ -227,3 +227,61 @@ def test_devices_of_what_is_taken(emulated, numpy):
         assert ferry.from_dlpack(plain, device=device, context=emulated).tolist() == plain.tolist()
     with pytest.raises((ferry.Error, ValueError, IndexError)):
         ferry.from_dlpack(plain, device=9, context=emulated)
+
+
+class Exporter:
+    """A tensor of bfloat16 of another library, which NumPy does not know."""
+
+    def __init__(self, bits, shape, code=4, flags=0):
+        self.bits = (ctypes.c_uint16 * len(bits))(*bits)
+        self.shape = (ctypes.c_int64 * len(shape))(*shape)
+        self.ended = 0
+        self.deleter = DELETER(self.end)
+        address = ctypes.cast(self.deleter, ctypes.c_void_p)
+        self.held = Versioned(1, 0, None, address, flags, Tensor(ctypes.addressof(self.bits), 1, 0, len(shape), code, 16, 1, self.shape, None, 0))
+
+    def end(self, unused):
+        self.ended += 1
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        new = function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self.held), b"dltensor_versioned", None)
+
+
+class Tensorlike(Exporter):
+    """One that refuses to become an ndarray, as a tensor of PyTorch on a device."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("unsupported ScalarType BFloat16")
+
+
+@pytest.mark.parametrize("kind", [Exporter, Tensorlike])
+@pytest.mark.parametrize("flags", [0, READ_ONLY])
+def test_array_copies_tensors_of_bfloat16(host, numpy, kind, flags):
+    source = kind([0x3F80, 0x4000, 0xC040, 0x3FC0], (2, 2), flags=flags)
+    made = ferry.array(source, context=host, name="brain")
+    assert source.ended == 1 and made.dtype == "bfloat16" and made.shape == (2, 2) and not made.read_only
+    assert made.view("u2").tolist() == [[0x3F80, 0x4000], [0xC040, 0x3FC0]] and made.name == "brain"
+    made.fill(1)
+    assert list(source.bits) == [0x3F80, 0x4000, 0xC040, 0x3FC0]
+    wide = ferry.array(kind([0x3F80, 0xC040], (2,), flags=flags), "f4", context=host, memory="pinned")
+    assert wide.dtype == "f4" and wide.tolist() == [1, -3]
+    shared = ferry.from_dlpack(source, context=host)
+    assert shared.read_only == bool(flags)
+    shared.close()
+    assert source.ended == 2
+
+
+def test_array_refuses_what_is_no_tensor(host, numpy):
+    with pytest.raises(ferry.UnsupportedError):
+        ferry.array(Exporter([1], (1,), code=9), context=host)
+
+    class Nothing:
+        def __array__(self, dtype=None, copy=None):
+            raise TypeError("no")
+
+    with pytest.raises(ferry.WrongTypeError, match="no"):
+        ferry.array(Nothing(), context=host)
