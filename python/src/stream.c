@@ -9,11 +9,16 @@ ferry_stream *
 ferrypy_default_stream(struct context_object *context, int place)
 {
     ferry_stream *stream = ferry_context_stream(context->context, place);
+    int places = ferry_context_place_count(context->context);
 
-    if (!stream)
+    if (!stream && place >= 1 && place <= places)
+        ferrypy_fail_with(FERRY_ERROR_INVALID_STATE,
+                          "the stream of place %d: the context belongs to the process that this "
+                          "one was forked from",
+                          place);
+    else if (!stream)
         ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
-                          "place %d has no stream: devices are places 1 to %d", place,
-                          ferry_context_place_count(context->context));
+                          "place %d has no stream: devices are places 1 to %d", place, places);
     return stream;
 }
 

@@ -261,11 +261,12 @@ def test_fork():
         child = os.fork()
         if child == 0:
             ok = x.tolist() == [0, 1, 2, 3] and a.state == "UNINITIALIZED"
-            try:
-                a.tolist()
-                ok = False
-            except ferry.StateError:
-                pass
+            for call in (a.tolist, c.stream, lambda: a.read(device=1).ptr, lambda: ferry.Stream(c)):
+                try:
+                    call()
+                    ok = False
+                except ferry.StateError as error:
+                    ok = ok and "forked" in str(error)
             own = ferry.array(numpy.ones(3), context=ferry.Context("emulated:1"))
             with own.update(device=1):
                 pass
