@@ -261,6 +261,11 @@ def _pack(what: Element, value: Any) -> bytes:
         return bytes(value)
     import numpy
 
+    if isinstance(value, tuple):
+        # NumPy cuts what a field cannot hold, as 1.5 of an integer, and before 2.0 also 300 of u1.
+        for (_, field, _, count), item in zip(what.fields, value):
+            for number in [item] if count == 1 else numpy.array(item, dtype=object).ravel().tolist():
+                _pack(field, number)
     return bytes(numpy.array(value, dtype=what.dtype).tobytes())
 
 

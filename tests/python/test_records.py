@@ -126,3 +126,20 @@ def test_structs_of_ctypes(context, numpy):
         ferry.wrap(memory, context=context)
     a = ferry.wrap(memory, numpy.dtype([("a", "i1"), ("b", "f8"), ("c", "i2", 3)]), context=context)
     assert a.shape == (3,) and numpy.asarray(a)["b"].tolist() == [2, 0, 0]
+
+
+def test_values_that_fields_cannot_hold(numpy):
+    """As for an array of the field's own type. NumPy itself would cut them."""
+    dtype = numpy.dtype([("a", "i4"), ("b", "u1", 4), ("c", "f4")])
+    a = ferry.array(numpy.zeros(2, dtype), context=ferry.Context("host"))
+    good = (7, [1, 2, 3, 255], 2.5)
+    a.fill(good)
+    assert a.numpy()[1]["b"].tolist() == [1, 2, 3, 255] and a.numpy()[1]["c"] == 2.5
+    for wrong in ((1 << 40, *good[1:]), (1.5, *good[1:]), (7, [1, 2, 3, 300], 2.5), (7, [1, 2, 3, -1], 2.5), (7, good[1], "x"),
+                  good[:2], (*good, 1)):
+        with pytest.raises(ferry.WrongTypeError, match="is no value of"):
+            a.fill(wrong)
+    a.fill((8, 9, 1))
+    assert a.numpy()[0].tolist()[0] == 8 and a.numpy()[0]["b"].tolist() == [9] * 4
+    for again in (a.numpy()[1], a.numpy()[1].item()):
+        a.fill(again)
