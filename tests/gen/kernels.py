@@ -66,6 +66,8 @@ CHANGES = [
     ("parameter called as a type", ["kernels", MAP, "parameters", 0], "double size_t", f"kernels[{MAP}].parameters[0]", "a type", BEYOND_SCHEMA),
     ("parameter called as a macro", ["kernels", MAP, "parameters", 0], "double NULL", f"kernels[{MAP}].parameters[0]", "a macro", BEYOND_SCHEMA),
     ("parameter called as a word of CUDA", ["kernels", MAP, "parameters", 0], "double threadIdx", f"kernels[{MAP}].parameters[0]", "reserved word", BEYOND_SCHEMA),
+    ("parameter called as the guard of a header", ["kernels", MAP, "parameters", 0], "double MYLIB_SEVERAL_H", f"kernels[{MAP}].parameters[0]", "generated functions",
+     BEYOND_SCHEMA),
     ("kernel called as a reserved word", ["kernels", MAP, "name"], "double", f"kernels[{MAP}].name", "reserved word", BEYOND_SCHEMA),
     ("kernel called as a member of the struct", ["kernels", MAP, "name"], "context", f"kernels[{MAP}].name", "generated code", BEYOND_SCHEMA),
     ("map that returns", ["kernels", MAP, "each"], "if (x[i] < a) return; z[i] = b * y[i];", f"kernels[{MAP}].each", "holds 'return'", BEYOND_SCHEMA),
