@@ -243,6 +243,9 @@ ferry_status ferryi_timeline_check_capture(ferryi_timeline *timeline);
 /* Returns whether the timeline's stream is being captured. Returns false if the driver cannot tell.
  */
 bool ferryi_timeline_is_captured(ferryi_timeline *timeline);
+/* Visits every timeline: first those with numbers, in their order, then the others. `last` is the
+ * one that was visited last, or NULL. Returns NULL at the end. Other threads may open timelines. */
+ferryi_timeline *ferryi_timeline_next(ferryi_order *order, const ferryi_timeline *last);
 /* Returns whether any stream that Ferry knows is being captured. Asks the driver about each. */
 bool ferryi_order_is_captured(ferryi_order *order);
 /* Waits for all work of the device. Fails with UNSUPPORTED, and does not wait, if a stream of the

@@ -134,20 +134,18 @@ ferryi_timeline_is_captured(ferryi_timeline *timeline)
            capturing;
 }
 
-/* Visits every timeline: first those with numbers, then the others. `last` is the one that was
- * visited last, or NULL. Returns NULL at the end. */
-static ferryi_timeline *
-next_timeline(ferryi_order *order, const ferryi_timeline *last)
+ferryi_timeline *
+ferryi_timeline_next(ferryi_order *order, const ferryi_timeline *last)
 {
-    if (last && !ferryi_timeline_is_numbered(last))
-        return last->next_unnumbered;
-    for (unsigned number = last ? last->number + 1 : 1; number < FERRYI_TIMELINES; number++)
-        if (order->timelines[number])
-            return order->timelines[number];
     ferryi_mutex_lock(&order->mutex);
-    ferryi_timeline *first = order->unnumbered;
+    bool is_numbered = !last || ferryi_timeline_is_numbered(last);
+    ferryi_timeline *next = is_numbered ? order->unnumbered : last->next_unnumbered;
+    for (unsigned number = FERRYI_TIMELINES - 1; is_numbered && number > (last ? last->number : 0);
+         number--)
+        if (order->timelines[number])
+            next = order->timelines[number];
     ferryi_mutex_unlock(&order->mutex);
-    return first;
+    return next;
 }
 
 /* Returns a timeline of the device whose stream is being captured, or NULL if none is known. If
@@ -156,8 +154,8 @@ static ferryi_timeline *
 find_captured(ferryi_order *order, const ferryi_device *device)
 {
     FERRYI_KEEP_ERROR(kept);
-    for (ferryi_timeline *timeline = next_timeline(order, NULL); timeline;
-         timeline = next_timeline(order, timeline))
+    for (ferryi_timeline *timeline = ferryi_timeline_next(order, NULL); timeline;
+         timeline = ferryi_timeline_next(order, timeline))
         if ((!device || timeline->device == device) && ferryi_timeline_is_captured(timeline))
             return timeline;
     return NULL;
@@ -259,8 +257,8 @@ ferryi_order_retire_ending(ferryi_order *order)
     FERRYI_KEEP_ERROR(kept);
     if (atomic_load_explicit(&order->ending, memory_order_relaxed) == 0)
         return;
-    for (ferryi_timeline *timeline = next_timeline(order, NULL); timeline;
-         timeline = next_timeline(order, timeline))
+    for (ferryi_timeline *timeline = ferryi_timeline_next(order, NULL); timeline;
+         timeline = ferryi_timeline_next(order, timeline))
         try_retire(timeline);
 }
 
@@ -288,8 +286,8 @@ ferryi_order_adopt(ferryi_order *order, const ferryi_device *device, const void 
 {
     if (atomic_load(&order->ending) == 0)
         return NULL;
-    for (ferryi_timeline *timeline = next_timeline(order, NULL); timeline;
-         timeline = next_timeline(order, timeline))
+    for (ferryi_timeline *timeline = ferryi_timeline_next(order, NULL); timeline;
+         timeline = ferryi_timeline_next(order, timeline))
         if (adopt(timeline, device, native))
             return timeline;
     return NULL;

@@ -53,9 +53,11 @@ ferry_status
 ferryi_timelines_wait_all(ferryi_order *order, const ferryi_device *device)
 {
     ferry_status first = FERRY_OK;
-    for (unsigned number = 1; number < FERRYI_TIMELINES && first == FERRY_OK; number++)
-        if (order->timelines[number] && order->timelines[number]->device == device)
-            first = wait_for_timeline(order, order->timelines[number]);
+    for (ferryi_timeline *timeline = ferryi_timeline_next(order, NULL);
+         timeline && ferryi_timeline_is_numbered(timeline) && first == FERRY_OK;
+         timeline = ferryi_timeline_next(order, timeline))
+        if (timeline->device == device)
+            first = wait_for_timeline(order, timeline);
     return first;
 }
 
