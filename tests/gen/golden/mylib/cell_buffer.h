@@ -111,6 +111,8 @@ mylib_cell_has_every_field_(const struct mylib_cell *source)
         source->phase,
         source->stamp,
         source->letter,
+        {source->shade[0]},
+        source->depth,
     };
 
     (void)element;
