@@ -278,9 +278,11 @@ refuse_to_evict(ferryi_store *store, int place)
     bool held = store->copies[place].pins > ferryi_leases_at(store, place);
     ferryi_store_unlock(store);
     if (held)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                           "evict buffer \"%s\" from %s: the program holds its copy there", name,
-                           where);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_STATE,
+            "evict buffer \"%s\" from %s: its copy there is pinned, because the program "
+            "holds it",
+            name, where);
     return ferryi_fail(FERRY_ERROR_BUSY,
                        "evict buffer \"%s\" from %s: a lease or a hold of another thread kept its "
                        "copy there until just now; try again",
