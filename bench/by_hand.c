@@ -28,13 +28,13 @@ struct content {
     X(nv_inverse) \
     X(nv_add_constant) \
     X(nv_dot) \
-    X(nv_dot_finish) \
+    X(nv_dot_into) \
     X(nv_square_sum) \
-    X(nv_square_sum_finish) \
+    X(nv_square_sum_into) \
     X(nv_greatest) \
-    X(nv_greatest_finish) \
+    X(nv_greatest_into) \
     X(nv_least) \
-    X(nv_least_finish) \
+    X(nv_least_into) \
     X(heat_laplacian)
 /* clang-format on */
 
@@ -263,26 +263,26 @@ reduce(const char *entry, const char *finish, N_Vector x, N_Vector y)
 static double
 dot(N_Vector x, N_Vector y)
 {
-    return reduce("nv_dot", "nv_dot_finish", x, y);
+    return reduce("nv_dot", "nv_dot_into", x, y);
 }
 
 static double
 max_norm(N_Vector x)
 {
-    return reduce("nv_greatest", "nv_greatest_finish", x, NULL);
+    return reduce("nv_greatest", "nv_greatest_into", x, NULL);
 }
 
 static double
 wrms_norm(N_Vector x, N_Vector w)
 {
-    return sqrt(reduce("nv_square_sum", "nv_square_sum_finish", x, w) /
+    return sqrt(reduce("nv_square_sum", "nv_square_sum_into", x, w) /
                 (double)content_of(x)->length);
 }
 
 static double
 least(N_Vector x)
 {
-    return reduce("nv_least", "nv_least_finish", x, NULL);
+    return reduce("nv_least", "nv_least_into", x, NULL);
 }
 
 static sunindextype
