@@ -127,7 +127,7 @@ subject_open(struct subject *subject)
         return false;
     }
     for (int i = 0; ok && i < 2; i++) {
-        ok = ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffers[i]) ==
+        ok = ferry_float_create_from(subject->context, COUNT, values, NULL, &subject->buffers[i]) ==
                  FERRY_OK &&
              ferry_float_view(subject->buffers[i], OFFSET, PART, &subject->views[i]) == FERRY_OK;
     }

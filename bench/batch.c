@@ -98,8 +98,8 @@ open_setting(struct setting *setting, ferry_context *context, size_t ranges, siz
         return bench_failed("creating the buffer");
     for (size_t i = 0; i < ranges; i++) {
         size_t at = place_of(setting, i);
-        setting->in[i] = ferry_byte_region_from(setting->buffer, at, setting->memory + at, bytes);
-        setting->out[i] = ferry_byte_region_to(setting->buffer, at, setting->memory + at, bytes);
+        setting->in[i] = ferry_byte_region_from(setting->buffer, at, bytes, setting->memory + at);
+        setting->out[i] = ferry_byte_region_to(setting->buffer, at, bytes, setting->memory + at);
     }
     return true;
 }
@@ -132,8 +132,8 @@ copy_gathered(struct setting *setting, bool up)
     for (size_t i = 0; i < setting->ranges; i++) {
         size_t at = place_of(setting, i);
         batch[i] =
-            up ? ferry_byte_region_from(setting->buffer, at, setting->memory + at, setting->bytes)
-               : ferry_byte_region_to(setting->buffer, at, setting->memory + at, setting->bytes);
+            up ? ferry_byte_region_from(setting->buffer, at, setting->bytes, setting->memory + at)
+               : ferry_byte_region_to(setting->buffer, at, setting->bytes, setting->memory + at);
     }
     return copy_batched(setting, up);
 }
@@ -143,10 +143,10 @@ copy_singly(struct setting *setting, bool up)
 {
     for (size_t i = 0; i < setting->ranges; i++) {
         size_t at = place_of(setting, i);
-        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->memory + at,
-                                                        setting->bytes, NULL)
-                                 : ferry_byte_copy_to(setting->buffer, at, setting->memory + at,
-                                                      setting->bytes, NULL);
+        ferry_status status = up ? ferry_byte_copy_from(setting->buffer, at, setting->bytes,
+                                                        setting->memory + at, NULL)
+                                 : ferry_byte_copy_to(setting->buffer, at, setting->bytes,
+                                                      setting->memory + at, NULL);
         if (status != FERRY_OK)
             return bench_failed("copying one range");
     }

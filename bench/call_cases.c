@@ -109,7 +109,7 @@ launch(struct call_world *world, const ferry_byte_buffer *buffers, uint32_t shar
     for (size_t i = 0; i < 3; i++)
         arguments[i] = ferry_byte_argument(buffers[i]);
     grid.shared_bytes = shared_bytes;
-    return ferry_kernel_launch(world->kernel, world->stream, grid, arguments, 3) == FERRY_OK ||
+    return ferry_kernel_launch(world->kernel, grid, world->stream, arguments, 3) == FERRY_OK ||
            failed("launch a kernel");
 }
 
@@ -255,7 +255,7 @@ begin_batch(struct call_world *world)
     for (size_t i = 0; i < BATCH; i++) {
         size_t at = i * 1021 % BATCH * stride;
         world->regions[i] =
-            ferry_byte_region_from(world->buffers[0], at, world->bytes + at, 4 * KIB);
+            ferry_byte_region_from(world->buffers[0], at, 4 * KIB, world->bytes + at);
     }
     return true;
 }
@@ -284,7 +284,7 @@ begin_conversion(struct call_world *world)
 static bool
 convert(struct call_world *world)
 {
-    return ferry_double_copy_from_float(world->doubles, 0, world->floats, 8 * MIB / sizeof(float),
+    return ferry_double_copy_from_float(world->doubles, 0, 8 * MIB / sizeof(float), world->floats,
                                         FERRY_CONVERT_SATURATE, NULL) == FERRY_OK ||
            failed("convert");
 }

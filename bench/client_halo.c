@@ -122,7 +122,7 @@ open_ferry(struct by_ferry *side, const struct plate *plate)
                   ferry_float_create(side->context, plate->cells, NULL, &side->plates[i]));
         FERRY_TRY(
             status, fail,
-            ferry_float_copy_from(side->plates[i], 0, plate->start, plate->cells, &to_device));
+            ferry_float_copy_from(side->plates[i], 0, plate->cells, plate->start, &to_device));
         FERRY_TRY(status, fail, prepare_requests(side, plate, i));
     }
     return true;
@@ -137,9 +137,9 @@ step_by_ferry(struct by_ferry *side, const struct plate *plate, size_t step)
     ferry_mpi_request *halos = side->halos[step % 2];
     return ferry_mpi_request_start(halos) == FERRY_OK &&
            ferry_mpi_request_wait(halos) == FERRY_OK &&
-           heat_step(&side->kernels, ferry_context_stream(side->context, 1), side->plates[step % 2],
-                     side->plates[1 - step % 2], plate->rows + 2, plate->pitch, 0,
-                     plate->rows + 2) == FERRY_OK;
+           heat_step(&side->kernels, plate->rows + 2, plate->pitch, 0, plate->rows + 2,
+                     ferry_context_stream(side->context, 1), side->plates[step % 2],
+                     side->plates[1 - step % 2]) == FERRY_OK;
 }
 
 static void
@@ -288,7 +288,7 @@ measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate
             return false;
     }
     size_t last = ROUNDS * plate->steps % 2;
-    if (ferry_float_copy_to(ferry->plates[last], 0, plate->results[0], plate->cells, NULL) !=
+    if (ferry_float_copy_to(ferry->plates[last], 0, plate->cells, plate->results[0], NULL) !=
             FERRY_OK ||
         !halo_by_hand_read(by_hand, last, plate->results[1]))
         return bench_failed("reading the plates");

@@ -35,10 +35,9 @@ by_ferry(sunrealtype t, N_Vector u, N_Vector change, void *user)
 {
     const struct subject *subject = user;
     (void)t;
-    return heat_laplacian(&subject->kernels, subject->vectors.stream,
-                          (double)(subject->n * subject->n), N_VGetBuffer_Ferry(u),
-                          N_VGetBuffer_Ferry(change), subject->n, subject->n, 0,
-                          FERRY_REST) == FERRY_OK
+    return heat_laplacian(&subject->kernels, subject->n, subject->n, 0, FERRY_REST,
+                          subject->vectors.stream, (double)(subject->n * subject->n),
+                          N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }

@@ -98,15 +98,16 @@ arrived(struct world *world, ferry_status status)
 static bool
 up(struct world *world)
 {
-    return arrived(world, ferry_float_copy_from_double(world->narrow, 0, world->doubles,
-                                                       world->count, FERRY_CONVERT_SATURATE, NULL));
+    return arrived(world,
+                   ferry_float_copy_from_double(world->narrow, 0, world->count, world->doubles,
+                                                FERRY_CONVERT_SATURATE, NULL));
 }
 
 static bool
 up_in_two(struct world *world)
 {
     ferry_status status =
-        ferry_double_copy_from(world->wide, 0, world->doubles, world->count, NULL);
+        ferry_double_copy_from(world->wide, 0, world->count, world->doubles, NULL);
     if (status == FERRY_OK)
         status = ferry_float_convert_from_double(world->narrow, 0, world->wide, 0, world->count,
                                                  FERRY_CONVERT_SATURATE, NULL);
@@ -116,14 +117,14 @@ up_in_two(struct world *world)
 static bool
 down(struct world *world)
 {
-    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->floats, world->count,
+    return arrived(world, ferry_double_copy_to_float(world->wide, 0, world->count, world->floats,
                                                      FERRY_CONVERT_SATURATE, NULL));
 }
 
 static bool
 down_in_two(struct world *world)
 {
-    ferry_status status = ferry_double_copy_to(world->wide, 0, world->doubles, world->count, NULL);
+    ferry_status status = ferry_double_copy_to(world->wide, 0, world->count, world->doubles, NULL);
     if (status == FERRY_OK)
         status = ferry_convert_double_to_float(world->floats, world->doubles, world->count,
                                                FERRY_CONVERT_SATURATE);

@@ -140,7 +140,7 @@ open_subject(struct subject *subject, ferry_context *context, const float *value
                                                           .dtype = {FERRYI_DL_FLOAT, 32, 1},
                                                           .shape = &subject->shape,
                                                           .strides = &subject->stride};
-    return ferry_float_create_from(context, values, COUNT, NULL, &subject->buffer) == FERRY_OK &&
+    return ferry_float_create_from(context, COUNT, values, NULL, &subject->buffer) == FERRY_OK &&
            ferry_lease_open(subject->buffer.raw, ferry_float_element(), &options, &subject->lease,
                             &pointer) == FERRY_OK;
 }

@@ -124,7 +124,7 @@ subject_open(struct subject *subject)
     memset(subject, 0, sizeof(*subject));
     subject->context = bench_context(0);
     ok = ok && subject->context &&
-         ferry_float_create_from(subject->context, values, COUNT, NULL, &subject->buffer) ==
+         ferry_float_create_from(subject->context, COUNT, values, NULL, &subject->buffer) ==
              FERRY_OK;
     free(values);
     if (ok)

@@ -53,14 +53,14 @@ move_by_hand(struct rank *rank, bool sends)
         size_t count =
             rank->count - begin < rank->chunk_count ? rank->count - begin : rank->chunk_count;
         float *chunk = rank->chunks[0];
-        if (sends && ferry_float_copy_to(rank->buffer, begin, chunk, count, NULL) != FERRY_OK)
+        if (sends && ferry_float_copy_to(rank->buffer, begin, count, chunk, NULL) != FERRY_OK)
             return false;
         if (sends)
             MPI_Send(chunk, (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD);
         else
             MPI_Recv(chunk, (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
-        if (!sends && ferry_float_copy_from(rank->buffer, begin, chunk, count, NULL) != FERRY_OK)
+        if (!sends && ferry_float_copy_from(rank->buffer, begin, count, chunk, NULL) != FERRY_OK)
             return false;
     }
     return true;
@@ -78,9 +78,9 @@ move_by_hand_overlapped(struct rank *rank, bool sends)
         MPI_Wait(&requests[at], MPI_STATUS_IGNORE);
         if (!sends && chunk >= 2) {
             size_t arrived = begin - 2 * rank->chunk_count, left = rank->count - arrived;
-            if (ferry_float_copy_from(rank->buffer, arrived, rank->chunks[at],
+            if (ferry_float_copy_from(rank->buffer, arrived,
                                       left < rank->chunk_count ? left : rank->chunk_count,
-                                      NULL) != FERRY_OK)
+                                      rank->chunks[at], NULL) != FERRY_OK)
                 return false;
         }
         if (chunk >= chunks)
@@ -88,7 +88,7 @@ move_by_hand_overlapped(struct rank *rank, bool sends)
         size_t count =
             rank->count - begin < rank->chunk_count ? rank->count - begin : rank->chunk_count;
         if (sends &&
-            ferry_float_copy_to(rank->buffer, begin, rank->chunks[at], count, NULL) != FERRY_OK)
+            ferry_float_copy_to(rank->buffer, begin, count, rank->chunks[at], NULL) != FERRY_OK)
             return false;
         if (sends)
             MPI_Isend(rank->chunks[at], (int)count, MPI_FLOAT, 1 - rank->rank, 2, MPI_COMM_WORLD,
@@ -124,11 +124,11 @@ exchange_by_hand(struct rank *rank, bool sends)
 {
     size_t count = rank->row_count;
     (void)sends;
-    if (ferry_float_copy_to(rank->buffer, count, rank->chunks[0], count, NULL) != FERRY_OK)
+    if (ferry_float_copy_to(rank->buffer, count, count, rank->chunks[0], NULL) != FERRY_OK)
         return false;
     MPI_Sendrecv(rank->chunks[0], (int)count, MPI_FLOAT, 1 - rank->rank, 4, rank->chunks[1],
                  (int)count, MPI_FLOAT, 1 - rank->rank, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return ferry_float_copy_from(rank->buffer, 0, rank->chunks[1], count, NULL) == FERRY_OK;
+    return ferry_float_copy_from(rank->buffer, 0, count, rank->chunks[1], NULL) == FERRY_OK;
 }
 
 /* -- measuring --------------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ prepare(struct rank *rank, bool quick)
             fputs("bench: chunks are not page-locked here\n", stderr);
     }
     if (ferry_float_create(rank->context, rank->count, NULL, &rank->buffer) != FERRY_OK ||
-        ferry_float_copy_from(rank->buffer, 0, rank->host, rank->count, &to_device) != FERRY_OK)
+        ferry_float_copy_from(rank->buffer, 0, rank->count, rank->host, &to_device) != FERRY_OK)
         return bench_failed("filling the buffer");
     const ferry_mpi_range out = {
         .buffer = rank->buffer.raw, .offset = rank->row_count, .count = rank->row_count};

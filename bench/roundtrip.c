@@ -79,10 +79,10 @@ copy_with_ferry(struct arrays *arrays, ferry_float_buffer buffer, struct times *
 {
     size_t count = arrays->bytes / sizeof(float);
     double begun = bench_now_ns();
-    if (ferry_float_copy_from(buffer, 0, arrays->source, count, NULL) != FERRY_OK)
+    if (ferry_float_copy_from(buffer, 0, count, arrays->source, NULL) != FERRY_OK)
         return bench_failed("copying to the device");
     double turned = bench_now_ns();
-    if (ferry_float_copy_to(buffer, 0, arrays->target, count, NULL) != FERRY_OK)
+    if (ferry_float_copy_to(buffer, 0, count, arrays->target, NULL) != FERRY_OK)
         return bench_failed("copying from the device");
     note(times, round, begun, turned, bench_now_ns());
 

@@ -45,7 +45,7 @@ read_hit(struct side *side, size_t which)
 static bool
 copy_in(struct side *side, size_t which)
 {
-    return ferry_float_copy_from(side->buffers[which], 0, memory[which], COUNT, NULL) == FERRY_OK;
+    return ferry_float_copy_from(side->buffers[which], 0, COUNT, memory[which], NULL) == FERRY_OK;
 }
 
 static const struct kind {
@@ -143,7 +143,7 @@ open_side(struct side *side, const char *path)
     if (ferry_context_create(&options, &side->context) != FERRY_OK)
         return bench_failed("opening a context");
     for (size_t i = 0; i < THREADS_MOST; i++)
-        if (ferry_float_create_from(side->context, memory[i], COUNT, NULL, &side->buffers[i]) !=
+        if (ferry_float_create_from(side->context, COUNT, memory[i], NULL, &side->buffers[i]) !=
             FERRY_OK)
             return bench_failed("creating a buffer");
     return true;

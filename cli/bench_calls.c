@@ -363,7 +363,7 @@ measure_hits(struct bench_run *run)
     struct bench_sleeper sleeper;
     struct subject subject = {.stream = ferry_context_stream(run->context, 1)};
     float *values = calloc(VALUES, sizeof(*values));
-    bool ok = values && (ferry_float_create_from(run->context, values, VALUES, NULL,
+    bool ok = values && (ferry_float_create_from(run->context, VALUES, values, NULL,
                                                  &subject.buffer) == FERRY_OK ||
                          bench_failed("creating a buffer"));
 

@@ -120,8 +120,8 @@ copy_once(struct bench_run *run, struct arena *arena, enum bench_direction direc
         return direction == BENCH_UP ? by_hand_upload(&run->by_hand, device, host, bytes)
                                      : by_hand_download(&run->by_hand, host, device, bytes);
     return (direction == BENCH_UP
-                ? ferry_byte_copy_from(arena->buffer, offset, host, bytes, NULL)
-                : ferry_byte_copy_to(arena->buffer, offset, host, bytes, NULL)) == FERRY_OK;
+                ? ferry_byte_copy_from(arena->buffer, offset, bytes, host, NULL)
+                : ferry_byte_copy_to(arena->buffer, offset, bytes, host, NULL)) == FERRY_OK;
 }
 
 static bool

@@ -44,7 +44,7 @@ brighten_tile(ferry_float_buffer image, float *tile)
 {
     size_t corner = (size_t)TOP * WIDTH + LEFT;
     ferry_status status;
-    ferry_copy_region down = ferry_float_region_to(image, corner, tile, TILE), up = ferry_float_region_from(image, corner, tile, TILE);
+    ferry_copy_region down = ferry_float_region_to(image, corner, TILE, tile), up = ferry_float_region_from(image, corner, TILE, tile);
     down.rows = up.rows = TILE;
     down.source.row_pitch = up.target.row_pitch = WIDTH;
     FERRY_TRY(status, fail, ferry_copy(&down, 1, NULL));
@@ -67,7 +67,7 @@ edit_in_many_places(ferry_float_buffer image, const float *values)
 {
     static ferry_copy_region regions[EDITS];
     for (size_t edit = 0; edit < EDITS; edit++)
-        regions[edit] = ferry_float_region_from(image, place_of(edit), values + edit * EDIT, EDIT);
+        regions[edit] = ferry_float_region_from(image, place_of(edit), EDIT, values + edit * EDIT);
     return ferry_copy(regions, EDITS, NULL);
 }
 

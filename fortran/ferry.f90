@@ -327,7 +327,7 @@ module ferry_c
             integer(c_int) :: status
         end function
 
-        function ferry_c_buffer_open_device(buffer, element, access, stream, offset, count, scope, out) &
+        function ferry_c_buffer_open_device(buffer, element, access, offset, count, stream, scope, out) &
                 bind(c, name='ferry_buffer_open_device') result(status)
             import :: c_ptr, c_int, c_size_t, ferry_c_scope
             type(c_ptr), value :: buffer, element, stream
@@ -338,7 +338,7 @@ module ferry_c
             integer(c_int) :: status
         end function
 
-        function ferry_c_buffer_copy_from(buffer, element, offset, source, count, options) &
+        function ferry_c_buffer_copy_from(buffer, element, offset, count, source, options) &
                 bind(c, name='ferry_buffer_copy_from') result(status)
             import :: c_ptr, c_int, c_size_t
             type(c_ptr), value :: buffer, element, source, options
@@ -346,7 +346,7 @@ module ferry_c
             integer(c_int) :: status
         end function
 
-        function ferry_c_buffer_copy_to(buffer, element, offset, target, count, options) &
+        function ferry_c_buffer_copy_to(buffer, element, offset, count, target, options) &
                 bind(c, name='ferry_buffer_copy_to') result(status)
             import :: c_ptr, c_int, c_size_t
             type(c_ptr), value :: buffer, element, target, options
@@ -470,7 +470,7 @@ module ferry_c
             integer(c_int) :: status
         end function
 
-        function ferry_c_kernel_launch(kernel, stream, grid, arguments, argument_count) &
+        function ferry_c_kernel_launch(kernel, grid, stream, arguments, argument_count) &
                 bind(c, name='ferry_kernel_launch') result(status)
             import :: c_ptr, c_int, c_size_t, ferry_c_grid, ferry_argument
             type(c_ptr), value :: kernel, stream
@@ -964,7 +964,7 @@ contains
 
         block_threads = 0
         if (present(threads)) block_threads = threads
-        call ferry_check(ferry_c_kernel_launch(self%owned, stream%handle, ferry_c_grid_for(items, block_threads), arguments, &
+        call ferry_check(ferry_c_kernel_launch(self%owned, ferry_c_grid_for(items, block_threads), stream%handle, arguments, &
             size(arguments, kind=c_size_t)), status)
     end subroutine
 

@@ -45,7 +45,7 @@ open_at(const struct opening *opening, ferry_access access, int place, size_t of
     ferry_status status = ferryi_mpi_stream(opening->mpi, place, &stream);
     if (status != FERRY_OK)
         return status;
-    return ferry_buffer_open_device(range->buffer, range->element, access, stream, offset, count,
+    return ferry_buffer_open_device(range->buffer, range->element, access, offset, count, stream,
                                     scope, &pointer);
 }
 

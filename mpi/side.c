@@ -139,8 +139,8 @@ open_scope(struct ferryi_mpi_side *side, ferry_mpi *mpi, int place, const char *
         status = ferry_buffer_open_host(range->buffer, range->element, access, range->offset,
                                         side->elements, &side->scope, &pointer);
     else
-        status = ferry_buffer_open_device(range->buffer, range->element, access, stream,
-                                          range->offset, side->elements, &side->scope, &pointer);
+        status = ferry_buffer_open_device(range->buffer, range->element, access, range->offset,
+                                          side->elements, stream, &side->scope, &pointer);
     if (status == FERRY_OK && place > 0) { /* MPI takes no stream */
         status = ferry_scope_wait(&side->scope);
         if (status != FERRY_OK)
@@ -198,9 +198,9 @@ add_rows(ferry_copy_region *region, const struct ferryi_mpi_side *side, bool to_
     const ferry_mpi_range *range = &side->range;
     size_t offset = range->offset + y * range->row_pitch + x;
     if (to_memory)
-        *region = ferry_buffer_region_to(range->buffer, range->element, offset, *memory, count);
+        *region = ferry_buffer_region_to(range->buffer, range->element, offset, count, *memory);
     else
-        *region = ferry_buffer_region_from(range->buffer, range->element, offset, *memory, count);
+        *region = ferry_buffer_region_from(range->buffer, range->element, offset, count, *memory);
     region->rows = rows;
     (to_memory ? &region->source : &region->target)->row_pitch = rows > 1 ? range->row_pitch : 0;
     *memory += rows * count * side->element_bytes;

@@ -231,7 +231,7 @@ create_plates(struct program *program)
     for (int i = 0; i < 2; i++) {
         ferry_mpi_message messages[MESSAGES];
         if (!done(ferry_float_create(program->context, cells, NULL, &program->plates[i]), "creating the plate") ||
-            !done(ferry_float_copy_from(program->plates[i], 0, program->cells, cells, &to_device), "filling the plate"))
+            !done(ferry_float_copy_from(program->plates[i], 0, cells, program->cells, &to_device), "filling the plate"))
             return false;
         plan_halos(&program->grid, size, program->plates[i].raw, messages);
         if (!mpi_done(ferry_mpi_request_create(program->mpi, messages, MESSAGES, &program->halos[i]), "preparing the halos"))
@@ -249,8 +249,8 @@ run_steps(struct program *program)
         size_t now = step % 2;
         if (!mpi_done(ferry_mpi_request_start(program->halos[now]), "exchanging halos") ||
             !mpi_done(ferry_mpi_request_wait(program->halos[now]), "exchanging halos") ||
-            !done(heat_step(&program->kernels, stream, program->plates[now], program->plates[1 - now], size->rows + 2,
-                            size->columns + 2, 0, size->rows + 2), "computing a step"))
+            !done(heat_step(&program->kernels, size->rows + 2, size->columns + 2, 0, size->rows + 2,
+                            stream, program->plates[now], program->plates[1 - now]), "computing a step"))
             return false;
     }
     return true;
@@ -268,7 +268,7 @@ run(struct program *program, struct report *report)
         !mpi_done(plan_traffic(&program->grid, size, ferry_mpi_chunk_bytes(program->mpi), report), "planning") ||
         !done(ferry_context_reset_stats(program->context), "counting") || !run_steps(program) ||
         !done(ferry_context_get_transfer_stats(program->context, &stats), "counting") ||
-        !done(ferry_float_copy_to(program->plates[size->steps % 2], 0, program->cells, cells, NULL), "reading the plate"))
+        !done(ferry_float_copy_to(program->plates[size->steps % 2], 0, cells, program->cells, NULL), "reading the plate"))
         return false;
     bool free_of_copies = info.coherent || ferry_mpi_uses_device_pointers(program->mpi, 1);
     report->up = stats.upload.bytes;

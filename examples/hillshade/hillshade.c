@@ -210,17 +210,17 @@ copy_heights(ferry_float_buffer height, enum npy_type type, const void *values, 
 {
     const ferry_convert_policy policy = FERRY_CONVERT_SATURATE;
     switch (type) {
-    case NPY_INT8: return ferry_float_copy_from_int8(height, 0, values, count, policy, NULL);
-    case NPY_UINT8: return ferry_float_copy_from_byte(height, 0, values, count, policy, NULL);
-    case NPY_INT16: return ferry_float_copy_from_int16(height, 0, values, count, policy, NULL);
-    case NPY_UINT16: return ferry_float_copy_from_uint16(height, 0, values, count, policy, NULL);
-    case NPY_INT32: return ferry_float_copy_from_int(height, 0, values, count, policy, NULL);
-    case NPY_UINT32: return ferry_float_copy_from_uint32(height, 0, values, count, policy, NULL);
-    case NPY_INT64: return ferry_float_copy_from_int64(height, 0, values, count, policy, NULL);
-    case NPY_UINT64: return ferry_float_copy_from_uint64(height, 0, values, count, policy, NULL);
-    case NPY_FLOAT16: return ferry_float_copy_from_half(height, 0, values, count, policy, NULL);
-    case NPY_FLOAT32: return ferry_float_copy_from(height, 0, values, count, NULL);
-    case NPY_FLOAT64: return ferry_float_copy_from_double(height, 0, values, count, policy, NULL);
+    case NPY_INT8: return ferry_float_copy_from_int8(height, 0, count, values, policy, NULL);
+    case NPY_UINT8: return ferry_float_copy_from_byte(height, 0, count, values, policy, NULL);
+    case NPY_INT16: return ferry_float_copy_from_int16(height, 0, count, values, policy, NULL);
+    case NPY_UINT16: return ferry_float_copy_from_uint16(height, 0, count, values, policy, NULL);
+    case NPY_INT32: return ferry_float_copy_from_int(height, 0, count, values, policy, NULL);
+    case NPY_UINT32: return ferry_float_copy_from_uint32(height, 0, count, values, policy, NULL);
+    case NPY_INT64: return ferry_float_copy_from_int64(height, 0, count, values, policy, NULL);
+    case NPY_UINT64: return ferry_float_copy_from_uint64(height, 0, count, values, policy, NULL);
+    case NPY_FLOAT16: return ferry_float_copy_from_half(height, 0, count, values, policy, NULL);
+    case NPY_FLOAT32: return ferry_float_copy_from(height, 0, count, values, NULL);
+    case NPY_FLOAT64: return ferry_float_copy_from_double(height, 0, count, values, policy, NULL);
     }
     return FERRY_ERROR_INVALID_ARGUMENT;
 }
@@ -245,9 +245,9 @@ shade(struct program *program)
     float scale_east = (float)(options->factor / (8.0 * options->cell_width));
     float scale_north = (float)(options->factor / (8.0 * options->cell_height));
     /* The next step also waits. Waiting here separates the kernel's time from the download's. */
-    return done(hillshade_shade(&program->kernels, program->stream, program->height, program->shade, scale_east, scale_north,
-                                cosf(altitude) * sinf(azimuth), cosf(altitude) * cosf(azimuth), sinf(altitude), program->grid.rows,
-                                program->grid.columns, 0, FERRY_REST),
+    return done(hillshade_shade(&program->kernels, program->grid.rows, program->grid.columns, 0, FERRY_REST, program->stream,
+                                program->height, program->shade, scale_east, scale_north,
+                                cosf(altitude) * sinf(azimuth), cosf(altitude) * cosf(azimuth), sinf(altitude)),
                 "launching the kernel") &&
            done(ferry_stream_synchronize(program->stream), "running the kernel");
 }
@@ -255,7 +255,7 @@ shade(struct program *program)
 static bool
 download(struct program *program)
 {
-    return done(ferry_float_copy_to_byte(program->shade, 0, program->grey, program->grid.rows * program->grid.columns, FERRY_CONVERT_SATURATE, NULL),
+    return done(ferry_float_copy_to_byte(program->shade, 0, program->grid.rows * program->grid.columns, program->grey, FERRY_CONVERT_SATURATE, NULL),
                 "downloading the shades");
 }
 

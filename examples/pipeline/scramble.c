@@ -58,5 +58,5 @@ scramble_launch(ferry_kernel *kernel, const ferry_file_chunk *chunk)
         [FIRST] = ferry_size_value((size_t)chunk->offset),
         [COUNT] = ferry_size_value(chunk->count),
     };
-    return ferry_kernel_launch(kernel, chunk->stream, ferry_grid_for(chunk->count, 256), arguments, SCRAMBLE_PARAMETER_COUNT);
+    return ferry_kernel_launch(kernel, ferry_grid_for(chunk->count, 256), chunk->stream, arguments, SCRAMBLE_PARAMETER_COUNT);
 }

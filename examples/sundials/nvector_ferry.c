@@ -435,7 +435,7 @@ reduce_all(nvector_ferry *shared, queue_reduction *queue, int count, N_Vector *x
         ferry_double_destroy(&one);
     }
     if (status == FERRY_OK)
-        status = ferry_double_copy_to(results, 0, out, (size_t)count, NULL);
+        status = ferry_double_copy_to(results, 0, (size_t)count, out, NULL);
     ferry_double_destroy(&results);
     shared->scalars += status == FERRY_OK ? (uint64_t)count : 0;
     if (!keep(shared, status)) /* the caller may look at the results alone */
@@ -581,7 +581,7 @@ pack(N_Vector v, void *memory)
     nvector_ferry *shared = N_VGetShared_Ferry(v);
     if (memory == NULL)
         return -1;
-    keep(shared, ferry_double_copy_to(buffer_of(v), 0, memory, (size_t)length_of(v), NULL));
+    keep(shared, ferry_double_copy_to(buffer_of(v), 0, (size_t)length_of(v), memory, NULL));
     return result_of(shared);
 }
 
@@ -591,7 +591,7 @@ unpack(N_Vector v, void *memory)
     nvector_ferry *shared = N_VGetShared_Ferry(v);
     if (memory == NULL)
         return -1;
-    keep(shared, ferry_double_copy_from(buffer_of(v), 0, memory, (size_t)length_of(v), NULL));
+    keep(shared, ferry_double_copy_from(buffer_of(v), 0, (size_t)length_of(v), memory, NULL));
     return result_of(shared);
 }
 

@@ -70,19 +70,19 @@ run_parts(struct program *program, int parts)
     size_t cells = size->rows * size->columns;
     ferry_float_buffer now = {0}, next = {0};
     ferry_status status;
-    FERRY_TRY(status, fail, ferry_float_create_from(program->context, program->start, cells, NULL, &now));
+    FERRY_TRY(status, fail, ferry_float_create_from(program->context, cells, program->start, NULL, &now));
     FERRY_TRY(status, fail, ferry_float_create(program->context, cells, NULL, &next));
     for (size_t step = 0; step < size->steps; step++) {
         for (int part = 0; part < parts; part++) {
             size_t first = size->rows * (size_t)part / (size_t)parts, end = size->rows * (size_t)(part + 1) / (size_t)parts;
-            FERRY_TRY(status, fail, heat_spread(&program->kernels, ferry_context_stream(program->context, part + 1), now, next,
-                                                size->rows, size->columns, first, end - first));
+            FERRY_TRY(status, fail, heat_spread(&program->kernels, size->rows, size->columns, first,
+                                                end - first, ferry_context_stream(program->context, part + 1), now, next));
         }
         ferry_float_buffer spare = now;
         now = next;
         next = spare;
     }
-    status = ferry_float_copy_to(now, 0, program->result, cells, NULL);
+    status = ferry_float_copy_to(now, 0, cells, program->result, NULL);
 fail:
     ferry_float_destroy(&next);
     ferry_float_destroy(&now);

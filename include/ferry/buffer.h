@@ -214,7 +214,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *contex
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *context,
                                                                 const ferry_element *element,
-                                                                const void *source, size_t count,
+                                                                size_t count, const void *source,
                                                                 const ferry_buffer_options *options,
                                                                 ferry_buffer **out);
 
@@ -237,7 +237,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *c
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *context,
                                                               const ferry_element *element,
-                                                              void *memory, size_t count,
+                                                              size_t count, void *memory,
                                                               const ferry_wrap_options *options,
                                                               ferry_buffer **out);
 
@@ -256,8 +256,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_host(ferry_context *con
  *         FERRY_ERROR_INVALID_ARGUMENT also when a checked run finds that the device cannot use it.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wrap_device(
-    ferry_context *context, const ferry_element *element, void *memory, size_t count,
-    ferry_stream *ready_on, const ferry_wrap_options *options, ferry_buffer **out);
+    ferry_context *context, const ferry_element *element, size_t count, ferry_stream *ready_on,
+    void *memory, const ferry_wrap_options *options, ferry_buffer **out);
 
 /**
  * Ends a wrap. The call copies bytes that are newer at other places back into the wrapped memory,
@@ -481,9 +481,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buff
  *         access would write to a read-only wrap; FERRY_ERROR_UNSUPPORTED when the stream is being
  *         captured and a driver call is needed.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(
-    ferry_buffer *buffer, const ferry_element *element, ferry_access access, ferry_stream *stream,
-    size_t offset, size_t count, ferry_scope *scope, void **out);
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *buffer,
+                                                                const ferry_element *element,
+                                                                ferry_access access, size_t offset,
+                                                                size_t count, ferry_stream *stream,
+                                                                ferry_scope *scope, void **out);
 
 /**
  * Opens several scopes at `place` together, one for each argument. If one of them cannot be opened,
@@ -502,11 +504,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(
  *         value, an argument without an access, an unknown place, and a stream of another place;
  *         FERRY_ERROR_UNSUPPORTED also when more than 31 ranges would be merged with a write.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(ferry_scope *scopes,
-                                                            void **out_pointers,
-                                                            const ferry_argument *arguments,
+FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(const ferry_argument *arguments,
                                                             size_t count, int place,
-                                                            ferry_stream *stream);
+                                                            ferry_stream *stream,
+                                                            ferry_scope *scopes,
+                                                            void **out_pointers);
 
 /**
  * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
@@ -667,8 +669,8 @@ typedef enum ferry_advice {
  *         no advice.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_advise(ferry_buffer *buffer, size_t offset,
-                                                           size_t count, ferry_advice advice,
-                                                           int place);
+                                                           size_t count, int place,
+                                                           ferry_advice advice);
 
 FERRY_END_DECLS
 

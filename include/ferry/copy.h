@@ -194,8 +194,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_re
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buffer,
                                                               const ferry_element *element,
-                                                              size_t offset, const void *source,
-                                                              size_t count,
+                                                              size_t offset, size_t count,
+                                                              const void *source,
                                                               const ferry_copy_options *options);
 /**
  * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory.
@@ -211,8 +211,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buff
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer,
                                                             const ferry_element *element,
-                                                            size_t offset, void *target,
-                                                            size_t count,
+                                                            size_t offset, size_t count,
+                                                            void *target,
                                                             const ferry_copy_options *options);
 /**
  * Copies `count` elements from one buffer to another of the same context. Without options->stream
@@ -294,7 +294,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer,
  */
 FERRY_INLINE ferry_copy_region
 ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                         const void *source, size_t count)
+                         size_t count, const void *source)
 {
     ferry_copy_region region;
     memset(&region, 0, sizeof(region));
@@ -314,7 +314,7 @@ ferry_buffer_region_from(ferry_buffer *buffer, const ferry_element *element, siz
  */
 FERRY_INLINE ferry_copy_region
 ferry_buffer_region_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                       void *target, size_t count)
+                       size_t count, void *target)
 {
     ferry_copy_region region;
     memset(&region, 0, sizeof(region));

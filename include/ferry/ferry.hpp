@@ -965,7 +965,7 @@ template <class T> class device_view : public detail::view<T>
     device_view(ferry_buffer *buffer, ferry_access access, stream_ref stream, std::size_t offset, std::size_t count)
         : detail::view<T>(buffer, offset, count)
     {
-        check(ferry_buffer_open_device(buffer, element<std::remove_const_t<T>>(), access, stream.raw(), offset, count,
+        check(ferry_buffer_open_device(buffer, element<std::remove_const_t<T>>(), access, offset, count, stream.raw(),
                                        &this->scope_, &open()));
     }
     void *&
@@ -1206,7 +1206,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     /** Creates a buffer with a copy of the elements of `source`. */
     explicit buffer(const context &devices, ferry::span<const T> source, const ferry_buffer_options *options = nullptr)
     {
-        check(ferry_buffer_create_from(devices.raw(), element<T>(), source.data(), source.size(), options, &raw_));
+        check(ferry_buffer_create_from(devices.raw(), element<T>(), source.size(), source.data(), options, &raw_));
     }
     /**
      * Creates a buffer over host memory of the caller, which becomes the host replica. The memory
@@ -1216,7 +1216,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     wrap_host(const context &devices, ferry::span<T> memory, const ferry_wrap_options *options = nullptr)
     {
         buffer made;
-        check(ferry_buffer_wrap_host(devices.raw(), element<T>(), memory.data(), memory.size(), options, &made.raw_));
+        check(ferry_buffer_wrap_host(devices.raw(), element<T>(), memory.size(), memory.data(), options, &made.raw_));
         return made;
     }
     /** Makes a buffer of device memory of the program. */
@@ -1225,7 +1225,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
                 const ferry_wrap_options *options = nullptr)
     {
         buffer made;
-        check(ferry_buffer_wrap_device(devices.raw(), element<T>(), memory, count, ready_on.raw(), options, &made.raw_));
+        check(ferry_buffer_wrap_device(devices.raw(), element<T>(), count, ready_on.raw(), memory, options, &made.raw_));
         return made;
     }
     /**
@@ -1450,13 +1450,13 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     void
     copy_from(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {
-        check(ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), options));
+        check(ferry_buffer_copy_from(raw_, element<T>(), offset, source.size(), source.data(), options));
     }
     /** Copies elements from `offset` on to host memory. */
     void
     copy_to(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
     {
-        check(ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), options));
+        check(ferry_buffer_copy_to(raw_, element<T>(), offset, target.size(), target.data(), options));
     }
     /**
      * Copies `count` elements of `source`, which may be this buffer, to this buffer, starting at
@@ -1502,7 +1502,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {
         return detail::start(options, [&](const ferry_copy_options *with) {
-            return ferry_buffer_copy_from(raw_, element<T>(), offset, source.data(), source.size(), with);
+            return ferry_buffer_copy_from(raw_, element<T>(), offset, source.size(), source.data(), with);
         });
     }
     template <class Container, class = std::enable_if_t<!detail::is_lasting<Container>>>
@@ -1512,7 +1512,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     copy_to_async(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
     {
         return detail::start(options, [&](const ferry_copy_options *with) {
-            return ferry_buffer_copy_to(raw_, element<T>(), offset, target.data(), target.size(), with);
+            return ferry_buffer_copy_to(raw_, element<T>(), offset, target.size(), target.data(), with);
         });
     }
     /** Queues load() and returns its event. */
@@ -1545,7 +1545,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     convert_from(ferry::span<const U> source, ferry_convert_policy policy, std::size_t offset = 0,
                  const ferry_copy_options *options = nullptr)
     {
-        ferry_copy_region region = ferry_buffer_region_from(raw_, element<T>(), offset, source.data(), source.size());
+        ferry_copy_region region = ferry_buffer_region_from(raw_, element<T>(), offset, source.size(), source.data());
         region.source.element = element<U>();
         check(ferry_copy_converting(&region, policy, options));
     }
@@ -1555,7 +1555,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     convert_to(ferry::span<U> target, ferry_convert_policy policy, std::size_t offset = 0,
                const ferry_copy_options *options = nullptr) const
     {
-        ferry_copy_region region = ferry_buffer_region_to(raw_, element<T>(), offset, target.data(), target.size());
+        ferry_copy_region region = ferry_buffer_region_to(raw_, element<T>(), offset, target.size(), target.data());
         region.target.element = element<U>();
         check(ferry_copy_converting(&region, policy, options));
     }
@@ -1580,7 +1580,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     [[nodiscard]] ferry_copy_region
     region_from(std::size_t offset, ferry::span<const T> source) noexcept
     {
-        return ferry_buffer_region_from(raw_, element<T>(), offset, source.data(), source.size());
+        return ferry_buffer_region_from(raw_, element<T>(), offset, source.size(), source.data());
     }
     template <class Container, class = std::enable_if_t<!detail::is_lasting<Container>>>
     ferry_copy_region region_from(std::size_t offset, Container &&source) = delete;
@@ -1588,7 +1588,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     [[nodiscard]] ferry_copy_region
     region_to(std::size_t offset, ferry::span<T> target) const noexcept
     {
-        return ferry_buffer_region_to(raw_, element<T>(), offset, target.data(), target.size());
+        return ferry_buffer_region_to(raw_, element<T>(), offset, target.size(), target.data());
     }
     /**
      * Returns a region that copies `count` elements of `source`, starting at element
@@ -1670,7 +1670,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     void
     advise(ferry_advice advice, int place, std::size_t offset = 0, std::size_t count = rest) const
     {
-        check(ferry_buffer_advise(raw_, offset, count, advice, place));
+        check(ferry_buffer_advise(raw_, offset, count, place, advice));
     }
 
     /* arguments of kernels */
@@ -1946,7 +1946,7 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
     {
         /* The array has one item more than there are arguments, because C++ has no empty arrays. */
         const ferry_argument list[sizeof...(P) + 1] = {detail::parameter<P>::argument(arguments)..., ferry_argument()};
-        check(ferry_kernel_launch(raw_, stream.raw(), dimensions, list, sizeof...(P)));
+        check(ferry_kernel_launch(raw_, dimensions, stream.raw(), list, sizeof...(P)));
     }
 
   private:

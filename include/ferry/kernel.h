@@ -254,8 +254,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *contex
  *         <ferry/buffer.h>.
  * Threads: any; several threads may launch one kernel at the same time.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
-                                                           ferry_stream *stream, ferry_grid grid,
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid,
+                                                           ferry_stream *stream,
                                                            const ferry_argument *arguments,
                                                            size_t argument_count);
 

@@ -135,7 +135,7 @@ array_create_from(PyObject *type, PyObject *arguments)
     }
     FERRYPY_BLOCKING(status, ferry_buffer_create_from(
                                  context->context, ((struct element_object *)element)->element,
-                                 packed ? packed : view->buf, (size_t)(view->len / view->itemsize),
+                                 (size_t)(view->len / view->itemsize), packed ? packed : view->buf,
                                  &options, &buffer));
     made = status == FERRY_OK ? ferrypy_array_object((PyTypeObject *)type, context, element, buffer,
                                                      view->ndim, shape, NULL)
@@ -188,7 +188,7 @@ array_wrap(PyObject *type, PyObject *arguments)
     options.user = owner;
     FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context,
                                                     ((struct element_object *)element)->element,
-                                                    view->buf, (size_t)(view->len / view->itemsize),
+                                                    (size_t)(view->len / view->itemsize), view->buf,
                                                     &options, &buffer));
     if (status != FERRY_OK) {
         ferrypy_fail(status);

@@ -347,12 +347,12 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
     if (count)
         gather(packed, (const char *)tensor->data + tensor->byte_offset, tensor, 0, element->bytes);
     if (read_only) {
-        FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, element, packed, count,
+        FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, element, count, packed,
                                                         &options, &buffer));
         if (status != FERRY_OK)
             free(packed);
     } else {
-        FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, packed, count,
+        FERRYPY_BLOCKING(status, ferry_buffer_create_from(context->context, element, count, packed,
                                                           NULL, &buffer));
         free(packed);
     }

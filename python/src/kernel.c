@@ -408,7 +408,7 @@ kernel_launch(PyObject *object, PyObject *arguments)
     }
     if (!note_stream(self, stream))
         goto end;
-    FERRYPY_BLOCKING(status, ferry_kernel_launch(self->kernel, stream->stream, grid, list, count));
+    FERRYPY_BLOCKING(status, ferry_kernel_launch(self->kernel, grid, stream->stream, list, count));
     result = status == FERRY_OK ? Py_NewRef(Py_None) : ferrypy_fail(status);
 end:
     FERRYPY_RELEASE(release_arguments(list, done));

@@ -201,8 +201,8 @@ check_wrapped(ferry_context *context, const ferry_element *interned, const void 
 }
 
 ferry_status
-ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, void *memory,
-                       size_t count, const ferry_wrap_options *options, ferry_buffer **out)
+ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, size_t count,
+                       void *memory, const ferry_wrap_options *options, ferry_buffer **out)
 {
     const ferry_element *interned;
     size_t bytes;
@@ -236,8 +236,8 @@ check_of_host(const ferry_context *context, int place, const void *memory)
 }
 
 ferry_status
-ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, void *memory,
-                         size_t count, ferry_stream *ready_on, const ferry_wrap_options *options,
+ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, size_t count,
+                         ferry_stream *ready_on, void *memory, const ferry_wrap_options *options,
                          ferry_buffer **out)
 {
     const ferry_element *interned;

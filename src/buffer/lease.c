@@ -150,8 +150,8 @@ open_scope(ferry_buffer *buffer, const ferry_element *element, const ferry_lease
         return ferry_buffer_open_host(buffer, element, options->access, options->offset, count,
                                       scope, out);
     if (options->stream)
-        return ferry_buffer_open_device(buffer, element, options->access, options->stream,
-                                        options->offset, count, scope, out);
+        return ferry_buffer_open_device(buffer, element, options->access, options->offset, count,
+                                        options->stream, scope, out);
     return ferryi_scope_open_ready(buffer, element, options->access, place, options->offset, count,
                                    ferryi_scope_of(scope), out);
 }

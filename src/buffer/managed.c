@@ -119,8 +119,8 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
 }
 
 ferry_status
-ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, ferry_advice advice,
-                    int place)
+ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                    ferry_advice advice)
 {
     ferry_status status;
     do {

@@ -247,7 +247,7 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
 
 ferry_status
 ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
-                         ferry_stream *stream, size_t offset, size_t count, ferry_scope *scope,
+                         size_t offset, size_t count, ferry_stream *stream, ferry_scope *scope,
                          void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);

@@ -205,8 +205,8 @@ hand_out(const struct opening *o, ferry_scope *scopes, void **pointers)
 }
 
 ferry_status
-ferry_scope_open_all(ferry_scope *scopes, void **out_pointers, const ferry_argument *arguments,
-                     size_t count, int place, ferry_stream *stream)
+ferry_scope_open_all(const ferry_argument *arguments, size_t count, int place, ferry_stream *stream,
+                     ferry_scope *scopes, void **out_pointers)
 {
     if (count == 0)
         return FERRY_OK;

@@ -295,14 +295,14 @@ copy_simple(const ferry_copy_region *region, const ferry_copy_options *options, 
     } else if (to->buffer) {
         if (to->memory || !is_plain(from, to->buffer) || from->offset)
             return false;
-        *out = ferry_buffer_copy_from(to->buffer, to->element, to->offset, from->memory,
-                                      region->count, options);
+        *out = ferry_buffer_copy_from(to->buffer, to->element, to->offset, region->count,
+                                      from->memory, options);
     } else {
         if (!from->buffer || from->memory || region->value || !is_plain(to, from->buffer) ||
             to->offset)
             return false;
-        *out = ferry_buffer_copy_to(from->buffer, from->element, from->offset, to->memory,
-                                    region->count, options);
+        *out = ferry_buffer_copy_to(from->buffer, from->element, from->offset, region->count,
+                                    to->memory, options);
     }
     return true;
 }

@@ -48,14 +48,14 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, c
 
 ferry_status
 ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                       const void *source, size_t count, const ferry_copy_options *options)
+                       size_t count, const void *source, const ferry_copy_options *options)
 {
     return copy_memory(buffer, element, offset, source, count, options, true);
 }
 
 ferry_status
 ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                     void *target, size_t count, const ferry_copy_options *options)
+                     size_t count, void *target, const ferry_copy_options *options)
 {
     return copy_memory(buffer, element, offset, target, count, options, false);
 }
@@ -148,8 +148,9 @@ ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t of
 }
 
 ferry_status
-ferry_buffer_create_from(ferry_context *context, const ferry_element *element, const void *source,
-                         size_t count, const ferry_buffer_options *options, ferry_buffer **out)
+ferry_buffer_create_from(ferry_context *context, const ferry_element *element, size_t count,
+                         const void *source, const ferry_buffer_options *options,
+                         ferry_buffer **out)
 {
     if (!source && count > 0)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
@@ -158,7 +159,7 @@ ferry_buffer_create_from(ferry_context *context, const ferry_element *element, c
     if (!out) /* ferry_buffer_create() reports that `out` is NULL */
         return ferry_buffer_create(context, element, count, options, NULL);
     FERRYI_OR_RETURN(ferry_buffer_create(context, element, count, options, &buffer));
-    ferry_status status = ferry_buffer_copy_from(buffer, element, 0, source, count, NULL);
+    ferry_status status = ferry_buffer_copy_from(buffer, element, 0, count, source, NULL);
     if (status != FERRY_OK)
         ferry_buffer_destroy(&buffer);
     else

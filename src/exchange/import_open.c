@@ -113,8 +113,8 @@ open_import(ferry_context *context, const struct ferryi_import *import,
                                      .release_on = options->release_on};
     status =
         place == FERRY_PLACE_HOST
-            ? ferry_buffer_wrap_host(context, import->element, memory, import->count, &wrap, out)
-            : ferry_buffer_wrap_device(context, import->element, memory, import->count, ready_on,
+            ? ferry_buffer_wrap_host(context, import->element, import->count, memory, &wrap, out)
+            : ferry_buffer_wrap_device(context, import->element, import->count, ready_on, memory,
                                        &wrap, out);
     if (status == FERRY_OK)
         atomic_store(&ferryi_store_cold_of((*out)->store)->is_import, true);

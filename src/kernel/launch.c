@@ -298,7 +298,7 @@ ferryi_kernel_is_null(void)
 }
 
 ferry_status
-ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
+ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
                     const ferry_argument *arguments, size_t argument_count)
 {
     if (!kernel)

@@ -315,7 +315,7 @@ open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t
     if (place == 0)
         OK(ferry_buffer_open_host(buffer, element, access, offset, count, scope, &out));
     else
-        OK(ferry_buffer_open_device(buffer, element, access, stream_of(f, place), offset, count,
+        OK(ferry_buffer_open_device(buffer, element, access, offset, count, stream_of(f, place),
                                     scope, &out));
     return out;
 }

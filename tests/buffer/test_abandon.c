@@ -115,7 +115,7 @@ test_host_memory_may_be_gone(void **state)
             .name = "gone", .on_release = note_release, .user = &release};
         int32_t *memory = map_counting();
         ferry_buffer *b;
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, &options, &b));
         uses[i / 2](f, b);
         finish(f);
         if (i % 2)
@@ -142,9 +142,9 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     int32_t *memory = map_counting();
     ferry_int_buffer typed;
     ferry_buffer *b;
-    OK(ferry_int_wrap_host(f->context, memory, COUNT, NULL, &typed));
+    OK(ferry_int_wrap_host(f->context, COUNT, memory, NULL, &typed));
     add_to(f, typed.raw, 1, 0, FERRY_REST, 10);
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT,
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory,
                               &(ferry_wrap_options){.read_only = true}, &b));
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     finish(f);
@@ -155,7 +155,7 @@ test_typed_and_read_only_wraps_are_abandoned(void **state)
     assert_null(b);
     assert_int_equal(munmap(memory, BYTES), 0);
     /* A wrap of zero bytes may have the address NULL, and can be abandoned like any other wrap. */
-    OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, NULL, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, 0, NULL, NULL, &b));
     OK(ferry_buffer_abandon(&b));
 }
 
@@ -175,7 +175,7 @@ test_device_memory_may_be_gone(void **state)
             values[i] = i;
         for (int freed = 0; freed < 2; freed++) {
             device_write(f, place, memory, values, sizeof(values));
-            OK(ferry_buffer_wrap_device(f->context, INT, memory, 100, stream_of(f, place), &options,
+            OK(ferry_buffer_wrap_device(f->context, INT, 100, stream_of(f, place), memory, &options,
                                         &b));
             add_to(f, b, 0, 0, FERRY_REST, 4);
             if (freed) {
@@ -204,7 +204,7 @@ test_registered_memory_may_be_gone(void **state)
         int32_t *memory = map_counting();
         ferry_buffer *b;
         OK(ferry_context_register_host(f->context, memory, BYTES));
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &b));
         for (int i = 0; i < 3; i++) {
             add_to(f, b, 1, 0, FERRY_REST, 10);
             expect_counting(f, b, 0, 0, FERRY_REST, 10 * (i + 1));
@@ -230,7 +230,7 @@ test_the_end_of_a_wrap_writes_what_was_discarded(void **state)
     for (int unwraps = 0; unwraps < 2; unwraps++) {
         int32_t *memory = map_counting();
         ferry_buffer *b;
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &b));
         OK(ferry_buffer_discard(b, 10, 20));
         if (unwraps)
             OK(ferry_buffer_unwrap(&b, NULL));
@@ -262,7 +262,7 @@ test_abandon_is_refused(void **state)
     FAILS(refused, ferry_buffer_abandon(&plain));
     assert_non_null(plain);
 
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, &options, &b));
     add_to(f, b, 1, 0, FERRY_REST, 10);
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     snapshot before = take_snapshot(b);
@@ -297,7 +297,7 @@ test_abandon_is_refused(void **state)
 
     /* A wrap may be abandoned through a view if that view is its last handle. Destroying the other
      * handles does not touch the memory. */
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, &options, &b));
     add_to(f, b, 1, 0, FERRY_REST, 10);
     OK(ferry_buffer_view(b, INT, 10, 20, &view));
     finish(f);
@@ -319,7 +319,7 @@ test_abandon_comes_too_late_after_the_context(void **state)
     ferry_context *context;
     ferry_buffer *b;
     OK(ferry_context_create(NULL, &context));
-    OK(ferry_buffer_wrap_host(context, INT, memory, COUNT, NULL, &b));
+    OK(ferry_buffer_wrap_host(context, INT, COUNT, memory, NULL, &b));
     ferry_context_destroy(&context); /* copies newer bytes back, and ends the wrap */
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_abandon(&b));
     assert_int_equal(munmap(memory, BYTES), 0);
@@ -366,8 +366,8 @@ test_abandon_waits_for_calls(void **state)
     ferry_buffer *b;
     int32_t *memory = map_counting();
     memset(to, 0, sizeof(to));
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
-    OK(ferry_buffer_copy_to(b, INT, 0, to, COUNT,
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &b));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, to,
                             &(ferry_copy_options){.stream = f->stream,
                                                   .event = &event,
                                                   .chunk_bytes = 4096,
@@ -399,7 +399,7 @@ test_abandon_waits_for_queued_work(void **state)
     work_open(f, &w);
     int32_t *memory = device_alloc(f, 1, BYTES), got[4];
     ferry_buffer *b;
-    OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, f->stream, &options, &b));
+    OK(ferry_buffer_wrap_device(f->context, INT, COUNT, f->stream, memory, &options, &b));
     unsigned before = work_done();
     work_delay(20000);
     OK(launch_fill(&w, f->stream, b, 0, COUNT, 3));
@@ -449,7 +449,7 @@ test_a_stream_waits_instead_of_the_host(void **state)
             .on_release = note_release, .user = &release, .release_on = release_on};
         int32_t *memory = device_alloc(f, 1, BYTES), got[4];
         ferry_buffer *b, *copy = make_ints(f, COUNT);
-        OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, f->stream, &options, &b));
+        OK(ferry_buffer_wrap_device(f->context, INT, COUNT, f->stream, memory, &options, &b));
         fill_on(f, b, f->stream, 0, COUNT, 3);
         OK(ferry_stream_synchronize(f->stream));
         unsigned before = work_done();
@@ -499,10 +499,10 @@ test_newer_bytes_come_back_before_the_release(void **state)
                 *got = calloc(1, BYTES);
         ferry_buffer *b;
         if (on_device)
-            OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, f->places),
+            OK(ferry_buffer_wrap_device(f->context, INT, COUNT, stream_of(f, f->places), memory,
                                         &options, &b));
         else
-            OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
+            OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, &options, &b));
         write_counting(f, b, on_device ? 0 : 1, 0, COUNT, 100);
         add_to(f, b, on_device ? 0 : 1, 0, COUNT, 5);
         end_wrap(&b, (enum end)(i / 2), f->stream);
@@ -532,16 +532,16 @@ test_the_wrap_keeps_the_stream(void **state)
     OK(ferry_context_create(NULL, &other));
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
           ferry_buffer_wrap_host(
-              f->context, INT, memory, COUNT,
+              f->context, INT, COUNT, memory,
               &(ferry_wrap_options){.release_on = ferry_context_stream(other, 1)}, &b));
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
           ferry_buffer_wrap_device(
-              f->context, INT, memory, COUNT, f->stream,
+              f->context, INT, COUNT, f->stream, memory,
               &(ferry_wrap_options){.release_on = ferry_context_stream(other, 1)}, &b));
     ferry_context_destroy(&other);
     for (int i = 0; i < ENDS; i++) {
         ferry_stream *release_on = make_stream(f, 1);
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT,
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory,
                                   &(ferry_wrap_options){.release_on = release_on}, &b));
         ferry_stream_destroy(&release_on);
         write_counting(f, b, 1, 0, COUNT, i);
@@ -554,7 +554,7 @@ test_the_wrap_keeps_the_stream(void **state)
     OK(ferry_context_create(NULL, &other));
     ferry_stream *release_on;
     OK(ferry_stream_create(other, 1, &release_on));
-    OK(ferry_buffer_wrap_host(other, INT, memory, COUNT,
+    OK(ferry_buffer_wrap_host(other, INT, COUNT, memory,
                               &(ferry_wrap_options){.release_on = release_on,
                                                     .on_release = note_release,
                                                     .user = &release},

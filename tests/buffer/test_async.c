@@ -37,11 +37,11 @@ test_memory_may_be_touched_after_the_event(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *b = make_ints(f, COUNT);
         ferry_event *event;
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(stream, &event)));
         finish(&event);
         memset(values, 0, BYTES);
         assert_true(ferry_buffer_is_current(b, place)); /* the copy writes at the stream's place */
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(stream, &event)));
         finish(&event);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i + 1);
@@ -62,12 +62,12 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
         ferry_event *last;
-        QUEUE(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(stream, &forgotten)));
+        QUEUE(ferry_buffer_copy_from(a, INT, 0, COUNT, values, ASYNC(stream, &forgotten)));
         QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
         seven = 8; /* the fill has already copied the value */
         QUEUE(ferry_buffer_copy(b, INT, 0, a, 0, FERRY_REST, ASYNC(stream, &forgotten)));
         QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &last)));
+        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(stream, &last)));
         finish(&last);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i < 100 ? 7 : i + 1);
@@ -90,7 +90,7 @@ test_scopes_wait_for_calls_in_flight(void **state)
     int32_t *values = counting(3);
     ferry_buffer *b = make_ints(f, COUNT);
     for (int i = 0; i < 5; i++) {
-        QUEUE(ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+        QUEUE(ferry_buffer_copy_from(b, INT, 0, COUNT, values,
                                      ASYNC(i % 2 ? f->stream : NULL, &forgotten)));
         expect_counting(f, b, i % 3 ? 0 : 1, 0, FERRY_REST, 3);
         add_to(f, b, 0, 0, FERRY_REST, 1);
@@ -112,7 +112,7 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         ferry_event *event;
         bool done;
         touch(f, b, i % 2, FERRY_UPDATE, 0, FERRY_REST);
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values,
                                   ASYNC(i % 2 ? f->stream : NULL, &event)));
         if (i > 3)
             ferryi_sleep_ns((uint64_t)i * 10000);
@@ -121,7 +121,7 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         assert_true(status == FERRY_OK || status == FERRY_ERROR_CANCELLED);
         assert_int_equal(ferry_event_query(event, &done), status);
         assert_true(done);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
+        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, NULL));
         size_t arrived = 0;
         while (arrived < COUNT && got[arrived] == (int32_t)arrived + 1)
             arrived++;
@@ -129,7 +129,7 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         for (size_t k = arrived; k < COUNT; k++)
             assert_int_equal(got[k], 0);
         /* A later try succeeds. */
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL));
+        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, NULL));
         expect_counting(f, b, 0, 0, FERRY_REST, 1);
         ferry_event_destroy(&event);
         ferry_buffer_destroy(&b);
@@ -150,7 +150,7 @@ test_streams_wait_for_the_event_of_a_copy(void **state)
         ferry_event *event;
         void *memory;
         OK(ferry_buffer_hold(b, place, &memory));
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(stream_of(f, place), &event)));
+        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(stream_of(f, place), &event)));
         OK(ferry_stream_wait_event(stream_of(f, place), event));
         device_read(f, place, &last, (int32_t *)memory + COUNT - 1, sizeof(last));
         assert_int_equal(last, COUNT + 1);
@@ -170,10 +170,10 @@ test_events_and_buffers_may_go_first(void **state)
     int32_t *values = counting(2), *got = counting(0);
     ferry_event *event, *other;
     ferry_buffer *b = make_ints(f, COUNT);
-    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(f->stream, &event)));
+    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(f->stream, &event)));
     ferry_event_destroy(&event);
     expect_counting(f, b, 0, 0, FERRY_REST, 2);
-    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(NULL, &other)));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(NULL, &other)));
     ferry_buffer_destroy(&b);
     finish(&other);
     assert_int_equal(got[COUNT - 1], COUNT + 1);
@@ -212,10 +212,10 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     ferry_event *down, *up;
     bool done = true;
     write_counting(&f, a, 1, 0, COUNT, 5);
-    OK(ferry_buffer_copy_to(a, INT, 0, got, COUNT, ASYNC(f.stream, &down)));
+    OK(ferry_buffer_copy_to(a, INT, 0, COUNT, got, ASYNC(f.stream, &down)));
     if (!f.coherent)
         wait_until(&gate.held);
-    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, ASYNC(f.stream, &up)));
+    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(f.stream, &up)));
     OK(ferry_event_synchronize(up));
     OK(ferry_event_query(down, &done));
     assert_true(!done || f.coherent);
@@ -246,7 +246,7 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
     ferry_event *up;
     OK(ferry_stream_create(f.context, 1, &stream));
     write_counting(&f, b, 0, 0, COUNT, 5);
-    OK(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(f.stream, &up)));
+    OK(ferry_buffer_copy_from(a, INT, 0, COUNT, values, ASYNC(f.stream, &up)));
     if (!f.coherent)
         wait_until(&gate.held);
     OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream));
@@ -359,7 +359,7 @@ test_progress_of_every_call(void **state)
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
         ferry_event *event;
         copy_list *batch;
-        OK(ferry_buffer_copy_from(a, INT, 0, values, COUNT, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_from(a, INT, 0, COUNT, values, ASYNC(stream, &event)));
         expect_progress(event, BYTES);
         OK(ferry_buffer_copy(b, INT, 0, a, 8, COUNT - 8, ASYNC(stream, &event)));
         expect_progress(event, BYTES - 32);
@@ -367,7 +367,7 @@ test_progress_of_every_call(void **state)
         expect_progress(event, BYTES - 32);
         OK(ferry_buffer_fill(b, INT, 4, 100, &seven, ASYNC(stream, &event)));
         expect_progress(event, 400);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(stream, &event)));
         expect_progress(event, BYTES);
         OK(copy_rows_from(a, INT, 0, 64, values, 32, 32, 100, ASYNC(stream, &event)));
         expect_progress(event, 32 * 100 * sizeof(int32_t));
@@ -378,7 +378,7 @@ test_progress_of_every_call(void **state)
         OK(copy_list_submit(batch, ASYNC(stream, &event)));
         expect_progress(event, 1110 * sizeof(int32_t));
         copy_list_destroy(&batch);
-        OK(ferry_buffer_copy_from(a, INT, 0, values, 0, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_from(a, INT, 0, 0, values, ASYNC(stream, &event)));
         expect_progress(event, 0);
         OK(ferry_stream_record(f->stream, 0, &event));
         expect_progress(event, 0);
@@ -424,7 +424,7 @@ test_progress_is_that_of_the_moment(void **state)
     write_counting(&f, b, 0, 0, COUNT / 2, 1);
     write_counting(&f, b, 1, COUNT / 2, COUNT / 2, 1);
     atomic_store(&pause.armed, true);
-    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, ASYNC(NULL, &event)));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(NULL, &event)));
     wait_until(&pause.held);
     OK(ferry_event_progress(event, &bytes, &total));
     assert_int_equal(bytes, BYTES / 2);
@@ -464,7 +464,7 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
         ferry_buffer *b;
         OK(ferry_buffer_create(context, INT, COUNT, NULL, &b));
         ferry_event *event = NULL;
-        OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT,
+        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values,
                                   ASYNC(ferry_context_stream(context, 1), &event)));
         if (asked == 1)
             FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_event_synchronize(event));
@@ -522,7 +522,7 @@ test_the_log_of_a_prefetch_names_no_event(void **state)
     OK(ferry_kernel_create(f.context, &source, &kernel));
     ferry_buffer *b = make_counting(&f, COUNT, 3);
     const ferry_argument argument = ferry_buffer_argument(b, INT, 0, FERRY_REST);
-    OK(ferry_kernel_launch(kernel, f.stream, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), f.stream, &argument, 1));
     OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
     OK(ferry_buffer_wait_idle(b, 0));
     DESTROY_BUFFERS(&b);

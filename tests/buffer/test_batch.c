@@ -249,7 +249,7 @@ test_dependent_copies_take_a_submission_for_each_level(void **state)
     int32_t expected[10] = {100, 101, 102, 103, 104, 200, 201, 202, 203, 204};
     assert_memory_equal(between, expected, sizeof(expected));
     int32_t got[10];
-    OK(ferry_buffer_copy_to(b, INT, 2000, got, 10, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 2000, 10, got, NULL));
     assert_memory_equal(got, expected, sizeof(expected));
     copy_list_destroy(&batch);
     ferry_buffer_destroy(&b);
@@ -449,7 +449,7 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
             assert_non_null(strstr(ferry_last_error(), "arrived"));
         }
         ferry_event_destroy(&event);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, MANY, NULL));
+        OK(ferry_buffer_copy_to(b, INT, 0, MANY, got, NULL));
         for (int i = 0; i < MANY; i++)
             assert_true(got[i] == i || (got[i] == i + 5 && i % RANGE != RANGE - 1));
     }
@@ -477,7 +477,7 @@ test_a_batch_keeps_its_buffers_and_its_copies(void **state)
     OK(copy_list_submit(batch, NULL));
     value = 2;
     OK(copy_list_submit(batch, NULL));
-    OK(ferry_buffer_copy_to(b, INT, 5, &got, 1, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 5, 1, &got, NULL));
     assert_int_equal(got, 2);
     copy_list_clear(batch);
     OK(ferry_buffer_resize(b, 20));
@@ -519,8 +519,8 @@ static void
 refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status status)
 {
     static int32_t value = 1;
-    ferry_copy_region regions[3] = {ferry_buffer_region_from(right, INT, 0, &value, 1), wrong,
-                                    ferry_buffer_region_from(right, INT, 1, &value, 1)};
+    ferry_copy_region regions[3] = {ferry_buffer_region_from(right, INT, 0, 1, &value), wrong,
+                                    ferry_buffer_region_from(right, INT, 1, 1, &value)};
     ferry_transfer_stats before = moved(f);
     FAILS(status, ferry_copy(regions, 3, NULL));
     assert_non_null(strstr(ferry_last_error(), "region 1"));
@@ -539,27 +539,27 @@ test_every_region_is_checked(void **state)
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
     OK(ferry_buffer_create(other, INT, 10, NULL, &foreign));
 
-    refuses(f, b, ferry_buffer_region_from(NULL, INT, 0, &value, 1), invalid);
-    refuses(f, b, ferry_buffer_region_from(b, INT, 0, NULL, 1), invalid);
-    refuses(f, b, ferry_buffer_region_from(b, INT, 10, &value, 1), range);
-    refuses(f, b, ferry_buffer_region_from(b, INT, (size_t)-2, &value, 5), range);
-    refuses(f, b, ferry_buffer_region_from(b, DOUBLE, 0, &value, 1), FERRY_ERROR_WRONG_TYPE);
-    refuses(f, b, ferry_buffer_region_from(foreign, INT, 0, &value, 1), FERRY_ERROR_WRONG_CONTEXT);
-    refuses(f, b, ferry_buffer_region_to(b, INT, 0, NULL, 1), invalid);
-    refuses(f, b, ferry_buffer_region_to(b, INT, 9, &value, 2), range);
-    refuses(f, b, ferry_buffer_region_to(foreign, INT, 0, &value, 1), FERRY_ERROR_WRONG_CONTEXT);
+    refuses(f, b, ferry_buffer_region_from(NULL, INT, 0, 1, &value), invalid);
+    refuses(f, b, ferry_buffer_region_from(b, INT, 0, 1, NULL), invalid);
+    refuses(f, b, ferry_buffer_region_from(b, INT, 10, 1, &value), range);
+    refuses(f, b, ferry_buffer_region_from(b, INT, (size_t)-2, 5, &value), range);
+    refuses(f, b, ferry_buffer_region_from(b, DOUBLE, 0, 1, &value), FERRY_ERROR_WRONG_TYPE);
+    refuses(f, b, ferry_buffer_region_from(foreign, INT, 0, 1, &value), FERRY_ERROR_WRONG_CONTEXT);
+    refuses(f, b, ferry_buffer_region_to(b, INT, 0, 1, NULL), invalid);
+    refuses(f, b, ferry_buffer_region_to(b, INT, 9, 2, &value), range);
+    refuses(f, b, ferry_buffer_region_to(foreign, INT, 0, 1, &value), FERRY_ERROR_WRONG_CONTEXT);
     refuses(f, b, ferry_buffer_region(b, INT, 0, NULL, 5, 1), invalid);
     refuses(f, b, ferry_buffer_region(b, INT, 0, b, 9, 2), range);
     refuses(f, b, ferry_buffer_region(b, INT, 9, b, 0, 2), range);
     refuses(f, b, ferry_buffer_region(b, INT, 0, foreign, 0, 1), FERRY_ERROR_WRONG_CONTEXT);
     FAILS(invalid, ferry_copy(NULL, 1, NULL));
     FAILS(invalid, ferry_copy(NULL, 1, ASYNC(NULL, &forgotten)));
-    const ferry_copy_region right = ferry_buffer_region_from(b, INT, 0, &value, 1);
+    const ferry_copy_region right = ferry_buffer_region_from(b, INT, 0, 1, &value);
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
           ferry_copy(&right, 1, ASYNC(ferry_context_stream(other, 1), &forgotten)));
 
-    ferry_copy_region stale[2] = {ferry_buffer_region_from(foreign, INT, 0, &value, 1),
-                                  ferry_buffer_region_from(foreign, INT, 1, &value, 1)};
+    ferry_copy_region stale[2] = {ferry_buffer_region_from(foreign, INT, 0, 1, &value),
+                                  ferry_buffer_region_from(foreign, INT, 1, 1, &value)};
     ferry_context_destroy(&other);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, NULL));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, ASYNC(NULL, &forgotten)));
@@ -575,9 +575,9 @@ test_wrapped_memory_in_a_batch(void **state)
     fixture *f = *state;
     int32_t fixed[4] = {1, 2, 3, 4}, open[4] = {0}, value = 9;
     ferry_buffer *constant, *b;
-    OK(ferry_buffer_wrap_host(f->context, INT, fixed, 4, &(ferry_wrap_options){.read_only = true},
+    OK(ferry_buffer_wrap_host(f->context, INT, 4, fixed, &(ferry_wrap_options){.read_only = true},
                               &constant));
-    OK(ferry_buffer_wrap_host(f->context, INT, open, 4, NULL, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, 4, open, NULL, &b));
     copy_list *batch = make_batch();
     OK(copy_list_copy(batch, b, INT, 1, constant, 0, 3));
     OK(copy_list_submit(batch, NULL));
@@ -647,7 +647,7 @@ test_pieces_of_every_size_arrive(void **state)
         for (size_t i = 0; i < 99000; i++)
             if (i % 9000 < 8999)
                 assert_int_equal(got[i], values[i + 1]);
-        OK(ferry_buffer_copy_to(b, BYTE, 0, got, 50000, NULL));
+        OK(ferry_buffer_copy_to(b, BYTE, 0, 50000, got, NULL));
         for (size_t i = 0; i < 50000; i++)
             if (i % 2500 < 2400)
                 assert_int_equal(got[i], values[i + 777]);

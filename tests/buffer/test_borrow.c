@@ -32,7 +32,7 @@ test_a_host_wrap_brings_newer_bytes_back(void **state)
         ferry_scope scope;
         for (int i = 0; i < COUNT; i++)
             memory[i] = i;
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, &options, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, &options, &b));
         STATE(b, HOST_ONLY);
         assert_true(take_snapshot(b).info.borrowed);
         assert_ptr_equal(open_at(f, b, 0, FERRY_READ, 0, FERRY_REST, &scope), memory);
@@ -74,7 +74,7 @@ test_a_device_wrap_is_ordered_after_its_stream(void **state)
             values[i] = i;
         device_write(f, place, memory, values,
                      sizeof(values)); /* queued on the default stream, not waited for */
-        OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, stream_of(f, place), &options,
+        OK(ferry_buffer_wrap_device(f->context, INT, COUNT, stream_of(f, place), memory, &options,
                                     &b));
         STATE(b, DEVICE_ONLY);
         expect_counting(f, b, 0, 0, FERRY_REST, 0);
@@ -103,15 +103,15 @@ test_read_only_wraps_refuse_writes(void **state)
     void *out;
     int32_t value = 9;
     const ferry_status refused = FERRY_ERROR_INVALID_ARGUMENT;
-    OK(ferry_buffer_wrap_host(f->context, INT, (void *)(uintptr_t)memory, 4, &options, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, 4, (void *)(uintptr_t)memory, &options, &b));
     OK(ferry_buffer_view(b, INT, 1, 2, &view));
     expect_counting(f, b, 1, 0, FERRY_REST, 1);
     snapshot before = take_snapshot(b);
     assert_true(before.info.read_only);
     FAILS(refused, ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, 1, &scope, &out));
     FAILS(refused, ferry_buffer_open_host(b, INT, FERRY_OVERWRITE, 0, 1, &scope, &out));
-    FAILS(refused, ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, 0, 1, &scope, &out));
-    FAILS(refused, ferry_buffer_copy_from(b, INT, 0, &value, 1, NULL));
+    FAILS(refused, ferry_buffer_open_device(b, INT, FERRY_UPDATE, 0, 1, f->stream, &scope, &out));
+    FAILS(refused, ferry_buffer_copy_from(b, INT, 0, 1, &value, NULL));
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, NULL));
     FAILS(refused, ferry_buffer_copy(b, INT, 0, b, 2, 1, NULL));
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
@@ -124,7 +124,7 @@ test_read_only_wraps_refuse_writes(void **state)
     assert_true(ferry_buffer_is_current(b, 0));
     ferry_argument argument =
         ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
-    FAILS(refused, ferry_scope_open_all(&scope, &out, &argument, 1, 0, NULL));
+    FAILS(refused, ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &out));
     expect_unchanged(b, &before);
     ferry_buffer_destroy(&view);
     OK(ferry_buffer_unwrap(&b, NULL));
@@ -149,7 +149,7 @@ test_the_address_of_a_wrap_costs_no_memory_elsewhere(void **state)
     wide.identity = ferry_element_identity(&wide);
     for (size_t align = 4; align <= 1 << 20; align *= 2) {
         ferry_buffer *b, *view;
-        OK(ferry_buffer_wrap_host(f->context, INT, arena + align, COUNT, NULL, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, arena + align, NULL, &b));
         touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
         assert_true(take_snapshot(b).info.allocated_bytes <= 8192);
         ferry_status status = ferry_buffer_reinterpret(b, &wide, 0, 1, &view);
@@ -174,7 +174,7 @@ test_unwrap_needs_the_only_handle(void **state)
     ferry_scope scope;
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unwrap(&plain, NULL));
     assert_non_null(plain);
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, 4, &options, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, 4, memory, &options, &b));
     OK(ferry_buffer_view(b, INT, 0, 2, &view));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unwrap(&b, NULL));
     ferry_buffer_destroy(&view);
@@ -190,7 +190,7 @@ test_unwrap_needs_the_only_handle(void **state)
     assert_int_equal(release.calls, 1);
     assert_int_equal(memory[3], 4);
     /* A wrap of no memory is legal, too. */
-    OK(ferry_buffer_wrap_host(f->context, INT, NULL, 0, &options, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, 0, NULL, &options, &b));
     ferry_buffer_destroy(&b);
     assert_int_equal(release.calls, 2);
     ferry_buffer_destroy(&plain);
@@ -204,7 +204,7 @@ test_outside_writes_are_marked(void **state)
     fixture *f = *state;
     int32_t memory[COUNT] = {0};
     ferry_buffer *b;
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &b));
     add_to(f, b, 1, 0, FERRY_REST, 1);
     OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
     memory[5] = 100;
@@ -226,7 +226,7 @@ test_queued_calls_end_before_the_wrap(void **state)
     for (int way = 0; way < 4; way++) {
         int32_t memory[COUNT] = {0};
         ferry_buffer *b;
-        OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &b));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &b));
         OK(launch_fill(&w, f->stream, b, 0, COUNT, 7));
         if (way & 1)
             OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
@@ -256,10 +256,10 @@ test_an_empty_wrap_takes_any_pointer(void **state)
             ferry_wrap_options options = {.on_release = note_release, .user = &release};
             ferry_buffer *b;
             if (place)
-                OK(ferry_buffer_wrap_device(f->context, DOUBLE, pointers[i], 0, f->stream, &options,
+                OK(ferry_buffer_wrap_device(f->context, DOUBLE, 0, f->stream, pointers[i], &options,
                                             &b));
             else
-                OK(ferry_buffer_wrap_host(f->context, DOUBLE, pointers[i], 0, &options, &b));
+                OK(ferry_buffer_wrap_host(f->context, DOUBLE, 0, pointers[i], &options, &b));
             touch(f, b, 1 - place, FERRY_UPDATE, 0, FERRY_REST);
             OK(ferry_buffer_unwrap(&b, NULL));
             assert_int_equal(release.calls, 1);

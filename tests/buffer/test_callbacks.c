@@ -253,9 +253,9 @@ DO(ferry_context_register_host,
    w->registered = status == FERRY_OK; return status;)
 DO(ferry_context_unregister_host, return ferry_context_unregister_host(w->context, outside);)
 RETURN(ferry_buffer_create, w->context, INT, 10, NULL, &w->made)
-RETURN(ferry_buffer_create_from, w->context, INT, memory, 10, NULL, &w->made)
-RETURN(ferry_buffer_wrap_host, w->context, INT, more, 10, NULL, &w->made)
-RETURN(ferry_buffer_wrap_device, w->context, INT, NULL, 0, w->stream, NULL, &w->made)
+RETURN(ferry_buffer_create_from, w->context, INT, 10, memory, NULL, &w->made)
+RETURN(ferry_buffer_wrap_host, w->context, INT, 10, more, NULL, &w->made)
+RETURN(ferry_buffer_wrap_device, w->context, INT, 0, w->stream, NULL, NULL, &w->made)
 IMPORT(ferry_buffer_import_dlpack, exchange_versioned(more, 10), w->context, made, NULL, &w->made)
 IMPORT(ferry_buffer_import_dlpack_legacy, exchange_legacy(more, 10), w->context, made, NULL,
        &w->made)
@@ -317,18 +317,18 @@ RETURN(ferry_buffer_reinterpret, B, BYTE, 0, 10, &w->made)
 DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
 RETURN(ferry_buffer_resize, B, 2 * COUNT)
 RETURN(ferry_buffer_wait_available, B, FERRY_READ, 0)
-RETURN(ferry_buffer_copy_from, B, INT, 0, memory, COUNT, NULL)
-RETURN(ferry_buffer_copy_to, B, INT, 0, more, COUNT, NULL)
+RETURN(ferry_buffer_copy_from, B, INT, 0, COUNT, memory, NULL)
+RETURN(ferry_buffer_copy_to, B, INT, 0, COUNT, more, NULL)
 RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10, NULL)
 DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, NULL);)
 DO(copy_from_async,
-   return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, ASYNC(NULL, &w->made_event));)
-DO(copy_to_async, return ferry_buffer_copy_to(B, INT, 0, more, COUNT, ASYNC(NULL, &w->made_event));)
+   return ferry_buffer_copy_from(B, INT, 0, COUNT, memory, ASYNC(NULL, &w->made_event));)
+DO(copy_to_async, return ferry_buffer_copy_to(B, INT, 0, COUNT, more, ASYNC(NULL, &w->made_event));)
 DO(copy_async, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, ASYNC(NULL, &w->made_event));)
 DO(fill_async, int value = 1;
    return ferry_buffer_fill(B, INT, 0, COUNT, &value, ASYNC(NULL, &w->made_event));)
-DO(copy_from_watched, return ferry_buffer_copy_from(B, INT, 0, memory, COUNT, &watched);)
-DO(copy_to_watched, return ferry_buffer_copy_to(B, INT, 0, more, COUNT, &watched);)
+DO(copy_from_watched, return ferry_buffer_copy_from(B, INT, 0, COUNT, memory, &watched);)
+DO(copy_to_watched, return ferry_buffer_copy_to(B, INT, 0, COUNT, more, &watched);)
 DO(copy_watched, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, &watched);)
 DO(fill_watched, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, &watched);)
 DO(ferry_copy, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, NULL);)
@@ -342,19 +342,19 @@ DO(rows_from_watched, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, &wa
 DO(rows_to_watched, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, &watched);)
 DO(rows_watched, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, &watched);)
 DO(from_converted,
-   return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, NULL);)
+   return copy_from_converted(B, &from_float, 0, COUNT, memory, FERRY_CONVERT_SATURATE, NULL);)
 DO(to_converted,
-   return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, NULL);)
+   return copy_to_converted(B, &from_int, 0, COUNT, more, FERRY_CONVERT_SATURATE, NULL);)
 DO(from_converted_watched,
-   return copy_from_converted(B, &from_float, 0, memory, COUNT, FERRY_CONVERT_SATURATE, &watched);)
+   return copy_from_converted(B, &from_float, 0, COUNT, memory, FERRY_CONVERT_SATURATE, &watched);)
 DO(to_converted_watched,
-   return copy_to_converted(B, &from_int, 0, more, COUNT, FERRY_CONVERT_SATURATE, &watched);)
+   return copy_to_converted(B, &from_int, 0, COUNT, more, FERRY_CONVERT_SATURATE, &watched);)
 DO(convert,
    return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, NULL);)
 DO(convert_watched,
    return convert_buffer(B, &from_float, 0, w->spare, 0, 10, FERRY_CONVERT_SATURATE, &watched);)
 DO(ferry_copy_converting,
-   ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, memory, 10);
+   ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, 10, memory);
    region.source.element = FLOAT;
    return ferry_copy_converting(&region, FERRY_CONVERT_SATURATE, NULL);)
 RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0, NULL)
@@ -371,7 +371,7 @@ DO(ferry_buffer_hold, void *pointer; ferry_status status = ferry_buffer_hold(B, 
    return status == FERRY_OK ? ferry_buffer_release(B, 0) : status;)
 RETURN(ferry_buffer_release, w->spare, 0)
 RETURN(ferry_buffer_prefetch, B, 0, 1, 0, NULL)
-RETURN(ferry_buffer_advise, B, 0, 1, FERRY_ADVISE_READ_MOSTLY, 0)
+RETURN(ferry_buffer_advise, B, 0, 1, 0, FERRY_ADVISE_READ_MOSTLY)
 RETURN(ferry_buffer_load, B, INT, 0, COUNT, path_of("in"), 0, NULL)
 RETURN(ferry_buffer_store, B, INT, 0, COUNT, path_of("out"), 0, NULL)
 DO(ferry_file_pipeline, return ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){
@@ -385,11 +385,11 @@ DO(ferry_buffer_open_host, void *pointer;
                                                 &pointer);
    if (status == FERRY_OK)(void) ferry_scope_close(&w->made_scope); return status;)
 DO(ferry_buffer_open_device, void *pointer;
-   ferry_status status = ferry_buffer_open_device(B, INT, FERRY_READ, w->stream, 0, FERRY_REST,
+   ferry_status status = ferry_buffer_open_device(B, INT, FERRY_READ, 0, FERRY_REST, w->stream,
                                                   &w->made_scope, &pointer);
    if (status == FERRY_OK)(void) ferry_scope_close(&w->made_scope); return status;)
 DO(ferry_scope_open_all, ferry_argument argument = whole(w);
-   ferry_status status = ferry_scope_open_all(&w->made_scope, NULL, &argument, 1, 0, NULL);
+   ferry_status status = ferry_scope_open_all(&argument, 1, 0, NULL, &w->made_scope, NULL);
    if (status == FERRY_OK)(void) ferry_scope_close(&w->made_scope); return status;)
 RETURN(ferry_scope_close, &w->host_scope)
 RETURN(ferry_scope_close_on, &w->device_scope, w->stream)
@@ -426,7 +426,7 @@ DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERR
            .name = "made", .host_function = do_nothing, .parameters = &one, .parameter_count = 1},
        &w->made_kernel);)
 DO(ferry_kernel_launch, ferry_argument argument = whole(w);
-   return ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 1), &argument, 1);)
+   return ferry_kernel_launch(w->kernel, ferry_grid_for(1, 1), w->stream, &argument, 1);)
 RETURN(ferry_kernel_check,
        &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
 RETURN(ferry_kernel_check_rows, w->kernel, 1, 1, 0, 1)
@@ -689,7 +689,7 @@ make_filled(struct world *w, const ferry_element *element, const char *name)
     ferry_buffer *buffer;
     OK(ferry_buffer_create(w->context, element, COUNT, &(ferry_buffer_options){.name = name},
                            &buffer));
-    OK(ferry_buffer_copy_from(buffer, element, 0, memory, COUNT, NULL));
+    OK(ferry_buffer_copy_from(buffer, element, 0, COUNT, memory, NULL));
     return buffer;
 }
 
@@ -708,15 +708,15 @@ open_handles(struct world *w)
     w->same = make_filled(w, INT, "same");
     w->other = make_filled(w, INT, "other");
     w->spare = make_filled(w, FLOAT, "spare");
-    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT, NULL, &w->wrap));
+    OK(ferry_buffer_wrap_host(w->context, INT, COUNT, wrapped, NULL, &w->wrap));
     OK(ferry_buffer_hold(w->spare, 0, &pointer));
-    OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_READ, w->stream, 0, 10, &w->device_scope,
+    OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_READ, 0, 10, w->stream, &w->device_scope,
                                 &pointer));
     OK(ferry_buffer_open_host(w->spare, FLOAT, FERRY_READ, 0, 10, &w->host_scope, &pointer));
     OK(ferry_stream_create(w->context, 1, &w->own_stream));
     OK(ferry_stream_record(w->stream, 0, &w->event));
     OK(ferry_stream_record(w->stream, FERRY_EVENT_TIMED, &w->timed));
-    OK(ferry_buffer_copy_to(w->other, INT, 0, more, 10, ASYNC(NULL, &w->job)));
+    OK(ferry_buffer_copy_to(w->other, INT, 0, 10, more, ASYNC(NULL, &w->job)));
     OK(ferry_event_synchronize(w->job));
     OK(ferry_kernel_create(w->context, &source, &w->kernel));
     OK(copy_list_create(&w->batch));
@@ -803,7 +803,7 @@ run_log(struct world *w)
 static bool
 run_trace(struct world *w)
 {
-    OK(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL));
+    OK(ferry_buffer_copy_from(w->same, INT, 0, COUNT, memory, NULL));
     return true;
 }
 
@@ -819,7 +819,7 @@ static bool
 run_copy(struct world *w)
 {
     OK(ferry_buffer_copy_from(
-        w->same, INT, 0, memory, COUNT,
+        w->same, INT, 0, COUNT, memory,
         &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_copy, .user = w}));
     return true;
 }
@@ -837,7 +837,7 @@ run_store(struct world *w)
 {
     void *pointer;
     ferry_scope scope;
-    OK(ferry_buffer_open_device(w->same, INT, FERRY_UPDATE, w->stream, 0, COUNT, &scope, &pointer));
+    OK(ferry_buffer_open_device(w->same, INT, FERRY_UPDATE, 0, COUNT, w->stream, &scope, &pointer));
     OK(ferry_scope_close(&scope));
     const ferry_copy_options options = {.chunk_bytes = 1024, .keep_going = ask_store, .user = w};
     OK(ferry_buffer_store(w->same, INT, 0, COUNT, path_of("stored"), 0, &options));
@@ -856,8 +856,8 @@ static bool
 run_batch(struct world *w)
 {
     const ferry_copy_region halves[2] = {
-        ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
-        ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
+        ferry_buffer_region_from(w->same, INT, 0, COUNT / 2, memory),
+        ferry_buffer_region_from(w->same, INT, COUNT / 2, COUNT - COUNT / 2, memory)};
     OK(ferry_copy(halves, 2,
                   &(ferry_copy_options){.chunk_bytes = 1024, .keep_going = ask_batch, .user = w}));
     return true;
@@ -878,7 +878,7 @@ run_conversion(struct world *w)
 {
     static float floats[COUNT];
     const ferry_conversion conversion = {.from = FLOAT, .to = INT, .convert = convert};
-    OK(copy_from_converted(w->same, &conversion, 0, floats, COUNT, FERRY_CONVERT_SATURATE, NULL));
+    OK(copy_from_converted(w->same, &conversion, 0, COUNT, floats, FERRY_CONVERT_SATURATE, NULL));
     return true;
 }
 
@@ -906,7 +906,7 @@ run_host_body(struct world *w)
         return false;
     ferry_kernel *kernel;
     OK(ferry_kernel_create(w->context, &source, &kernel));
-    OK(ferry_kernel_launch(kernel, w->stream, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), w->stream, &argument, 1));
     OK(ferry_stream_synchronize(w->stream));
     ferry_kernel_destroy(&kernel);
     return true;
@@ -924,7 +924,7 @@ run_on_release(struct world *w)
 {
     ferry_buffer *wrap;
     static int wrapped[COUNT];
-    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT,
+    OK(ferry_buffer_wrap_host(w->context, INT, COUNT, wrapped,
                               &(ferry_wrap_options){.on_release = on_release, .user = w}, &wrap));
     ferry_buffer_destroy(&wrap);
     return true;
@@ -942,7 +942,7 @@ run_end(struct world *w)
 {
     static int wrapped[COUNT];
     ferry_buffer_destroy(&w->wrap);
-    OK(ferry_buffer_wrap_host(w->context, INT, wrapped, COUNT,
+    OK(ferry_buffer_wrap_host(w->context, INT, COUNT, wrapped,
                               &(ferry_wrap_options){.on_release = on_last_release, .user = w},
                               &w->wrap));
     ferry_context *context = w->context;
@@ -1011,7 +1011,7 @@ static bool
 run_short_copy(struct world *w)
 {
     run_short(w);
-    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, memory, COUNT, NULL),
+    assert_int_equal(ferry_buffer_copy_from(w->same, INT, 0, COUNT, memory, NULL),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_non_null(strstr(ferry_last_error(), "reserve"));
     /* Checks that the message is that of the outer call, not of the call inside the callback. */
@@ -1024,8 +1024,8 @@ run_short_batch(struct world *w)
 {
     run_short(w);
     const ferry_copy_region halves[2] = {
-        ferry_buffer_region_from(w->same, INT, 0, memory, COUNT / 2),
-        ferry_buffer_region_from(w->same, INT, COUNT / 2, memory, COUNT - COUNT / 2)};
+        ferry_buffer_region_from(w->same, INT, 0, COUNT / 2, memory),
+        ferry_buffer_region_from(w->same, INT, COUNT / 2, COUNT - COUNT / 2, memory)};
     assert_int_equal(ferry_copy(halves, 2, NULL), FERRY_ERROR_OUT_OF_MEMORY);
     return true;
 }
@@ -1211,7 +1211,7 @@ try_case(const struct callback *callback, const struct entry *entry, bool same)
                  callback->name, ferry_status_name(w.status), w.message);
     /* Checks that the library still works after the outer call. */
     if (w.context && w.other)
-        OK(ferry_buffer_copy_to(w.other, INT, 0, more, COUNT, NULL));
+        OK(ferry_buffer_copy_to(w.other, INT, 0, COUNT, more, NULL));
     world_close(&w);
     if (w.error[0])
         fail_msg("%s inside %s leaves this: %s", entry->name, callback->name, w.error);

@@ -217,7 +217,7 @@ test_per_thread_scope_closed_elsewhere(void **state)
     ferry_scope scope;
     void *memory;
     FAILS(FERRY_ERROR_BUSY,
-          ferry_buffer_open_device(hop.x, INT, FERRY_READ, kept, 0, COUNT, &scope, &memory));
+          ferry_buffer_open_device(hop.x, INT, FERRY_READ, 0, COUNT, kept, &scope, &memory));
     OK(ferry_scope_close(&hop.scope));
     copy_on(f, other, hop.y, 0, hop.x, 0, COUNT);
     expect_all(hop.y, 5);
@@ -308,9 +308,9 @@ check_capture(fixture *f, int mode)
     open_on(here, a, FERRY_UPDATE, 0, COUNT, &scope);
     OK(ferry_scope_close(&scope));
     FAILS(FERRY_ERROR_UNSUPPORTED,
-          ferry_buffer_open_device(away, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
+          ferry_buffer_open_device(away, INT, FERRY_READ, 0, COUNT, a, &scope, &memory));
     FAILS(FERRY_ERROR_UNSUPPORTED,
-          ferry_buffer_open_device(busy, INT, FERRY_READ, a, 0, COUNT, &scope, &memory));
+          ferry_buffer_open_device(busy, INT, FERRY_READ, 0, COUNT, a, &scope, &memory));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_flush(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_synchronize(a));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(a, 0, &event));
@@ -479,7 +479,7 @@ read_in_capture(ferry_buffer *x, bool covered, int value)
 {
     int values[COUNT];
     const ferry_copy_options options = {0};
-    ferry_status status = ferry_buffer_copy_to(x, INT, 0, values, COUNT, &options);
+    ferry_status status = ferry_buffer_copy_to(x, INT, 0, COUNT, values, &options);
     assert_int_equal(status, covered ? FERRY_OK : FERRY_ERROR_UNSUPPORTED);
     if (covered)
         expect_all(x, value);
@@ -625,7 +625,7 @@ use_unordered(fixture *f, ferry_buffer *x, int value)
 {
     ferry_scope scope;
     void *native = native_stream(f), *memory;
-    OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, f->stream, 0, COUNT, &scope, &memory));
+    OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, 0, COUNT, f->stream, &scope, &memory));
     OK(ferry_scope_wait(&scope));
     ferry_stream other = *f->stream;
     ferryi_timeline timeline = {.native = native, .device = device_of(f, 1), .place = 1};
@@ -844,11 +844,11 @@ test_captured_kernels_stay_loaded(void **state)
         ferry_kernel *captured, *plain;
         OK(ferry_kernel_create(f->context, &source, &captured));
         OK(ferry_kernel_create(f->context, &source, &plain));
-        OK(ferry_kernel_launch(captured, a, (ferry_grid){0}, NULL, 0));
-        OK(ferry_kernel_launch(plain, a, (ferry_grid){0}, NULL, 0));
+        OK(ferry_kernel_launch(captured, (ferry_grid){0}, a, NULL, 0));
+        OK(ferry_kernel_launch(plain, (ferry_grid){0}, a, NULL, 0));
         OK(ferry_stream_flush(a));
         begin(a, mode);
-        OK(ferry_kernel_launch(captured, a, (ferry_grid){0}, NULL, 0));
+        OK(ferry_kernel_launch(captured, (ferry_grid){0}, a, NULL, 0));
         assert_int_equal(end(a), 1);
         OK(ferry_stream_synchronize(a));
         int modules = fake.fakecuda_live().modules;
@@ -878,7 +878,7 @@ test_checked_runs_refuse_what_is_not_held(void **state)
         begin(a, mode);
         for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
             FAILS(FERRY_ERROR_UNSUPPORTED,
-                  ferry_buffer_open_device(x, INT, access, a, 0, COUNT, &scope, &memory));
+                  ferry_buffer_open_device(x, INT, access, 0, COUNT, a, &scope, &memory));
             assert_non_null(strstr(ferry_last_error(), "hold"));
         }
         assert_int_equal(end(a), 0);
@@ -1005,9 +1005,9 @@ test_callbacks_find_the_thread_as_it_was(void **state)
     const ferry_copy_options options = {
         .chunk_bytes = 1 << 16, .keep_going = look_in_keep_going, .user = &seen};
     for (int round = 0; round < 3; round++) {
-        OK(ferry_buffer_copy_from(x, INT, 0, values, LARGE, &options));
+        OK(ferry_buffer_copy_from(x, INT, 0, LARGE, values, &options));
         look(&seen);
-        OK(ferry_buffer_copy_to(x, INT, 0, values, LARGE, &options));
+        OK(ferry_buffer_copy_to(x, INT, 0, LARGE, values, &options));
         look(&seen);
         touch(&f, x, 0, FERRY_UPDATE, 0, LARGE);
         touch(&f, x, 1, FERRY_READ, 0, LARGE);

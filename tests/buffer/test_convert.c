@@ -35,22 +35,22 @@ test_values_saturate_on_the_way_in(void **state)
         ferry_float_buffer r;
         OK(ferry_byte_create(f->context, 16, NULL, &b));
         touch(f, b.raw, place, FERRY_UPDATE, 0, FERRY_REST);
-        OK(ferry_byte_copy_from_float(b, 0, floats, LENGTH(floats), FERRY_CONVERT_SATURATE, NULL));
-        OK(ferry_byte_copy_to(b, 0, got, LENGTH(bytes), NULL));
+        OK(ferry_byte_copy_from_float(b, 0, LENGTH(floats), floats, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_byte_copy_to(b, 0, LENGTH(bytes), got, NULL));
         assert_memory_equal(got, bytes, sizeof(bytes));
-        OK(ferry_byte_copy_from_int(b, 3, ints, LENGTH(ints), FERRY_CONVERT_SATURATE, NULL));
-        OK(ferry_byte_copy_to(b, 3, got, LENGTH(int_bytes), NULL));
+        OK(ferry_byte_copy_from_int(b, 3, LENGTH(ints), ints, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_byte_copy_to(b, 3, LENGTH(int_bytes), got, NULL));
         assert_memory_equal(got, int_bytes, sizeof(int_bytes));
         assert_true(ferry_buffer_is_current(b.raw, place));
         ferry_byte_destroy(&b);
         OK(ferry_float_create(f->context, LENGTH(doubles), NULL, &r));
         touch(f, r.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         ferry_transfer_stats before = moved(f);
-        OK(ferry_float_copy_from_double(r, 0, doubles, LENGTH(doubles), (ferry_convert_policy)0,
+        OK(ferry_float_copy_from_double(r, 0, LENGTH(doubles), doubles, (ferry_convert_policy)0,
                                         NULL));
         expect_moved(f, &before, place ? sizeof(rounded) : 0,
                      0); /* only bytes of the narrower target type are transferred */
-        OK(ferry_float_copy_to(r, 0, got_floats, LENGTH(doubles), NULL));
+        OK(ferry_float_copy_to(r, 0, LENGTH(doubles), got_floats, NULL));
         assert_memory_equal(got_floats, rounded, sizeof(rounded));
         ferry_float_destroy(&r);
     }
@@ -72,16 +72,16 @@ test_values_convert_on_the_way_out_and_between_buffers(void **state)
         for (int there = 0; there <= f->places; there++) {
             ferry_double_buffer d;
             ferry_int_buffer n;
-            OK(ferry_double_create_from(f->context, doubles, COUNT, NULL, &d));
+            OK(ferry_double_create_from(f->context, COUNT, doubles, NULL, &d));
             touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
-            OK(ferry_double_copy_to_int(d, 1, got, COUNT - 1, FERRY_CONVERT_SATURATE, NULL));
+            OK(ferry_double_copy_to_int(d, 1, COUNT - 1, got, FERRY_CONVERT_SATURATE, NULL));
             for (int i = 1; i < COUNT; i++)
                 assert_int_equal(got[i - 1], (int32_t)nearbyint(doubles[i]));
             OK(ferry_int_create(f->context, COUNT, NULL, &n));
             touch(f, n.raw, there, FERRY_UPDATE, 0, FERRY_REST);
             OK(ferry_int_convert_from_double(n, 10, d, 0, COUNT - 10, FERRY_CONVERT_TRUNCATE,
                                              NULL));
-            OK(ferry_int_copy_to(n, 0, got, COUNT, NULL));
+            OK(ferry_int_copy_to(n, 0, COUNT, got, NULL));
             for (int i = 0; i < COUNT; i++)
                 assert_int_equal(got[i], i < 10 ? 0 : (int32_t)trunc(doubles[i - 10]));
             ferry_double_destroy(&d);
@@ -112,17 +112,17 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
         ferry_int_buffer ints = {n};
         snapshot before = take_snapshot(n);
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              ferry_int_copy_from_double(ints, 0, doubles, COUNT, FERRY_CONVERT_CHECK, NULL));
+              ferry_int_copy_from_double(ints, 0, COUNT, doubles, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 700);
         expect_unchanged(n, &before);
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              ferry_int_copy_from_double(ints, 5, doubles + 690, 20, FERRY_CONVERT_CHECK, NULL));
+              ferry_int_copy_from_double(ints, 5, 20, doubles + 690, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 10);
-        OK(ferry_double_create_from(f->context, doubles, COUNT, NULL, &d));
+        OK(ferry_double_create_from(f->context, COUNT, doubles, NULL, &d));
         touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         memset(got, 0x55, sizeof(got));
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              ferry_double_copy_to_int(d, 600, got, 300, FERRY_CONVERT_CHECK, NULL));
+              ferry_double_copy_to_int(d, 600, 300, got, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 100);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], 0x55555555);
@@ -132,12 +132,12 @@ test_checked_conversions_change_nothing_when_they_fail(void **state)
         assert_int_equal(ferry_error_index(), 99);
         assert_int_equal(take_snapshot(n).info.scopes, 0);
         expect_counting(f, n, 0, 0, FERRY_REST, 5);
-        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_int_copy_from(ints, 0, NULL, 1, NULL));
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_int_copy_from(ints, 0, 1, NULL, NULL));
         assert_int_equal(ferry_error_index(), (size_t)-1);
         /* A range whose elements all fit is copied. */
-        OK(ferry_int_copy_from_double(ints, 0, doubles, 700, FERRY_CONVERT_CHECK, NULL));
+        OK(ferry_int_copy_from_double(ints, 0, 700, doubles, FERRY_CONVERT_CHECK, NULL));
         expect_counting(f, n, 0, 0, 700, 0);
-        OK(ferry_double_copy_to_int(d, 0, got, 700, FERRY_CONVERT_CHECK, NULL));
+        OK(ferry_double_copy_to_int(d, 0, 700, got, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(got[699], 699);
         ferry_double_destroy(&d);
         ferry_buffer_destroy(&n);
@@ -170,28 +170,28 @@ expect_crossings(fixture *f, int place, const struct crossings *expected)
     }
     OK(ferry_float_create(f->context, CROSSING, NULL, &narrower));
     OK(ferry_double_create(f->context, CROSSING, NULL, &wider));
-    OK(ferry_byte_create_from(f->context, narrow, CROSSING, NULL, &bytes));
+    OK(ferry_byte_create_from(f->context, CROSSING, narrow, NULL, &bytes));
     touch(f, narrower.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
     touch(f, wider.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
     touch(f, bytes.raw, place, FERRY_UPDATE, 0, FERRY_REST);
 
     ferry_transfer_stats before = moved(f);
-    OK(ferry_float_copy_from_double(narrower, 0, wide, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+    OK(ferry_float_copy_from_double(narrower, 0, CROSSING, wide, FERRY_CONVERT_SATURATE, NULL));
     expect_moved(f, &before, expected->up_to_narrow * CROSSING, 0);
     before = moved(f);
-    OK(ferry_double_copy_from_byte(wider, 0, narrow, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+    OK(ferry_double_copy_from_byte(wider, 0, CROSSING, narrow, FERRY_CONVERT_SATURATE, NULL));
     expect_moved(f, &before, expected->up_to_wide * CROSSING, 0);
     before = moved(f);
-    OK(ferry_double_copy_to_byte(wider, 0, got, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+    OK(ferry_double_copy_to_byte(wider, 0, CROSSING, got, FERRY_CONVERT_SATURATE, NULL));
     expect_moved(f, &before, 0, expected->down_to_narrow * CROSSING);
     assert_memory_equal(got, narrow, CROSSING);
     before = moved(f);
-    OK(ferry_byte_copy_to_double(bytes, 0, (double *)(void *)got, CROSSING, FERRY_CONVERT_SATURATE,
+    OK(ferry_byte_copy_to_double(bytes, 0, CROSSING, (double *)(void *)got, FERRY_CONVERT_SATURATE,
                                  NULL));
     expect_moved(f, &before, 0, expected->down_to_wide * CROSSING);
     for (int i = 0; i < CROSSING; i++)
         assert_true(((double *)(void *)got)[i] == narrow[i]);
-    OK(ferry_float_copy_to(narrower, 0, (float *)(void *)got, CROSSING, NULL));
+    OK(ferry_float_copy_to(narrower, 0, CROSSING, (float *)(void *)got, NULL));
     for (int i = 0; i < CROSSING; i++)
         assert_true(((float *)(void *)got)[i] == (float)wide[i]);
     assert_true(ferry_buffer_is_current(narrower.raw, place));
@@ -253,7 +253,7 @@ test_buffers_on_a_device_convert_there(void **state)
         for (int i = 0; i < CROSSING; i++)
             wide[i] = i * 0.5 - 100;
         wide[900] = 1e10;
-        OK(ferry_double_create_from(f->context, wide, CROSSING, NULL, &d));
+        OK(ferry_double_create_from(f->context, CROSSING, wide, NULL, &d));
         OK(ferry_int_create(f->context, CROSSING, NULL, &n));
         touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         touch(f, n.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
@@ -269,15 +269,15 @@ test_buffers_on_a_device_convert_there(void **state)
         assert_int_equal(ferry_error_index(), 100);
         OK(ferry_int_convert_from_double(n, 1, d, 0, 900, FERRY_CONVERT_CHECK, NULL));
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              ferry_double_copy_to_int(d, 0, ints, CROSSING, FERRY_CONVERT_CHECK, NULL));
+              ferry_double_copy_to_int(d, 0, CROSSING, ints, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 900);
         expect_moved(f, &before, 0, 3 * sizeof(uint64_t));
 
-        OK(ferry_int_copy_to(n, 0, ints, CROSSING, NULL));
+        OK(ferry_int_copy_to(n, 0, CROSSING, ints, NULL));
         for (int i = 1; i < CROSSING; i++)
             assert_int_equal(ints[i], i == 901 ? INT32_MAX : (int32_t)nearbyint(wide[i - 1]));
         before = moved(f);
-        OK(ferry_double_copy_to_int(d, 0, ints, 900, FERRY_CONVERT_CHECK, NULL));
+        OK(ferry_double_copy_to_int(d, 0, 900, ints, FERRY_CONVERT_CHECK, NULL));
         expect_moved(f, &before, 0, 900 * sizeof(int32_t) + sizeof(uint64_t));
         assert_int_equal(ints[899], (int32_t)nearbyint(wide[899]));
         ferry_double_destroy(&d);
@@ -302,8 +302,8 @@ test_large_arrays_cross_in_parts(void **state)
         OK(ferry_int16_create(f->context, LARGE + 3, NULL, &b));
         touch(f, b.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
         ferry_transfer_stats before = moved(f);
-        OK(ferry_int16_copy_from_byte(b, 3, from, LARGE, FERRY_CONVERT_SATURATE, NULL));
-        OK(ferry_int16_copy_to_byte(b, 3, to, LARGE, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_int16_copy_from_byte(b, 3, LARGE, from, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_int16_copy_to_byte(b, 3, LARGE, to, FERRY_CONVERT_SATURATE, NULL));
         expect_moved(f, &before, LARGE, LARGE);
         assert_memory_equal(from, to, LARGE);
         ferry_int16_destroy(&b);
@@ -346,22 +346,22 @@ test_own_functions_check_what_comes_from_a_device(void **state)
         ferry_double_buffer d;
         for (int i = 0; i < CROSSING; i++)
             values[i] = -(i % 200);
-        OK(ferry_double_create_from(f->context, values, CROSSING, NULL, &d));
+        OK(ferry_double_create_from(f->context, CROSSING, values, NULL, &d));
         touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         ferry_transfer_stats before = moved(f);
         memset(narrow, 7, CROSSING);
-        OK(copy_to_converted(d.raw, &own, 1, narrow, CROSSING - 1, FERRY_CONVERT_CHECK, NULL));
+        OK(copy_to_converted(d.raw, &own, 1, CROSSING - 1, narrow, FERRY_CONVERT_CHECK, NULL));
         expect_moved(f, &before, 0,
                      place > 0 && !f->coherent ? sizeof(double) * (CROSSING - 1) : 0);
         const unsigned char *bytes = (const unsigned char *)narrow;
         for (int i = 1; i < CROSSING; i++)
             assert_int_equal(bytes[i - 1], i % 200);
         values[900] = 3;
-        OK(ferry_double_copy_from(d, 0, values, CROSSING, NULL));
+        OK(ferry_double_copy_from(d, 0, CROSSING, values, NULL));
         touch(f, d.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         memset(narrow, 7, CROSSING);
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              copy_to_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_CHECK, NULL));
+              copy_to_converted(d.raw, &own, 0, CROSSING, narrow, FERRY_CONVERT_CHECK, NULL));
         assert_int_equal(ferry_error_index(), 900);
         for (int i = 0; i < CROSSING; i++)
             assert_int_equal(bytes[i], 7);
@@ -380,9 +380,9 @@ test_own_functions_run_on_the_host(void **state)
         touch(f, d.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
         memset(narrow, 7, sizeof(narrow));
         ferry_transfer_stats before = moved(f);
-        OK(copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+        OK(copy_from_converted(d.raw, &own, 0, CROSSING, narrow, FERRY_CONVERT_SATURATE, NULL));
         expect_moved(f, &before, sizeof(double) * CROSSING, 0);
-        OK(ferry_double_copy_to(d, 0, (double *)(void *)got, CROSSING, NULL));
+        OK(ferry_double_copy_to(d, 0, CROSSING, (double *)(void *)got, NULL));
         assert_true(((double *)(void *)got)[CROSSING - 1] == -7);
         ferry_double_destroy(&d);
     }
@@ -414,19 +414,19 @@ test_own_functions_may_refuse(void **state)
         ferry_double_buffer d;
         ferry_byte_buffer n;
         OK(ferry_double_create(f->context, CROSSING, NULL, &d));
-        OK(ferry_byte_create_from(f->context, (const uint8_t *)narrow, CROSSING, NULL, &n));
+        OK(ferry_byte_create_from(f->context, CROSSING, (const uint8_t *)narrow, NULL, &n));
         for (int before = 0; before < 3; before++) {
             touch(f, d.raw, place, FERRY_OVERWRITE, 0, FERRY_REST);
             double one = 1;
             OK(ferry_buffer_fill(d.raw, DOUBLE, 0, FERRY_REST, &one, NULL));
             calls_until_refusal = before;
             ferry_status status =
-                copy_from_converted(d.raw, &own, 0, narrow, CROSSING, FERRY_CONVERT_TRUNCATE, NULL);
+                copy_from_converted(d.raw, &own, 0, CROSSING, narrow, FERRY_CONVERT_TRUNCATE, NULL);
             if (status == FERRY_OK) /* the copy had at most `before` parts, so no call failed */
                 assert_true(calls_until_refusal >= 0);
             else
                 assert_int_equal(status, FERRY_ERROR_INVALID_ARGUMENT);
-            OK(ferry_double_copy_to(d, 0, values, CROSSING, NULL));
+            OK(ferry_double_copy_to(d, 0, CROSSING, values, NULL));
             for (int i = 0; i < CROSSING; i++) {
                 if (values[i] != (status == FERRY_OK ? -7 : 1) && !(before > 0 && values[i] == -7))
                     fail_msg("place %d, after %d parts: element %d is %g", place, before, i,
@@ -436,7 +436,7 @@ test_own_functions_may_refuse(void **state)
         touch(f, n.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         calls_until_refusal = 0;
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-              copy_to_converted(n.raw, &own, 0, values, CROSSING, FERRY_CONVERT_SATURATE, NULL));
+              copy_to_converted(n.raw, &own, 0, CROSSING, values, FERRY_CONVERT_SATURATE, NULL));
         assert_non_null(strstr(ferry_last_error(), "the program's function refused"));
         calls_until_refusal = 0;
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
@@ -464,11 +464,11 @@ test_no_room_for_scratch(void **state)
     touch(f, d.raw, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     memset(bytes, 3, COUNT);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_double_copy_from_byte(d, 0, bytes, COUNT, FERRY_CONVERT_SATURATE, NULL));
+    OK(ferry_double_copy_from_byte(d, 0, COUNT, bytes, FERRY_CONVERT_SATURATE, NULL));
     expect_moved(f, &before, COUNT * sizeof(double), 0);
     memset(bytes, 0, COUNT);
     before = moved(f);
-    OK(ferry_double_copy_to_byte(d, 0, bytes, COUNT, FERRY_CONVERT_SATURATE, NULL));
+    OK(ferry_double_copy_to_byte(d, 0, COUNT, bytes, FERRY_CONVERT_SATURATE, NULL));
     expect_moved(f, &before, 0, COUNT * sizeof(double));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(bytes[i], 3);
@@ -489,9 +489,9 @@ static ferry_status
 convert_by(enum way way, ferry_double_buffer d, unsigned char *bytes, size_t count)
 {
     if (way == UP)
-        return ferry_double_copy_from_byte(d, 0, bytes, count, FERRY_CONVERT_SATURATE, NULL);
+        return ferry_double_copy_from_byte(d, 0, count, bytes, FERRY_CONVERT_SATURATE, NULL);
     return ferry_double_copy_to_byte(
-        d, 0, bytes, count, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
+        d, 0, count, bytes, way == DOWN ? FERRY_CONVERT_SATURATE : FERRY_CONVERT_CHECK, NULL);
 }
 
 /* If allocating scratch memory fails for a reason other than a lack of memory, the conversion
@@ -516,7 +516,7 @@ test_scratch_that_fails(void **state)
         assert_non_null(strstr(ferry_last_error(), "memory_alloc"));
         fault_hook(NULL, NULL);
         OK(convert_by(way, d, bytes, COUNT));
-        OK(ferry_double_copy_to_byte(d, 0, bytes, COUNT, FERRY_CONVERT_SATURATE, NULL));
+        OK(ferry_double_copy_to_byte(d, 0, COUNT, bytes, FERRY_CONVERT_SATURATE, NULL));
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(bytes[i], 3);
         ferry_double_destroy(&d);

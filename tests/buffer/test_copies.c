@@ -16,11 +16,11 @@ test_ranged_copies_move_exactly_the_range(void **state)
         for (int i = 0; i < COUNT; i++)
             values[i] = -i;
         ferry_transfer_stats before = moved(f);
-        OK(ferry_buffer_copy_from(b, INT, 100, values, 50, NULL));
+        OK(ferry_buffer_copy_from(b, INT, 100, 50, values, NULL));
         expect_moved(f, &before, place ? 200 : 0, 0);
         memset(got, 0x77, sizeof(got));
         before = moved(f);
-        OK(ferry_buffer_copy_to(b, INT, 99, got + 1, 52, NULL));
+        OK(ferry_buffer_copy_to(b, INT, 99, 52, got + 1, NULL));
         expect_moved(f, &before, 0, place ? 208 : 0);
         assert_int_equal(got[0], 0x77777777);
         assert_int_equal(got[1], 99);
@@ -96,7 +96,7 @@ test_overlapping_copies_behave_as_memmove(void **state)
             ferry_transfer_stats before = moved(f);
             OK(ferry_buffer_copy(b, INT, cases[c].to, view, 0, FERRY_REST, NULL));
             expect_moved(f, &before, 0, 0);
-            OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
+            OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, NULL));
             assert_memory_equal(got, expected, sizeof(got));
             ferry_buffer_destroy(&view);
             ferry_buffer_destroy(&b);
@@ -133,7 +133,7 @@ test_copy_from_fetches_nothing(void **state)
     add_to(f, b, 1, 0, FERRY_REST, 1);
     STATE(b, DEVICE_DIRTY);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_copy_from(b, INT, 0, values, 10, NULL));
+    OK(ferry_buffer_copy_from(b, INT, 0, 10, values, NULL));
     expect_moved(f, &before, 40, 0);
     STATE(b, DEVICE_DIRTY);
     expect_counting(f, b, 0, 10, FERRY_REST, 1);
@@ -151,7 +151,7 @@ test_copy_to_changes_no_state(void **state)
     int32_t got[COUNT];
     write_counting(f, b, 1, 0, 500, 3);
     snapshot before = take_snapshot(b);
-    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, NULL));
     expect_unchanged(b, &before);
     STATE(b, DEVICE_ONLY);
     assert_int_equal(got[499], 502);
@@ -194,12 +194,12 @@ test_round_trips_are_exact(void **state)
         for (size_t c = 0; c < LENGTH(counts); c++) {
             ferry_buffer *a, *b;
             size_t bytes = counts[c] * elements[e]->bytes;
-            OK(ferry_buffer_create_from(f->context, elements[e], source, counts[c], NULL, &a));
+            OK(ferry_buffer_create_from(f->context, elements[e], counts[c], source, NULL, &a));
             touch(f, a, f->places, FERRY_UPDATE, 0, FERRY_REST);
             OK(ferry_buffer_create(f->context, elements[e], counts[c], NULL, &b));
             OK(ferry_buffer_copy(b, elements[e], 0, a, 0, FERRY_REST, NULL));
             memset(got, 0, bytes);
-            OK(ferry_buffer_copy_to(b, elements[e], 0, got, counts[c], NULL));
+            OK(ferry_buffer_copy_to(b, elements[e], 0, counts[c], got, NULL));
             assert_memory_equal(got, source, bytes);
             memset(got, 0, bytes);
             ferry_scope scope;
@@ -244,10 +244,10 @@ check_progress(fixture *f)
         struct progress whole = {.stop_after = SIZE_MAX}, half = {.stop_after = 3};
         ferry_copy_options options = {
             .chunk_bytes = 1 << 17, .keep_going = keep_going, .user = &half};
-        FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, LONG, &options));
+        FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, LONG, values, &options));
         int32_t *got = malloc(LONG * sizeof(int32_t));
         assert_non_null(got);
-        OK(ferry_buffer_copy_to(b, INT, 0, got, LONG, NULL));
+        OK(ferry_buffer_copy_to(b, INT, 0, LONG, got, NULL));
         size_t arrived = 0;
         while (arrived < LONG && got[arrived] == (int32_t)arrived + 1)
             arrived++;
@@ -256,12 +256,12 @@ check_progress(fixture *f)
             assert_int_equal(got[i], 0);
         assert_int_equal(arrived * sizeof(int32_t), half.last);
         options.user = &whole;
-        OK(ferry_buffer_copy_from(b, INT, 0, values, LONG, &options));
+        OK(ferry_buffer_copy_from(b, INT, 0, LONG, values, &options));
         assert_int_equal(whole.last, LONG * sizeof(int32_t));
         assert_true(whole.calls >= 8);
         struct progress down = {.stop_after = SIZE_MAX};
         options.user = &down;
-        OK(ferry_buffer_copy_to(b, INT, 0, got, LONG, &options));
+        OK(ferry_buffer_copy_to(b, INT, 0, LONG, got, &options));
         assert_int_equal(down.last, LONG * sizeof(int32_t));
         assert_memory_equal(got, values, LONG * sizeof(int32_t));
         expect_counting(f, b, 0, 0, FERRY_REST, 1);

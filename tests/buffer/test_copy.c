@@ -88,9 +88,9 @@ make_world(fixture *f, uint64_t seed)
         w->source_ints[i] = (int32_t)i + 900000;
         w->source_doubles[i] = double_at(i, seed + 13);
     }
-    OK(ferry_buffer_create_from(f->context, INT, w->target_model, COUNT, NULL, &w->target));
-    OK(ferry_buffer_create_from(f->context, INT, w->ints_model, COUNT, NULL, &w->ints));
-    OK(ferry_buffer_create_from(f->context, DOUBLE, w->doubles_model, COUNT, NULL, &w->doubles));
+    OK(ferry_buffer_create_from(f->context, INT, COUNT, w->target_model, NULL, &w->target));
+    OK(ferry_buffer_create_from(f->context, INT, COUNT, w->ints_model, NULL, &w->ints));
+    OK(ferry_buffer_create_from(f->context, DOUBLE, COUNT, w->doubles_model, NULL, &w->doubles));
     touch(f, w->target, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
           FERRY_REST);
     touch(f, w->ints, (int)random_below(&w->seed, (size_t)f->places + 1), FERRY_UPDATE, 0,
@@ -485,7 +485,7 @@ test_overlap_that_converts(void **state)
             ferry_event *event = NULL;
             for (int i = 0; i < 512; i++)
                 model[i] = i * 1.5;
-            OK(ferry_buffer_create_from(f->context, DOUBLE, model, 512, NULL, &doubles));
+            OK(ferry_buffer_create_from(f->context, DOUBLE, 512, model, NULL, &doubles));
             touch(f, doubles, place, FERRY_UPDATE, 0, FERRY_REST);
             OK(ferry_buffer_reinterpret(doubles, INT, 0, 1024, &ints));
             memcpy(expected, model, sizeof(expected));
@@ -500,7 +500,7 @@ test_overlap_that_converts(void **state)
             if (async)
                 OK(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
-            r = ferry_buffer_region_to(ints, INT, 0, got, 1024);
+            r = ferry_buffer_region_to(ints, INT, 0, 1024, got);
             OK(ferry_copy(&r, 1, NULL));
             assert_memory_equal(got, expected, sizeof(got));
             DESTROY_BUFFERS(&ints, &doubles);
@@ -547,7 +547,7 @@ test_arguments_are_refused(void **state)
     const ferry_conversion conversion = own_conversion();
     OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
     OK(ferry_buffer_create(other, INT, 10, NULL, &foreign));
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, 10, &(ferry_wrap_options){.read_only = true},
+    OK(ferry_buffer_wrap_host(f->context, INT, 10, memory, &(ferry_wrap_options){.read_only = true},
                               &read_only));
     const ferry_copy_region good = {
         .target = {.buffer = w->target}, .source = {.memory = w->source_ints}, .count = 10};
@@ -671,7 +671,7 @@ test_files_that_fail(void **state)
     }
     /* If a source file is too short for its region, the region's target is unchanged. The earlier
      * regions of the same ferry_copy() call are copied. */
-    ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, w->source_ints, 10),
+    ferry_copy_region two[2] = {ferry_buffer_region_from(w->target, INT, 5, 10, w->source_ints),
                                 {.target = {.buffer = w->target},
                                  .source = {.path = w->ints_path, .row_pitch = COUNT},
                                  .count = 10,
@@ -746,7 +746,7 @@ test_check_holds_per_region(void **state)
                 for (size_t i = 0; i < COUNT; i++)
                     w->doubles_model[i] = w->source_doubles[i] = (double)i + 0.25;
                 w->doubles_model[1500] = w->source_doubles[1500] = 1e12;
-                OK(ferry_buffer_copy_from(w->doubles, DOUBLE, 0, w->doubles_model, COUNT, NULL));
+                OK(ferry_buffer_copy_from(w->doubles, DOUBLE, 0, COUNT, w->doubles_model, NULL));
                 touch(f, w->doubles, place, FERRY_UPDATE, 0, FERRY_REST);
                 for (size_t i = 0; i < 3; i++) {
                     regions[i] = random_region(w, (enum operation)operation, 1, SATURATE, NULL, i);
@@ -908,7 +908,7 @@ test_an_event_cancels_a_list(void **state)
     ferry_event_destroy(&event);
     assert_memory_equal(w->memory, w->memory_model, sizeof(w->memory));
     int32_t got[10];
-    ferry_copy_region r = ferry_buffer_region_to(w->target, INT, 1000, got, 10);
+    ferry_copy_region r = ferry_buffer_region_to(w->target, INT, 1000, 10, got);
     OK(ferry_copy(&r, 1, NULL));
     assert_memory_equal(got, w->target_model + 1000, sizeof(got));
     free_world(w);
@@ -1042,7 +1042,7 @@ test_shortcuts(void **state)
         }                                                                                          \
     } while (0)
         memcpy(w->target_model + 5, w->source_ints, 400);
-        SHORT(ferry_buffer_copy_from(w->target, INT, 5, w->source_ints, 100, options));
+        SHORT(ferry_buffer_copy_from(w->target, INT, 5, 100, w->source_ints, options));
         memcpy(w->target_model + 50, w->ints_model + 7, 400);
         SHORT(ferry_buffer_copy(w->target, NULL, 50, w->ints, 7, 100, options));
         memmove(w->target_model + 90, w->target_model + 50, 400);
@@ -1051,7 +1051,7 @@ test_shortcuts(void **state)
             w->target_model[30 + i] = value;
         SHORT(ferry_buffer_fill(w->target, INT, 30, 10, &value, options));
         memcpy(w->memory_model, w->target_model, 800);
-        SHORT(ferry_buffer_copy_to(w->target, INT, 0, w->memory, 200, options));
+        SHORT(ferry_buffer_copy_to(w->target, INT, 0, 200, w->memory, options));
         memcpy(w->target_model + 600, w->source_ints + 2, 400);
         SHORT(ferry_buffer_load(w->target, INT, 600, 100, w->ints_path, 8, options));
         w->file_bytes = 2004;
@@ -1059,7 +1059,7 @@ test_shortcuts(void **state)
         SHORT(ferry_buffer_store(w->target, INT, 500, 500, w->target_path, 4, options));
 #undef SHORT
         FAILS(FERRY_ERROR_WRONG_TYPE,
-              ferry_buffer_copy_from(w->target, FLOAT, 0, w->source_ints, 1, options));
+              ferry_buffer_copy_from(w->target, FLOAT, 0, 1, w->source_ints, options));
         FAILS(FERRY_ERROR_WRONG_TYPE,
               ferry_buffer_copy(w->target, INT, 0, w->doubles, 0, 1, options));
         FAILS(FERRY_ERROR_WRONG_TYPE,
@@ -1067,7 +1067,7 @@ test_shortcuts(void **state)
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
               ferry_buffer_load(w->target, INT, 0, 1, NULL, 0, options));
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-              ferry_buffer_copy_to(w->target, INT, 0, NULL, 1, options));
+              ferry_buffer_copy_to(w->target, INT, 0, 1, NULL, options));
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
               ferry_buffer_fill(w->target, INT, COUNT, 1, &value, options));
         expect_world(w, "shortcuts");
@@ -1085,8 +1085,8 @@ test_plain_lists_are_one_submission(void **state)
     ferry_copy_region regions[100];
     if (!f->coherent) {
         for (int i = 0; i < 100; i++) {
-            regions[i] = ferry_buffer_region_from(w->target, INT, (size_t)i * 20,
-                                                  w->source_ints + i * 11, 10);
+            regions[i] = ferry_buffer_region_from(w->target, INT, (size_t)i * 20, 10,
+                                                  w->source_ints + i * 11);
             memcpy(w->target_model + i * 20, w->source_ints + i * 11, 40);
         }
         touch(f, w->target, 1, FERRY_UPDATE, 0, FERRY_REST);

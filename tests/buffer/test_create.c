@@ -135,11 +135,11 @@ test_namesakes_are_reported_apart(void **state)
     small.identity = ferry_element_identity(&small);
     large.identity = ferry_element_identity(&large);
     OK(ferry_buffer_create(f->context, &small, 4, &(ferry_buffer_options){.name = "cloud"}, &b));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, &large, 0, values, 1, NULL));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, &large, 0, 1, values, NULL));
     assert_non_null(
         strstr(ferry_last_error(),
                "buffer \"cloud\" holds mylib_particle, not mylib_particle of other content"));
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_from(b, INT, 0, 1, values, NULL));
     assert_non_null(strstr(ferry_last_error(), "holds mylib_particle, not int"));
     assert_null(strstr(ferry_last_error(), "content"));
     ferry_buffer_destroy(&b);
@@ -182,11 +182,11 @@ test_three_gibibytes_work(void **state)
     OK(ferry_buffer_reinterpret(b, INT, count - 4096, FERRY_REST, &view));
     assert_int_equal(ferry_buffer_count(view), 1024);
     write_counting(f, view, 0, 0, FERRY_REST, 5);
-    OK(ferry_buffer_copy_to(b, BYTE, count - 4, &value, 4, NULL));
+    OK(ferry_buffer_copy_to(b, BYTE, count - 4, 4, &value, NULL));
     assert_int_equal(value, 1023 + 5);
-    OK(ferry_buffer_copy_to(b, BYTE, count - 4100, &value, 4, NULL));
+    OK(ferry_buffer_copy_to(b, BYTE, count - 4100, 4, &value, NULL));
     assert_int_equal(value, 0);
-    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_copy_to(b, BYTE, count - 3, &value, 4, NULL));
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_copy_to(b, BYTE, count - 3, 4, &value, NULL));
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&b);
 }
@@ -201,7 +201,7 @@ test_create_from_copies(void **state)
     for (int i = 0; i < 100; i++)
         source[i] = i;
     ferry_buffer *b;
-    OK(ferry_buffer_create_from(f->context, INT, source, 100, NULL, &b));
+    OK(ferry_buffer_create_from(f->context, INT, 100, source, NULL, &b));
     memset(source, 0xff, sizeof(source));
     STATE(b, HOST_ONLY);
     expect_counting(f, b, 1, 0, FERRY_REST, 0);
@@ -220,9 +220,9 @@ test_zero_lengths_do_nothing(void **state)
         ferry_event *event;
         void *memory = &scope;
         ferry_transfer_stats before = moved(f);
-        OK(ferry_buffer_create_from(f->context, INT, NULL, 0, NULL, &from));
-        OK(ferry_buffer_copy_from(b, INT, count, NULL, 0, NULL));
-        OK(ferry_buffer_copy_to(b, INT, count, NULL, 0, NULL));
+        OK(ferry_buffer_create_from(f->context, INT, 0, NULL, NULL, &from));
+        OK(ferry_buffer_copy_from(b, INT, count, 0, NULL, NULL));
+        OK(ferry_buffer_copy_to(b, INT, count, 0, NULL, NULL));
         OK(ferry_buffer_copy(b, INT, count, other, 0, FERRY_REST, NULL));
         OK(ferry_buffer_copy(other, INT, 0, b, count, 0, NULL));
         OK(ferry_buffer_fill(b, INT, count, 0, NULL, NULL));
@@ -231,11 +231,11 @@ test_zero_lengths_do_nothing(void **state)
             OK(ferry_buffer_open_host(view, INT, access, 0, FERRY_REST, &scope, &memory));
             assert_null(memory);
             OK(ferry_scope_close(&scope));
-            OK(ferry_buffer_open_device(b, INT, access, f->stream, count, 0, &scope, &memory));
+            OK(ferry_buffer_open_device(b, INT, access, count, 0, f->stream, &scope, &memory));
             OK(ferry_scope_abandon(&scope));
         }
-        QUEUE(ferry_buffer_copy_from(b, INT, count, NULL, 0, ASYNC(NULL, &forgotten)));
-        OK(ferry_buffer_copy_to(b, INT, count, NULL, 0, ASYNC(NULL, &event)));
+        QUEUE(ferry_buffer_copy_from(b, INT, count, 0, NULL, ASYNC(NULL, &forgotten)));
+        OK(ferry_buffer_copy_to(b, INT, count, 0, NULL, ASYNC(NULL, &event)));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         OK(ferry_buffer_sync_to(b, count, 0, 1, NULL));
@@ -422,7 +422,7 @@ test_resize_is_refused_where_somebody_relies_on_it(void **state)
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(b, 20));
     OK(ferry_buffer_release(b, 1));
     OK(ferry_buffer_resize(b, 20));
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, 4, NULL, &wrap));
+    OK(ferry_buffer_wrap_host(f->context, INT, 4, memory, NULL, &wrap));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_resize(wrap, 2));
     ferry_buffer_destroy(&wrap);
     ferry_buffer_destroy(&b);

@@ -161,16 +161,16 @@ test_creation_checks_its_arguments(void **state)
     FAILS(INVALID, ferry_buffer_create(f->context, NULL, 4, NULL, &out));
     FAILS(INVALID, ferry_buffer_create(f->context, INT, 4, NULL, NULL));
     FAILS(INVALID, ferry_buffer_create(f->context, &malformed, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_create_from(NULL, INT, values, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_create_from(f->context, NULL, values, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_create_from(f->context, INT, NULL, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_create_from(f->context, INT, values, 4, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_create_from(NULL, INT, 4, values, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(f->context, NULL, 4, values, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(f->context, INT, 4, NULL, NULL, &out));
+    FAILS(INVALID, ferry_buffer_create_from(f->context, INT, 4, values, NULL, NULL));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX / 2, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_buffer_create(f->context, INT, SIZE_MAX, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW,
-          ferry_buffer_create_from(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
+          ferry_buffer_create_from(f->context, INT, SIZE_MAX / 4 + 2, values, NULL, &out));
     FAILS(FERRY_ERROR_OVERFLOW,
-          ferry_buffer_wrap_host(f->context, INT, values, SIZE_MAX / 4 + 2, NULL, &out));
+          ferry_buffer_wrap_host(f->context, INT, SIZE_MAX / 4 + 2, values, NULL, &out));
     const ferry_buffer_options wrong[] = {{.align = 3},
                                           {.align = (size_t)4 << 20},
                                           {.memory = FERRY_MEMORY_DEVICE},
@@ -178,23 +178,23 @@ test_creation_checks_its_arguments(void **state)
                                           {.memory = (ferry_memory_kind)-1}};
     for (size_t i = 0; i < LENGTH(wrong); i++) {
         FAILS(INVALID, ferry_buffer_create(f->context, INT, 4, &wrong[i], &out));
-        FAILS(INVALID, ferry_buffer_create_from(f->context, INT, values, 4, &wrong[i], &out));
+        FAILS(INVALID, ferry_buffer_create_from(f->context, INT, 4, values, &wrong[i], &out));
     }
-    FAILS(INVALID, ferry_buffer_wrap_host(NULL, INT, values, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_host(f->context, NULL, values, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, NULL, 4, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, values, 4, NULL, NULL));
-    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, (char *)values + 1, 2, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_device(NULL, INT, values, 4, f->stream, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_device(f->context, NULL, values, 4, f->stream, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, NULL, 4, f->stream, NULL, &out));
-    FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, values, 4, f->stream, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_wrap_host(NULL, INT, 4, values, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, NULL, 4, values, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, 4, NULL, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, 4, values, NULL, NULL));
+    FAILS(INVALID, ferry_buffer_wrap_host(f->context, INT, 2, (char *)values + 1, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(NULL, INT, 4, f->stream, values, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(f->context, NULL, 4, f->stream, values, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, 4, f->stream, NULL, NULL, &out));
+    FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, 4, f->stream, values, NULL, NULL));
     fixture foreign;
     fixture_open(&foreign, NULL);
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
-          ferry_buffer_wrap_device(f->context, INT, values, 4, foreign.stream, NULL, &out));
+          ferry_buffer_wrap_device(f->context, INT, 4, foreign.stream, values, NULL, &out));
     if (f->places > 1)
-        FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, values, 4, NULL, NULL, &out));
+        FAILS(INVALID, ferry_buffer_wrap_device(f->context, INT, 4, NULL, values, NULL, &out));
     fixture_close(&foreign);
     assert_ptr_equal(out, SENTINEL);
     assert_null(f->context->stores);
@@ -231,18 +231,18 @@ test_handles_of_nothing_answer_with_nothing(void **state)
     FAILS(INVALID, ferry_buffer_resize(NULL, 4));
     FAILS(INVALID, ferry_buffer_open_host(NULL, INT, FERRY_READ, 0, 0, &scope, &memory));
     FAILS(INVALID,
-          ferry_buffer_open_device(NULL, INT, FERRY_READ, f->stream, 0, 0, &scope, &memory));
+          ferry_buffer_open_device(NULL, INT, FERRY_READ, 0, 0, f->stream, &scope, &memory));
     FAILS(INVALID, ferry_buffer_wait_available(NULL, FERRY_READ, 0));
-    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, &value, 1, NULL));
-    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, &value, 1, NULL));
+    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, 1, &value, NULL));
+    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, 1, &value, NULL));
     FAILS(INVALID, ferry_buffer_copy(NULL, INT, 0, NULL, 0, 1, NULL));
     FAILS(INVALID, ferry_buffer_fill(NULL, INT, 0, 1, &value, NULL));
-    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, &value, 1, NULL));
-    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, &value, 1, NULL));
+    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, 1, &value, NULL));
+    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, 1, &value, NULL));
     FAILS(INVALID, ferry_buffer_copy(NULL, INT, 0, NULL, 0, 1, NULL));
     FAILS(INVALID, ferry_buffer_fill(NULL, INT, 0, 1, &value, NULL));
-    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, &value, 1, ASYNC(NULL, &forgotten)));
-    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, &value, 1, ASYNC(NULL, &forgotten)));
+    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, 1, &value, ASYNC(NULL, &forgotten)));
+    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, 1, &value, ASYNC(NULL, &forgotten)));
     FAILS(INVALID, ferry_buffer_copy(NULL, INT, 0, NULL, 0, 1, ASYNC(NULL, &forgotten)));
     FAILS(INVALID, ferry_buffer_fill(NULL, INT, 0, 1, &value, ASYNC(NULL, &forgotten)));
     FAILS(INVALID, ferry_buffer_sync_to(NULL, 0, 0, 0, NULL));
@@ -255,7 +255,7 @@ test_handles_of_nothing_answer_with_nothing(void **state)
     FAILS(INVALID, ferry_buffer_hold(NULL, 0, &memory));
     FAILS(INVALID, ferry_buffer_release(NULL, 0));
     FAILS(INVALID, ferry_buffer_prefetch(NULL, 0, FERRY_REST, 0, NULL));
-    FAILS(INVALID, ferry_buffer_advise(NULL, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(INVALID, ferry_buffer_advise(NULL, 0, FERRY_REST, 1, FERRY_ADVISE_READ_MOSTLY));
     assert_ptr_equal(memory, SENTINEL);
     assert_ptr_equal(out, SENTINEL);
     assert_int_equal(value, 7);
@@ -294,19 +294,19 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
         REFUSES(RANGE, b, memory,
                 ferry_buffer_open_host(b, INT, FERRY_UPDATE, offset, count, &scope, &memory));
         REFUSES(RANGE, b, memory,
-                ferry_buffer_open_device(b, INT, FERRY_UPDATE, f->stream, offset, count, &scope,
+                ferry_buffer_open_device(b, INT, FERRY_UPDATE, offset, count, f->stream, &scope,
                                          &memory));
         REFUSES(RANGE, b, out, ferry_buffer_view(b, INT, offset, count, &out));
-        REFUSED(RANGE, b, ferry_buffer_copy_from(b, INT, offset, values, count, NULL));
-        REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
-        REFUSED(RANGE, b, ferry_buffer_copy_from(b, INT, offset, values, count, NULL));
-        REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
+        REFUSED(RANGE, b, ferry_buffer_copy_from(b, INT, offset, count, values, NULL));
+        REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, count, values, NULL));
+        REFUSED(RANGE, b, ferry_buffer_copy_from(b, INT, offset, count, values, NULL));
+        REFUSED(RANGE, b, ferry_buffer_copy_to(b, INT, offset, count, values, NULL));
         REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values, NULL));
         REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values, NULL));
         REFUSES(RANGE, b, event,
-                ferry_buffer_copy_from(b, INT, offset, values, count, ASYNC(NULL, &event)));
+                ferry_buffer_copy_from(b, INT, offset, count, values, ASYNC(NULL, &event)));
         REFUSES(RANGE, b, event,
-                ferry_buffer_copy_to(b, INT, offset, values, count, ASYNC(NULL, &event)));
+                ferry_buffer_copy_to(b, INT, offset, count, values, ASYNC(NULL, &event)));
         REFUSES(RANGE, b, event,
                 ferry_buffer_fill(b, INT, offset, count, values, ASYNC(NULL, &event)));
         REFUSED(RANGE, b, ferry_buffer_copy(other, INT, 0, b, offset, count, NULL));
@@ -316,7 +316,7 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
         REFUSED(RANGE, b, ferry_buffer_discard(b, offset, count));
         ferry_argument argument =
             ferry_argument_with(ferry_buffer_argument(b, INT, offset, count), FERRY_UPDATE);
-        REFUSES(RANGE, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+        REFUSES(RANGE, b, memory, ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &memory));
     }
     REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 5, other, 0, 6, NULL));
     REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 11, other, 0, 0, NULL));
@@ -352,22 +352,22 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         const ferry_element *e = wrong[i].element;
         REFUSES(s, b, memory, ferry_buffer_open_host(b, e, FERRY_UPDATE, 0, 1, &scope, &memory));
         REFUSES(s, b, memory,
-                ferry_buffer_open_device(b, e, FERRY_UPDATE, f->stream, 0, 1, &scope, &memory));
+                ferry_buffer_open_device(b, e, FERRY_UPDATE, 0, 1, f->stream, &scope, &memory));
         REFUSES(s, b, out, ferry_buffer_view(b, e, 0, 1, &out));
         REFUSES(s, b, out, ferry_buffer_from_raw(b, e, &out));
         if (!e)
             continue; /* the calls below accept NULL, which means the buffer's own element */
-        REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, values, 1, NULL));
-        REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, values, 1, NULL));
+        REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, 1, values, NULL));
+        REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, 1, values, NULL));
         REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values, NULL));
-        REFUSES(s, b, event, ferry_buffer_copy_from(b, e, 0, values, 1, ASYNC(NULL, &event)));
-        REFUSES(s, b, event, ferry_buffer_copy_to(b, e, 0, values, 1, ASYNC(NULL, &event)));
+        REFUSES(s, b, event, ferry_buffer_copy_from(b, e, 0, 1, values, ASYNC(NULL, &event)));
+        REFUSES(s, b, event, ferry_buffer_copy_to(b, e, 0, 1, values, ASYNC(NULL, &event)));
         REFUSES(s, b, event, ferry_buffer_fill(b, e, 0, 1, values, ASYNC(NULL, &event)));
         REFUSES(s, b, event, ferry_buffer_copy(b, e, 0, b, 5, 1, ASYNC(NULL, &event)));
         REFUSED(s, b, ferry_buffer_copy(b, e, 0, b, 5, 1, NULL));
         ferry_argument argument =
             ferry_argument_with(ferry_buffer_argument(b, e, 0, 1), FERRY_UPDATE);
-        REFUSES(s, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+        REFUSES(s, b, memory, ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &memory));
     }
     ferry_buffer *raw = NULL;
     OK(ferry_buffer_from_raw(b, INT, &raw));
@@ -376,11 +376,11 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
     REFUSED(TYPE, other, ferry_buffer_copy(other, INT, 0, b, 0, 1, NULL));
     REFUSED(INVALID, b, ferry_buffer_copy(b, INT, 0, NULL, 0, 1, NULL));
     REFUSED(INVALID, b, ferry_buffer_copy(NULL, INT, 0, b, 0, 1, NULL));
-    REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, NULL, 1, NULL));
-    REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, NULL, 1, NULL));
+    REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, 1, NULL, NULL));
+    REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, 1, NULL, NULL));
     REFUSED(INVALID, b, ferry_buffer_fill(b, INT, 0, 1, NULL, NULL));
-    REFUSES(INVALID, b, event, ferry_buffer_copy_from(b, INT, 0, NULL, 1, ASYNC(NULL, &event)));
-    REFUSES(INVALID, b, event, ferry_buffer_copy_to(b, INT, 0, NULL, 1, ASYNC(NULL, &event)));
+    REFUSES(INVALID, b, event, ferry_buffer_copy_from(b, INT, 0, 1, NULL, ASYNC(NULL, &event)));
+    REFUSES(INVALID, b, event, ferry_buffer_copy_to(b, INT, 0, 1, NULL, ASYNC(NULL, &event)));
     REFUSES(INVALID, b, event, ferry_buffer_fill(b, INT, 0, 1, NULL, ASYNC(NULL, &event)));
     REFUSED(INVALID, b, ferry_buffer_view(b, INT, 0, 1, NULL));
     REFUSED(INVALID, b, ferry_buffer_reinterpret(b, INT, 0, 1, NULL));
@@ -392,17 +392,17 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         ferry_access a = (ferry_access)accesses[i];
         REFUSES(INVALID, b, memory, ferry_buffer_open_host(b, INT, a, 0, 1, &scope, &memory));
         REFUSES(INVALID, b, memory,
-                ferry_buffer_open_device(b, INT, a, f->stream, 0, 1, &scope, &memory));
+                ferry_buffer_open_device(b, INT, a, 0, 1, f->stream, &scope, &memory));
         REFUSED(INVALID, b, ferry_buffer_wait_available(b, a, 0));
         ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), a);
-        REFUSES(INVALID, b, memory, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
+        REFUSES(INVALID, b, memory, ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &memory));
     }
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, NULL, &memory));
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, NULL));
     REFUSED(INVALID, b,
-            ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, NULL, &memory));
+            ferry_buffer_open_device(b, INT, FERRY_READ, 0, 1, f->stream, NULL, &memory));
     REFUSED(INVALID, b,
-            ferry_buffer_open_device(b, INT, FERRY_READ, f->stream, 0, 1, &scope, NULL));
+            ferry_buffer_open_device(b, INT, FERRY_READ, 0, 1, f->stream, &scope, NULL));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
     DESTROY_BUFFERS(&b, &other);
 }
@@ -428,31 +428,31 @@ test_unknown_places_are_refused_everywhere(void **state)
         REFUSES(INVALID, b, memory, ferry_buffer_hold(b, place, &memory));
         REFUSED(INVALID, b, ferry_buffer_release(b, place));
         REFUSED(INVALID, b, ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
-        REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, place));
+        REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, place, FERRY_ADVISE_READ_MOSTLY));
         ferry_argument argument =
             ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
         REFUSES(INVALID, b, memory,
-                ferry_scope_open_all(&scope, &memory, &argument, 1, place, NULL));
+                ferry_scope_open_all(&argument, 1, place, NULL, &scope, &memory));
         assert_false(ferry_buffer_is_current(b, place));
     }
     REFUSED(INVALID, b, ferry_buffer_hold(b, 0, NULL));
     REFUSED(FERRY_ERROR_INVALID_STATE, b, ferry_buffer_release(b, 0));
-    REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)0, 1));
-    REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)7, 1));
+    REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, 1, (ferry_advice)0));
+    REFUSED(INVALID, b, ferry_buffer_advise(b, 0, FERRY_REST, 1, (ferry_advice)7));
     REFUSED(FERRY_ERROR_UNSUPPORTED, b,
-            ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
+            ferry_buffer_advise(b, 0, FERRY_REST, 1, FERRY_ADVISE_READ_MOSTLY));
     REFUSED(INVALID, b,
             /* a stream of a device cannot mark the host's replica */
             ferry_buffer_mark_dirty(b, 0, 1, 0, f->stream));
     if (f->places > 1) {
         REFUSES(INVALID, b, memory,
-                ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
+                ferry_buffer_open_device(b, INT, FERRY_READ, 0, 1, NULL, &scope, &memory));
         REFUSED(INVALID, b, ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream_of(f, 2)));
         REFUSED(INVALID, b, ferry_buffer_mark_dirty(b, 0, 1, 1, stream_of(f, 2)));
         ferry_argument argument =
             ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
         REFUSES(INVALID, b, memory,
-                ferry_scope_open_all(&scope, &memory, &argument, 1, 1, stream_of(f, 2)));
+                ferry_scope_open_all(&argument, 1, 1, stream_of(f, 2), &scope, &memory));
     }
     ferry_buffer_destroy(&b);
 }
@@ -471,25 +471,25 @@ test_foreign_objects_are_refused_everywhere(void **state)
     ferry_stream *stream = foreign.stream;
     const ferry_status status = FERRY_ERROR_WRONG_CONTEXT;
     REFUSES(status, b, memory,
-            ferry_buffer_open_device(b, INT, FERRY_UPDATE, stream, 0, 1, &scope, &memory));
+            ferry_buffer_open_device(b, INT, FERRY_UPDATE, 0, 1, stream, &scope, &memory));
     REFUSED(status, b, ferry_buffer_mark_dirty(b, 0, 1, 1, stream));
     REFUSED(status, b, ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream));
     REFUSED(status, b, ferry_buffer_copy(b, INT, 0, other, 0, 1, NULL));
     REFUSED(status, b, ferry_buffer_copy(other, INT, 0, b, 0, 1, NULL));
-    REFUSES(status, b, event, ferry_buffer_copy_from(b, INT, 0, values, 1, ASYNC(stream, &event)));
-    REFUSES(status, b, event, ferry_buffer_copy_to(b, INT, 0, values, 1, ASYNC(stream, &event)));
+    REFUSES(status, b, event, ferry_buffer_copy_from(b, INT, 0, 1, values, ASYNC(stream, &event)));
+    REFUSES(status, b, event, ferry_buffer_copy_to(b, INT, 0, 1, values, ASYNC(stream, &event)));
     REFUSES(status, b, event, ferry_buffer_fill(b, INT, 0, 1, values, ASYNC(stream, &event)));
     REFUSES(status, b, event, ferry_buffer_copy(b, INT, 0, b, 5, 1, ASYNC(stream, &event)));
     REFUSES(status, b, event, ferry_buffer_copy(b, INT, 0, other, 5, 1, ASYNC(NULL, &event)));
     ferry_argument arguments[2] = {
         ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE),
         ferry_argument_with(ferry_buffer_argument(other, INT, 0, 1), FERRY_UPDATE)};
-    REFUSED(status, b, ferry_scope_open_all(scopes, pointers, arguments, 2, 0, NULL));
-    REFUSED(status, b, ferry_scope_open_all(scopes, pointers, arguments, 1, 1, stream));
+    REFUSED(status, b, ferry_scope_open_all(arguments, 2, 0, NULL, scopes, pointers));
+    REFUSED(status, b, ferry_scope_open_all(arguments, 1, 1, stream, scopes, pointers));
     open_at(f, b, 1, FERRY_UPDATE, 0, 1, &scope);
     REFUSED(status, b, ferry_scope_close_on(&scope, stream));
     REFUSED(FERRY_ERROR_BUSY, b,
-            ferry_buffer_copy_to(b, INT, 0, values, 1, NULL)); /* the scope is still open */
+            ferry_buffer_copy_to(b, INT, 0, 1, values, NULL)); /* the scope is still open */
     OK(ferry_scope_close(&scope));
     expect_counting(f, b, 0, 0, FERRY_REST, 0);
     DESTROY_BUFFERS(&b, &other);
@@ -519,18 +519,18 @@ test_calls_on_scopes_check_their_arguments(void **state)
     }
     ferry_argument value = ferry_size_value(4), empty = {0};
     void *memory;
-    OK(ferry_scope_open_all(NULL, NULL, NULL, 0, 0, NULL));
-    FAILS(INVALID, ferry_scope_open_all(&scope, &memory, NULL, 1, 0, NULL));
-    FAILS(INVALID, ferry_scope_open_all(&scope, &memory, &empty, 1, 0, NULL));
-    FAILS(INVALID, ferry_scope_open_all(&scope, &memory, &value, 1, 0, NULL));
+    OK(ferry_scope_open_all(NULL, 0, 0, NULL, NULL, NULL));
+    FAILS(INVALID, ferry_scope_open_all(NULL, 1, 0, NULL, &scope, &memory));
+    FAILS(INVALID, ferry_scope_open_all(&empty, 1, 0, NULL, &scope, &memory));
+    FAILS(INVALID, ferry_scope_open_all(&value, 1, 0, NULL, &scope, &memory));
     ferry_argument good = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE);
-    REFUSED(INVALID, b, ferry_scope_open_all(NULL, &memory, &good, 1, 0, NULL));
-    REFUSED(INVALID, b, ferry_scope_open_all(&scope, &memory, &good, 1, 0, f->stream));
+    REFUSED(INVALID, b, ferry_scope_open_all(&good, 1, 0, NULL, NULL, &memory));
+    REFUSED(INVALID, b, ferry_scope_open_all(&good, 1, 0, f->stream, &scope, &memory));
     ferry_argument mixed[2] = {good, empty};
     ferry_scope scopes[2];
-    REFUSED(INVALID, b, ferry_scope_open_all(scopes, NULL, mixed, 2, 0, NULL));
+    REFUSED(INVALID, b, ferry_scope_open_all(mixed, 2, 0, NULL, scopes, NULL));
     mixed[1] = value;
-    REFUSED(INVALID, b, ferry_scope_open_all(scopes, NULL, mixed, 2, 0, NULL));
+    REFUSED(INVALID, b, ferry_scope_open_all(mixed, 2, 0, NULL, scopes, NULL));
     ferry_buffer_destroy(&b);
 }
 
@@ -564,13 +564,13 @@ test_open_scopes_make_conflicting_calls_busy(void **state)
         REFUSES(busy, b, memory, ferry_buffer_open_host(b, INT, FERRY_READ, 4, 1, &scope, &memory));
         BLOCKED(b, place, ferry_buffer_wait_available(b, FERRY_READ, 0));
         BLOCKED(b, place, ferry_buffer_wait_available(b, FERRY_READ, 1000));
-        BLOCKED(b, place, ferry_buffer_copy_from(b, INT, 0, values, 3, NULL));
-        BLOCKED(b, place, ferry_buffer_copy_to(b, INT, 0, values, 3, NULL));
+        BLOCKED(b, place, ferry_buffer_copy_from(b, INT, 0, 3, values, NULL));
+        BLOCKED(b, place, ferry_buffer_copy_to(b, INT, 0, 3, values, NULL));
         BLOCKED(b, place, ferry_buffer_fill(b, INT, 0, 3, values, NULL));
         BLOCKED(b, place, ferry_buffer_copy(b, INT, 0, other, 0, 3, NULL));
         BLOCKED(b, place, ferry_buffer_copy(other, INT, 0, b, 0, 3, NULL));
-        REFUSES(busy, b, event, ferry_buffer_copy_from(b, INT, 0, values, 3, ASYNC(NULL, &event)));
-        REFUSES(busy, b, event, ferry_buffer_copy_to(b, INT, 0, values, 3, ASYNC(NULL, &event)));
+        REFUSES(busy, b, event, ferry_buffer_copy_from(b, INT, 0, 3, values, ASYNC(NULL, &event)));
+        REFUSES(busy, b, event, ferry_buffer_copy_to(b, INT, 0, 3, values, ASYNC(NULL, &event)));
         REFUSES(busy, b, event, ferry_buffer_fill(b, INT, 0, 3, values, ASYNC(NULL, &event)));
         REFUSES(busy, b, event, ferry_buffer_copy(other, INT, 0, b, 0, 3, ASYNC(NULL, &event)));
         BLOCKED(b, place, ferry_buffer_sync_to(b, 4, 2, place ? 0 : 1, NULL));
@@ -582,7 +582,7 @@ test_open_scopes_make_conflicting_calls_busy(void **state)
         expect_said("invalidate bytes 0 to 40");
         BLOCKED(b, place, ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, NULL));
         BLOCKED(b, place, ferry_buffer_prefetch(b, 0, FERRY_REST, place ? 0 : 1, f->stream));
-        OK(ferry_buffer_copy_to(b, INT, 5, values, 5, NULL)); /* disjoint */
+        OK(ferry_buffer_copy_to(b, INT, 5, 5, values, NULL)); /* disjoint */
         OK(ferry_scope_close(&held));
         OK(ferry_buffer_wait_available(b, FERRY_OVERWRITE, 0));
     }
@@ -648,8 +648,8 @@ test_unknown_policies_are_refused_everywhere(void **state)
     int values[10] = {0};
     for (size_t i = 0; i < LENGTH(policies); i++) {
         const ferry_copy_options options = {.convert = policies[i]};
-        REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, values, 10, &options));
-        REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, values, 10, &options));
+        REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, 10, values, &options));
+        REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, 10, values, &options));
         REFUSED(INVALID, b, ferry_buffer_copy(b, INT, 0, other, 0, 10, &options));
         REFUSED(INVALID, b, ferry_buffer_fill(b, INT, 0, 10, values, &options));
         REFUSED(INVALID, b, ferry_buffer_load(b, INT, 0, 10, "/dev/null", 0, &options));
@@ -679,39 +679,39 @@ test_conversions_check_their_arguments(void **state)
         FAILS(INVALID, ferry_conversion_run(wrong[i], numbers, values, 1, FERRY_CONVERT_SATURATE));
     for (size_t i = 1; i < 3; i++) {
         REFUSED(INVALID, ints,
-                copy_from_converted(ints, wrong[i], 0, values, 1, FERRY_CONVERT_SATURATE, NULL));
+                copy_from_converted(ints, wrong[i], 0, 1, values, FERRY_CONVERT_SATURATE, NULL));
         REFUSED(INVALID, doubles,
-                copy_to_converted(doubles, wrong[i], 0, numbers, 1, FERRY_CONVERT_SATURATE, NULL));
+                copy_to_converted(doubles, wrong[i], 0, 1, numbers, FERRY_CONVERT_SATURATE, NULL));
         REFUSED(INVALID, ints,
                 convert_buffer(ints, wrong[i], 0, doubles, 0, 1, FERRY_CONVERT_SATURATE, NULL));
     }
     const int policies[] = {-1, 4, 99};
     for (size_t i = 0; i < LENGTH(policies); i++) {
         ferry_convert_policy p = (ferry_convert_policy)policies[i];
-        REFUSED(INVALID, ints, copy_from_converted(ints, &good, 0, values, 1, p, NULL));
-        REFUSED(INVALID, doubles, copy_to_converted(doubles, &good, 0, numbers, 1, p, NULL));
+        REFUSED(INVALID, ints, copy_from_converted(ints, &good, 0, 1, values, p, NULL));
+        REFUSED(INVALID, doubles, copy_to_converted(doubles, &good, 0, 1, numbers, p, NULL));
         REFUSED(INVALID, ints, convert_buffer(ints, &good, 0, doubles, 0, 1, p, NULL));
         FAILS(INVALID, ferry_conversion_run(&good, numbers, values, 1, p));
     }
     const ferry_convert_policy p = FERRY_CONVERT_SATURATE;
-    REFUSED(TYPE, doubles, copy_from_converted(doubles, &good, 0, values, 1, p, NULL));
-    REFUSED(TYPE, ints, copy_to_converted(ints, &good, 0, numbers, 1, p, NULL));
+    REFUSED(TYPE, doubles, copy_from_converted(doubles, &good, 0, 1, values, p, NULL));
+    REFUSED(TYPE, ints, copy_to_converted(ints, &good, 0, 1, numbers, p, NULL));
     REFUSED(TYPE, ints, convert_buffer(doubles, &good, 0, ints, 0, 1, p, NULL));
-    FAILS(INVALID, copy_from_converted(NULL, &good, 0, values, 1, p, NULL));
-    FAILS(INVALID, copy_to_converted(NULL, &good, 0, numbers, 1, p, NULL));
+    FAILS(INVALID, copy_from_converted(NULL, &good, 0, 1, values, p, NULL));
+    FAILS(INVALID, copy_to_converted(NULL, &good, 0, 1, numbers, p, NULL));
     REFUSED(INVALID, ints, convert_buffer(ints, &good, 0, NULL, 0, 1, p, NULL));
     REFUSED(INVALID, doubles, convert_buffer(NULL, &good, 0, doubles, 0, 1, p, NULL));
-    REFUSED(INVALID, ints, copy_from_converted(ints, &good, 0, NULL, 1, p, NULL));
-    REFUSED(INVALID, doubles, copy_to_converted(doubles, &good, 0, NULL, 1, p, NULL));
+    REFUSED(INVALID, ints, copy_from_converted(ints, &good, 0, 1, NULL, p, NULL));
+    REFUSED(INVALID, doubles, copy_to_converted(doubles, &good, 0, 1, NULL, p, NULL));
     FAILS(INVALID, ferry_conversion_run(&good, NULL, values, 1, p));
     FAILS(INVALID, ferry_conversion_run(&good, numbers, NULL, 1, p));
     FAILS(FERRY_ERROR_OVERFLOW, ferry_conversion_run(&good, numbers, values, SIZE_MAX / 8 + 1, p));
     for (size_t i = 0; i < LENGTH(outside); i++) {
         REFUSED(
             RANGE, ints,
-            copy_from_converted(ints, &good, outside[i].offset, values, outside[i].count, p, NULL));
+            copy_from_converted(ints, &good, outside[i].offset, outside[i].count, values, p, NULL));
         REFUSED(RANGE, doubles,
-                copy_to_converted(doubles, &good, outside[i].offset, numbers, outside[i].count, p,
+                copy_to_converted(doubles, &good, outside[i].offset, outside[i].count, numbers, p,
                                   NULL));
         REFUSED(
             RANGE, ints,
@@ -785,21 +785,21 @@ test_after_the_context_handles_answer_little(void **state)
     FAILS(dead, ferry_copy(regions, 2, NULL));
     FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, &memory));
     FAILS(dead, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 0, &scope, &memory));
-    FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 1, &scope, &memory));
-    FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, NULL, 0, 0, &scope, &memory));
+    FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, 0, 1, NULL, &scope, &memory));
+    FAILS(dead, ferry_buffer_open_device(b, INT, FERRY_READ, 0, 0, NULL, &scope, &memory));
     FAILS(dead, ferry_buffer_wait_available(b, FERRY_READ, 0));
     FAILS(dead, ferry_buffer_view(b, INT, 0, 1, &out));
     FAILS(dead, ferry_buffer_reinterpret(b, BYTE, 0, 1, &out));
     FAILS(dead, ferry_buffer_resize(b, 4));
-    FAILS(dead, ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
-    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, values, 1, NULL));
-    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, values, 0, NULL));
+    FAILS(dead, ferry_buffer_copy_from(b, INT, 0, 1, values, NULL));
+    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, 1, values, NULL));
+    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, 0, values, NULL));
     FAILS(dead, ferry_buffer_copy(b, INT, 0, b, 5, 1, NULL));
     FAILS(dead, ferry_buffer_copy(b, INT, 0, other, 5, 1, NULL));
     FAILS(dead, ferry_buffer_copy(other, INT, 0, b, 5, 1, NULL));
     FAILS(dead, ferry_buffer_fill(b, INT, 0, 1, values, NULL));
-    FAILS(dead, ferry_buffer_copy_from(b, INT, 0, values, 1, ASYNC(NULL, &none)));
-    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, values, 1, ASYNC(NULL, &none)));
+    FAILS(dead, ferry_buffer_copy_from(b, INT, 0, 1, values, ASYNC(NULL, &none)));
+    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, 1, values, ASYNC(NULL, &none)));
     FAILS(dead, ferry_buffer_copy(b, INT, 0, b, 5, 1, ASYNC(NULL, &none)));
     FAILS(dead, ferry_buffer_fill(b, INT, 0, 1, values, ASYNC(NULL, &none)));
     FAILS(dead, ferry_buffer_sync_to(b, 0, 1, 0, NULL));
@@ -812,11 +812,11 @@ test_after_the_context_handles_answer_little(void **state)
     FAILS(dead, ferry_buffer_hold(b, 0, &memory));
     FAILS(dead, ferry_buffer_release(b, 0));
     FAILS(dead, ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
-    FAILS(dead, ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
+    FAILS(dead, ferry_buffer_advise(b, 0, FERRY_REST, 1, FERRY_ADVISE_READ_MOSTLY));
     FAILS(dead, ferry_buffer_unwrap(&b, NULL));
     ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_READ);
-    FAILS(dead, ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL));
-    FAILS(dead, ferry_scope_open_all(&scope, &memory, &argument, 1, 1, NULL));
+    FAILS(dead, ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &memory));
+    FAILS(dead, ferry_scope_open_all(&argument, 1, 1, NULL, &scope, &memory));
     FAILS(dead, ferry_event_synchronize(event));
     FAILS(dead, ferry_event_query(event, &done));
     FAILS(dead, ferry_stream_wait_event(foreign.stream, event));
@@ -852,19 +852,19 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
     ferry_buffer *b;
     int32_t values[20] = {0};
     OK(ferry_buffer_create(f->context, INT, 10, &(ferry_buffer_options){.name = "heights"}, &b));
-    FAILS(RANGE, ferry_buffer_copy_from(b, INT, 7, values, 13, NULL));
+    FAILS(RANGE, ferry_buffer_copy_from(b, INT, 7, 13, values, NULL));
     assert_non_null(strstr(ferry_last_error(), "heights"));
     assert_non_null(strstr(ferry_last_error(), "13"));
     assert_non_null(strstr(ferry_last_error(), "7"));
-    FAILS(TYPE, ferry_buffer_copy_from(b, FLOAT, 0, values, 1, NULL));
+    FAILS(TYPE, ferry_buffer_copy_from(b, FLOAT, 0, 1, values, NULL));
     assert_non_null(strstr(ferry_last_error(), "int"));
     assert_non_null(strstr(ferry_last_error(), "float"));
     /* A call that succeeds does not clear the last error message. */
-    OK(ferry_buffer_copy_from(b, INT, 0, values, 1, NULL));
+    OK(ferry_buffer_copy_from(b, INT, 0, 1, values, NULL));
     assert_non_null(strstr(ferry_last_error(), "float"));
     /* The message of a cancelled or failed transfer contains the name of the call. */
     FAILS(FERRY_ERROR_CANCELLED,
-          ferry_buffer_copy_from(b, INT, 0, values, 10,
+          ferry_buffer_copy_from(b, INT, 0, 10, values,
                                  &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));
     expect_said("for copy_from of buffer \"heights\": cancelled: 4 of 40 bytes arrived");
     FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, 10, "/dev/full", 0, NULL));

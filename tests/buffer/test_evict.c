@@ -424,12 +424,12 @@ test_kernels_that_fail_late(void **state)
     make_set(f, victims, FIT, &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED});
     for (int i = 0; i < FIT; i++) {
         ferry_argument argument = ferry_buffer_argument(victims[i], INT, 0, FERRY_REST);
-        OK(ferry_kernel_launch(kernel, f->stream, ferry_grid_for(1, 0), &argument, 1));
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), f->stream, &argument, 1));
     }
     next = make_counting(f, COUNT, 9);
     expect_counting(f, next, 1, 0, COUNT, 9);
     for (int i = 0; i < FIT; i++)
-        FAILS(FERRY_ERROR_IO, ferry_buffer_copy_to(victims[i], INT, 0, values, 4, NULL));
+        FAILS(FERRY_ERROR_IO, ferry_buffer_copy_to(victims[i], INT, 0, 4, values, NULL));
     ferry_buffer_destroy(&next);
     destroy_set(victims, FIT);
     ferry_kernel_destroy(&kernel);
@@ -452,7 +452,7 @@ test_calls_under_way_are_given_a_moment(void **state)
             touch(&f, set[i], 1, FERRY_READ, 0, COUNT);
         for (int i = 0; i < FIT; i++)
             QUEUE(
-                ferry_buffer_copy_from(set[i], INT, 0, values, COUNT, ASYNC(f.stream, &forgotten)));
+                ferry_buffer_copy_from(set[i], INT, 0, COUNT, values, ASYNC(f.stream, &forgotten)));
         touch(&f, set[FIT], 1, FERRY_READ, 0, COUNT);
     }
     for (int i = 0; i < FIT; i++)
@@ -589,7 +589,7 @@ test_out_of_memory_when_all_is_in_use(void **state)
     for (int i = 0; i <= FIT; i++)
         before[i] = take_snapshot(set[i]);
     FAILS(FERRY_ERROR_OUT_OF_MEMORY,
-          ferry_buffer_open_device(set[FIT], INT, FERRY_READ, f->stream, 0, COUNT, &one, &pointer));
+          ferry_buffer_open_device(set[FIT], INT, FERRY_READ, 0, COUNT, f->stream, &one, &pointer));
     const char *parts[] = {"requested", "free", "total", "cached", "largest free"};
     for (size_t i = 0; i < LENGTH(parts); i++)
         assert_non_null(strstr(ferry_last_error(), parts[i]));
@@ -625,8 +625,8 @@ test_arguments_that_do_not_fit(void **state)
             ferry_argument_with(ferry_buffer_argument(set[i], INT, 0, FERRY_REST), FERRY_UPDATE);
     for (int round = 0; round < 2; round++) {
         FAILS(FERRY_ERROR_OUT_OF_MEMORY,
-              ferry_scope_open_all(scopes, NULL, arguments, FIT + 1, 1, f->stream));
-        OK(ferry_scope_open_all(scopes, NULL, arguments + round, FIT, 1, f->stream));
+              ferry_scope_open_all(arguments, FIT + 1, 1, f->stream, scopes, NULL));
+        OK(ferry_scope_open_all(arguments + round, FIT, 1, f->stream, scopes, NULL));
         ferry_scope_close_all(scopes, FIT);
     }
     for (int i = 0; i <= FIT; i++)
@@ -646,7 +646,7 @@ test_wrapped_memory_takes_what_is_evicted(void **state)
     for (int i = 0; i < 2; i++) {
         for (int k = 0; k < COUNT; k++)
             memory[i][k] = k;
-        OK(ferry_buffer_wrap_host(f->context, INT, memory[i], COUNT, NULL, &wrapped[i]));
+        OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory[i], NULL, &wrapped[i]));
         add_to(f, wrapped[i], 1, 0, COUNT, 3);
     }
     for (int i = 0; i < 2 * SET; i++)
@@ -775,7 +775,7 @@ test_both_run_short(void **state)
 
     snapshot before = take_snapshot(at_device[0]);
     FAILS(FERRY_ERROR_OUT_OF_MEMORY,
-          ferry_buffer_open_device(at_device[FIT], INT, FERRY_OVERWRITE, f.stream, 0, COUNT, &scope,
+          ferry_buffer_open_device(at_device[FIT], INT, FERRY_OVERWRITE, 0, COUNT, f.stream, &scope,
                                    &pointer));
     expect_unchanged(at_device[0], &before);
     assert_int_equal(evictions(&f, 0) + evictions(&f, 1), 0);
@@ -1120,8 +1120,8 @@ test_failing_evictions_lose_nothing(void **state)
             for (int i = 0; i < FIT && start == CLEAN; i++)
                 touch(&f, set[i], 0, FERRY_READ, 0, COUNT);
             fault_arm(nth);
-            ferry_status status = ferry_buffer_open_device(set[FIT], INT, FERRY_UPDATE, f.stream, 0,
-                                                           COUNT, &scope, &pointer);
+            ferry_status status = ferry_buffer_open_device(set[FIT], INT, FERRY_UPDATE, 0, COUNT,
+                                                           f.stream, &scope, &pointer);
             if (status == FERRY_OK)
                 (void)ferry_scope_close(&scope);
             bool tripped = fault_tripped();

@@ -116,7 +116,7 @@ count_log(ferry_log_level level, const char *message, void *user)
 static void
 put_at_start(struct world *world, ferry_buffer *buffer, const int *values)
 {
-    OK(ferry_buffer_copy_from(buffer, INT, 0, values, COUNT, NULL));
+    OK(ferry_buffer_copy_from(buffer, INT, 0, COUNT, values, NULL));
     if (world->start == AT_DEVICE)
         OK(launch_add(&world->w, world->stream, buffer, 0, COUNT, 0));
     else if (world->start == AT_BOTH)
@@ -183,7 +183,7 @@ expect_old_or_new(struct world *world, ferry_buffer *buffer, const int *old, con
 {
     int values[MORE];
     size_t count = ferry_buffer_count(buffer);
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, count, values, NULL));
     for (size_t i = 0; i < count; i++)
         if (!(may_be_old && values[i] == old[i]) && !(may_be_new && values[i] == new[i]))
             fail_msg("%s: element %zu is %d, neither %d nor %d as may be", world->name, i,
@@ -225,7 +225,7 @@ scope_at(struct world *world, int place, ferry_access access, int add)
     void *memory;
     ferry_status status =
         place == 0 ? ferry_buffer_open_host(world->a, INT, access, 100, 2000, &scope, &memory)
-                   : ferry_buffer_open_device(world->a, INT, access, world->stream, 100, 2000,
+                   : ferry_buffer_open_device(world->a, INT, access, 100, 2000, world->stream,
                                               &scope, &memory);
     if (status != FERRY_OK)
         return status;
@@ -298,8 +298,8 @@ run_unordered(struct world *world)
 {
     ferry_scope scope;
     void *memory;
-    ferry_status status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, world->stream, 100,
-                                                   2000, &scope, &memory);
+    ferry_status status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, 100, 2000,
+                                                   world->stream, &scope, &memory);
     if (status != FERRY_OK)
         return status;
     status = ferry_scope_wait(&scope);
@@ -323,7 +323,7 @@ run_open_all(struct world *world)
         ferry_argument_with(ferry_buffer_argument(world->a, INT, 0, FERRY_REST), FERRY_UPDATE),
         ferry_argument_with(ferry_buffer_argument(world->b, INT, 5, 700), FERRY_READ)};
     ferry_scope scopes[2];
-    ferry_status status = ferry_scope_open_all(scopes, NULL, arguments, 2, 1, world->stream);
+    ferry_status status = ferry_scope_open_all(arguments, 2, 1, world->stream, scopes, NULL);
     for (int i = 0; i < 2 && status == FERRY_OK; i++)
         status = ferry_scope_close(&scopes[i]);
     return status;
@@ -357,7 +357,7 @@ run_invalidate(struct world *world)
 static ferry_status
 run_copy_from(struct world *world)
 {
-    return ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT, NULL);
+    return ferry_buffer_copy_from(world->a, INT, 0, COUNT, world->memory, NULL);
 }
 static ferry_status
 run_copy(struct world *world)
@@ -369,7 +369,7 @@ static ferry_status
 run_copy_to(struct world *world)
 {
     int values[COUNT];
-    ferry_status status = ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL);
+    ferry_status status = ferry_buffer_copy_to(world->a, INT, 0, COUNT, values, NULL);
     if (status == FERRY_OK)
         assert_memory_equal(values, world->old_a, sizeof(values));
     return status;
@@ -436,7 +436,7 @@ run_convert_from(struct world *world)
 {
     for (int i = 0; i < COUNT; i++)
         narrow[i] = (uint8_t)(i * 7);
-    return ferry_int_copy_from_byte((ferry_int_buffer){world->a}, 0, narrow, COUNT,
+    return ferry_int_copy_from_byte((ferry_int_buffer){world->a}, 0, COUNT, narrow,
                                     FERRY_CONVERT_SATURATE, NULL);
 }
 
@@ -451,7 +451,7 @@ static ferry_status
 run_convert_to(struct world *world)
 {
     int16_t values[COUNT];
-    ferry_status status = ferry_int_copy_to_int16((ferry_int_buffer){world->a}, 0, values, COUNT,
+    ferry_status status = ferry_int_copy_to_int16((ferry_int_buffer){world->a}, 0, COUNT, values,
                                                   FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         assert_int_equal(values[i], world->old_a[i]);
@@ -513,7 +513,7 @@ static ferry_status
 run_copy_from_async(struct world *world)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy_from(world->a, INT, 0, world->memory, COUNT,
+    ferry_status status = ferry_buffer_copy_from(world->a, INT, 0, COUNT, world->memory,
                                                  ASYNC(world->stream, &event));
     return finish(status, &event);
 }
@@ -696,7 +696,7 @@ run_convert_checked(struct world *world)
     const ferry_conversion own = {.from = INT, .to = FLOAT, .convert = negate};
     float values[COUNT];
     ferry_status status =
-        copy_to_converted(world->a, &own, 0, values, COUNT, FERRY_CONVERT_CHECK, NULL);
+        copy_to_converted(world->a, &own, 0, COUNT, values, FERRY_CONVERT_CHECK, NULL);
     for (int i = 0; i < COUNT && status == FERRY_OK; i++)
         assert_int_equal((int)values[i], -world->old_a[i]);
     return status;
@@ -728,7 +728,7 @@ run_wrap_host(struct world *world)
     const ferry_wrap_options options = {.on_release = count_release, .user = &releases};
     memcpy(memory, world->memory, sizeof(memory));
     ferry_status status =
-        ferry_buffer_wrap_host(world->f.context, INT, memory, COUNT, &options, &wrapped);
+        ferry_buffer_wrap_host(world->f.context, INT, COUNT, memory, &options, &wrapped);
     assert_int_equal(releases, 0);
     if (status != FERRY_OK)
         return status;
@@ -902,10 +902,10 @@ run_import_device(struct world *world)
     ferry_scope scope;
     void *event, *memory;
     ferry_status status =
-        ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &source);
+        ferry_buffer_create_from(world->f.context, INT, COUNT, world->memory, NULL, &source);
     if (status != FERRY_OK)
         return status;
-    status = ferry_buffer_open_device(source, INT, FERRY_READ, world->stream, 0, FERRY_REST, &scope,
+    status = ferry_buffer_open_device(source, INT, FERRY_READ, 0, FERRY_REST, world->stream, &scope,
                                       &memory);
     if (status == FERRY_OK) {
         status = device->ops->event_create(device, false, &event);
@@ -983,7 +983,7 @@ run_life(struct world *world)
 {
     ferry_buffer *buffer, *other;
     ferry_status status =
-        ferry_buffer_create_from(world->f.context, INT, world->memory, COUNT, NULL, &buffer);
+        ferry_buffer_create_from(world->f.context, INT, COUNT, world->memory, NULL, &buffer);
     if (status != FERRY_OK)
         return status;
     status = ferry_buffer_create(world->f.context, INT, COUNT,
@@ -1358,7 +1358,7 @@ test_wraps_that_fail_to_come_back(void **state)
         world_open(&world, AT_HOST, PAGEABLE);
         world.name = "destroy a wrap";
         memcpy(memory, world.memory, sizeof(memory));
-        OK(ferry_buffer_wrap_host(world.f.context, INT, memory, COUNT, NULL, &wrapped));
+        OK(ferry_buffer_wrap_host(world.f.context, INT, COUNT, memory, NULL, &wrapped));
         OK(launch_add(&world.w, world.stream, wrapped, 0, COUNT, 1));
         logged_errors = 0;
         fault_arm(nth);
@@ -1421,7 +1421,7 @@ check_never_wrong(struct world *world, ferry_buffer *buffer, const int *old, con
 {
     for (size_t at = 0; at < ferry_buffer_count(buffer); at += 100) {
         int values[100];
-        ferry_status status = ferry_buffer_copy_to(buffer, INT, at, values, 100, NULL);
+        ferry_status status = ferry_buffer_copy_to(buffer, INT, at, 100, values, NULL);
         if (status == FERRY_ERROR_DEVICE_LOST) {
             assert_true(strlen(ferry_last_error()) > 10);
             continue;
@@ -1550,7 +1550,7 @@ check_failing_body(struct world *world)
     ferry_kernel *kernel;
     int values[COUNT];
     OK(ferry_kernel_create(world->f.context, &source, &kernel));
-    OK(ferry_kernel_launch(kernel, world->stream, ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), world->stream, &argument, 1));
     ferry_kernel_destroy(&kernel);
     check_text(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(world->stream));
     /* The failure was reported once. The next synchronization of the stream succeeds. */
@@ -1558,17 +1558,17 @@ check_failing_body(struct world *world)
 
     /* Calls that need bytes written by the failed kernel report its failure. Other calls
      * succeed. */
-    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, values, COUNT, NULL));
-    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, values, 1, NULL));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 0, COUNT, values, NULL));
+    check_text(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(world->a, INT, 299, 1, values, NULL));
     check_text(FERRY_ERROR_CANCELLED, ferry_buffer_sync_to(world->a, 0, FERRY_REST, 0, NULL));
-    OK(ferry_buffer_copy_to(world->a, INT, 0, values, 100, NULL));
+    OK(ferry_buffer_copy_to(world->a, INT, 0, 100, values, NULL));
     assert_memory_equal(values, world->old_a, 100 * sizeof(int));
-    OK(ferry_buffer_copy_to(world->a, INT, 300, values, COUNT - 300, NULL));
+    OK(ferry_buffer_copy_to(world->a, INT, 300, COUNT - 300, values, NULL));
     assert_memory_equal(values, &world->old_a[300], (COUNT - 300) * sizeof(int));
 
     /* The lost bytes can be read again after they were overwritten. */
     OK(launch_copy(&world->w, world->stream, world->a, 100, world->b, 0, 200));
-    OK(ferry_buffer_copy_to(world->a, INT, 100, values, 200, NULL));
+    OK(ferry_buffer_copy_to(world->a, INT, 100, 200, values, NULL));
     assert_memory_equal(values, world->old_b, 200 * sizeof(int));
 }
 

@@ -123,7 +123,7 @@ make_old(fixture *f, int place)
     ferry_buffer *b = make_ints(f, COUNT);
     int32_t values[COUNT];
     memset(values, 0xff, sizeof(values));
-    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL));
+    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, NULL));
     if (place)
         touch(f, b, place, FERRY_UPDATE, 0, FERRY_REST);
     return b;
@@ -219,13 +219,13 @@ test_round_trips_are_exact(void **state)
                 ferry_copy_options options = {.stream = stream_or_null(f, place),
                                               .file_direct = way & 2};
                 ferry_buffer *a, *b;
-                OK(ferry_buffer_create_from(f->context, BYTE, bytes, counts[c], NULL, &a));
+                OK(ferry_buffer_create_from(f->context, BYTE, counts[c], bytes, NULL, &a));
                 OK(ferry_buffer_create(f->context, BYTE, counts[c], NULL, &b));
                 if (place)
                     touch(f, a, 1, FERRY_UPDATE, 0, FERRY_REST);
                 OK(ferry_buffer_store(a, BYTE, 0, FERRY_REST, path, offsets[o], &options));
                 OK(ferry_buffer_load(b, BYTE, 0, FERRY_REST, path, offsets[o], &options));
-                OK(ferry_buffer_copy_to(b, BYTE, 0, got, counts[c], NULL));
+                OK(ferry_buffer_copy_to(b, BYTE, 0, counts[c], got, NULL));
                 assert_memory_equal(got, bytes, counts[c]);
                 ferry_buffer_destroy(&a);
                 ferry_buffer_destroy(&b);
@@ -248,7 +248,7 @@ test_what_a_store_leaves_of_a_file(void **state)
     unsigned char expected[4000];
     ferry_buffer *b = make_counting(f, 100, 0);
     int32_t counting[100];
-    OK(ferry_buffer_copy_to(b, INT, 0, counting, 100, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, 100, counting, NULL));
     memset(expected, 0x55, sizeof(expected));
     memcpy(expected + 1000, counting, 400);
 
@@ -284,11 +284,11 @@ test_typed(void **state)
     ferry_float_buffer a, b;
     const float values[4] = {1, -2, 3.5f, 0};
     float got[4];
-    OK(ferry_float_create_from(f->context, values, 4, NULL, &a));
+    OK(ferry_float_create_from(f->context, 4, values, NULL, &a));
     OK(ferry_float_create(f->context, 4, NULL, &b));
     OK(ferry_float_store(a, 1, 3, path, 8, NULL));
     OK(ferry_float_load(b, 0, 3, path, 8, NULL));
-    OK(ferry_float_copy_to(b, 0, got, 3, NULL));
+    OK(ferry_float_copy_to(b, 0, 3, got, NULL));
     assert_memory_equal(got, values + 1, 12);
     ferry_float_destroy(&a);
     ferry_float_destroy(&b);
@@ -419,7 +419,7 @@ static size_t
 count_new(ferry_buffer *b)
 {
     int32_t got[COUNT];
-    OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, NULL));
     size_t count = 0;
     while (count < COUNT && got[count] == (int32_t)count)
         count++;

@@ -298,7 +298,7 @@ test_refused_pages_are_reported(void **state)
     OK(ferry_scope_close(&scope));
     assert_int_equal(warnings, 1);
     int values[COUNT];
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, COUNT, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, COUNT, values, NULL));
     assert_int_equal(values[COUNT - 1], 5);
     ferry_buffer_destroy(&other);
     ferry_buffer_destroy(&buffer);

@@ -634,7 +634,7 @@ check_wrap(fixture *f, ferry_stream *ready, ferry_stream *user)
     int *raw = raw_memory(f);
     ferry_buffer *x, *y = make_ints(f, COUNT);
     queue_fill(f, ready, raw, 6, COUNT);
-    OK(ferry_buffer_wrap_device(f->context, INT, raw, COUNT, ready, NULL, &x));
+    OK(ferry_buffer_wrap_device(f->context, INT, COUNT, ready, raw, NULL, &x));
     copy_on(f, user, y, 0, x, 0, COUNT);
     OK(ferry_stream_synchronize(user));
     expect_all(y, 0, COUNT, 6);
@@ -674,7 +674,7 @@ test_unwrap_brings_host_memory_up_to_date(void **state)
     int memory[COUNT] = {0};
     ferry_stream *a = make_stream(f, 1);
     ferry_buffer *x;
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &x));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &x));
     fill_on(f, x, a, 10, 20, 4);
     OK(ferry_buffer_unwrap(&x, NULL));
     for (int i = 0; i < COUNT; i++)
@@ -903,10 +903,10 @@ test_a_late_body_brings_nothing_back(void **state)
     ferry_argument argument = ferry_buffer_argument(b, INT, 0, 100);
     OK(launch_fill(&w, stream_of(f, 1), b, 0, 100, 1));
     fill_on(f, b, stream_of(f, 2), 0, 100, 2);
-    OK(ferry_kernel_launch(failing, stream_of(f, 2), ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(failing, ferry_grid_for(1, 0), stream_of(f, 2), &argument, 1));
     FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(stream_of(f, 2)));
     OK(ferry_stream_synchronize(stream_of(f, 1)));
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, 100, NULL));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, 100, values, NULL));
     ferry_buffer_destroy(&b);
     ferry_kernel_destroy(&failing);
     work_close(&w);
@@ -935,9 +935,9 @@ test_a_late_body_reads_what_was_lost_elsewhere(void **state)
     fill_on(f, from, stream_of(f, 1), 0, 100, 1);
     OK(launch_copy(&w, stream_of(f, 1), to, 0, from, 0, 100));
     fill_on(f, from, stream_of(f, 2), 0, 100, 2);
-    OK(ferry_kernel_launch(failing, stream_of(f, 2), ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(failing, ferry_grid_for(1, 0), stream_of(f, 2), &argument, 1));
     FAILS(FERRY_ERROR_CANCELLED, ferry_stream_synchronize(stream_of(f, 2)));
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(from, INT, 0, values, 100, NULL));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(from, INT, 0, 100, values, NULL));
     OK(ferry_stream_synchronize(stream_of(f, 1)));
     expect_constant(f, to, 0, 0, FERRY_REST, 1);
     ferry_buffer_destroy(&from);

@@ -480,7 +480,7 @@ do_copy_from(struct history *h)
     size_t count = t.end - t.begin;
     int place = model_home(h, t.model, t.begin, t.end);
     const int32_t *values = fresh_values(h, count);
-    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, values, t.count, NULL));
+    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, t.count, values, NULL));
     if (place != 0)
         h->crossed += count * sizeof(int32_t);
     model_take(t.model, t.begin, t.end, place);
@@ -502,7 +502,7 @@ do_copy_to(struct history *h)
 {
     struct target t = choose(h);
     model_copy_to(h, &t, false);
-    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, h->scratch, t.count, NULL));
+    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, t.count, h->scratch, NULL));
     expect_values(h, t.model, t.begin, h->scratch, t.end - t.begin);
 }
 
@@ -785,7 +785,7 @@ do_copy_from_async(struct history *h)
     }
     struct pending *p = new_pending(h, count);
     memcpy(p->memory, fresh_values(h, count), count * sizeof(int32_t));
-    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, p->memory, t.count,
+    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, t.count, p->memory,
                               ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
     h->pending_count++;
     if (place != 0)
@@ -809,7 +809,7 @@ do_copy_to_async(struct history *h)
         p->known[i] = t.model->cells[t.begin + i].known;
     }
     model_copy_to(h, &t, true);
-    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, p->memory, t.count, ASYNC(NULL, &p->event)));
+    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, t.count, p->memory, ASYNC(NULL, &p->event)));
     h->pending_count++;
 }
 
@@ -959,7 +959,7 @@ close_buffers(struct history *h)
 {
     for (size_t b = 0; b < h->buffers; b++) {
         struct model *m = &h->models[b];
-        OK(ferry_buffer_copy_to(m->handle, INT, 0, h->scratch, m->count, NULL));
+        OK(ferry_buffer_copy_to(m->handle, INT, 0, m->count, h->scratch, NULL));
         expect_values(h, m, 0, h->scratch, m->count);
         for (size_t v = 0; v < VIEWS; v++)
             ferry_buffer_destroy(&m->views[v].handle);

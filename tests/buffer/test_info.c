@@ -153,7 +153,7 @@ test_a_walk_sees_every_buffer(void **state)
     OK(ferry_buffer_create(f->context, INT, 1000, &(ferry_buffer_options){.name = "first"},
                            &first));
     OK(ferry_buffer_create(f->context, FLOAT, 10, NULL, &second));
-    OK(ferry_buffer_wrap_host(f->context, DOUBLE, outside, 4,
+    OK(ferry_buffer_wrap_host(f->context, DOUBLE, 4, outside,
                               &(ferry_wrap_options){.name = "third", .read_only = true}, &third));
     write_counting(f, first, 0, 0, FERRY_REST, 0);
     touch(f, first, f->places, FERRY_READ, 0, 10);
@@ -236,7 +236,7 @@ test_a_walk_passes_over_what_goes(void **state)
     ferry_buffer *stays = make_ints(f, 10), *goes;
     double outside[4];
     OK(ferry_buffer_wrap_host(
-        f->context, DOUBLE, outside, 4,
+        f->context, DOUBLE, 4, outside,
         &(ferry_wrap_options){.on_release = walk_at_the_end, .user = &release}, &goes));
     OK(ferry_context_for_each_buffer(f->context, see, &release.seen));
     assert_int_equal(release.seen.count, 2);
@@ -424,25 +424,25 @@ play_transfers(fixture *f, struct sites *sites)
     int five = 5;
     OK(ferry_buffer_create(f->context, INT, 1000, NULL, &a));
     OK(ferry_buffer_create(f->context, INT, 1000, NULL, &b));
-    REPORTED(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, NULL));
-    REPORTED(ferry_buffer_open_device(a, INT, FERRY_UPDATE, f->stream, 0, FERRY_REST, &scope, &p));
+    REPORTED(ferry_buffer_copy_from(a, INT, 0, 1000, numbers, NULL));
+    REPORTED(ferry_buffer_open_device(a, INT, FERRY_UPDATE, 0, FERRY_REST, f->stream, &scope, &p));
     OK(ferry_scope_close(&scope));
     REPORTED(ferry_buffer_open_host(a, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
     REPORTED(ferry_buffer_sync_to(a, 0, FERRY_REST, 1, NULL));
     REPORTED(ferry_buffer_fill(a, INT, 0, 1000, &five, NULL));
-    REPORTED(ferry_buffer_copy_to(a, INT, 0, numbers, 1000, NULL));
+    REPORTED(ferry_buffer_copy_to(a, INT, 0, 1000, numbers, NULL));
     REPORTED(ferry_buffer_copy(b, INT, 0, a, 0, 1000, NULL));
     OK(ferry_buffer_view(a, INT, 0, 500, &view));
     touch(f, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     REPORTED(ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
     REPORTED(ferry_buffer_evict(a, 1));
-    OK(ferry_buffer_copy_from(a, INT, 0, numbers, 1000, ASYNC(f->stream, &event)));
+    OK(ferry_buffer_copy_from(a, INT, 0, 1000, numbers, ASYNC(f->stream, &event)));
     OK(ferry_event_synchronize(event));
     expect_named(sites, "copy_from_async");
     ferry_event_destroy(&event);
-    ferry_copy_region rows = ferry_buffer_region_to(a, INT, 0, numbers, 5);
+    ferry_copy_region rows = ferry_buffer_region_to(a, INT, 0, 5, numbers);
     rows.rows = 100;
     rows.source.row_pitch = rows.target.row_pitch = 10;
     REPORTED(ferry_copy(&rows, 1, NULL));

@@ -43,7 +43,7 @@ want_memory(void *user)
     ferry_scope scope;
     void *memory;
     OK(ferry_buffer_create(evictor->context, BYTE, LIMIT / 2, NULL, &buffer));
-    if (ferry_buffer_open_device(buffer, BYTE, FERRY_OVERWRITE, evictor->stream, 0, FERRY_REST,
+    if (ferry_buffer_open_device(buffer, BYTE, FERRY_OVERWRITE, 0, FERRY_REST, evictor->stream,
                                  &scope, &memory) == FERRY_OK)
         OK(ferry_scope_close(&scope));
     ferry_buffer_destroy(&buffer);
@@ -84,7 +84,7 @@ test_a_wrap_ends_beside_its_eviction(void **state)
         evictor.context = f.context;
         evictor.stream = f.stream;
         memset(memory, 0, sizeof(memory));
-        OK(ferry_buffer_wrap_host(f.context, INT, memory, LENGTH(memory), NULL, &wrap));
+        OK(ferry_buffer_wrap_host(f.context, INT, LENGTH(memory), memory, NULL, &wrap));
         write_counting(&f, wrap, 1, 0, LENGTH(memory), 3);
         OK(ferry_buffer_wait_idle(wrap, 1));
         meet_at_point(evict_beside, &evictor);
@@ -465,8 +465,8 @@ test_a_scope_on_a_rest_that_moves(void **state)
             ferry_scope scope;
             void *memory;
             ferry_status status =
-                i % 2 ? ferry_buffer_open_device(resizer.buffer, INT, (ferry_access)access, NULL, 0,
-                                                 FERRY_REST, &scope, &memory)
+                i % 2 ? ferry_buffer_open_device(resizer.buffer, INT, (ferry_access)access, 0,
+                                                 FERRY_REST, NULL, &scope, &memory)
                       : ferry_buffer_open_host(resizer.buffer, INT, (ferry_access)access, 0,
                                                FERRY_REST, &scope, &memory);
             OK(status);

@@ -123,8 +123,8 @@ launch_failing(struct world *world)
     struct range r = any_range(world);
     size_t overwrites = random_below(&world->seed, 2);
     ferry_argument argument = ferry_buffer_argument(r.subject->buffer, INT, r.offset, r.count);
-    ferry_status status = ferry_kernel_launch(world->failing[overwrites], any_stream(world),
-                                              ferry_grid_for(1, 0), &argument, 1);
+    ferry_status status = ferry_kernel_launch(world->failing[overwrites], ferry_grid_for(1, 0),
+                                              any_stream(world), &argument, 1);
     if (was_refused(world, status, !overwrites && any_lost(r)))
         return;
     world->losses++;
@@ -180,7 +180,7 @@ write_otherwise(struct world *world)
         fill_on(world->f, r.subject->buffer, any_stream(world), r.offset, r.count, value);
         break;
     case 1:
-        OK(ferry_buffer_copy_from(r.subject->buffer, INT, r.offset, values, r.count, NULL));
+        OK(ferry_buffer_copy_from(r.subject->buffer, INT, r.offset, r.count, values, NULL));
         break;
     case 2:
         OK(ferry_buffer_fill(r.subject->buffer, INT, r.offset, r.count, &value, NULL));
@@ -211,7 +211,7 @@ expect_range(struct range r)
 {
     int values[LENGTH_MAX];
     ferry_status status =
-        ferry_buffer_copy_to(r.subject->buffer, INT, r.offset, values, r.count, NULL);
+        ferry_buffer_copy_to(r.subject->buffer, INT, r.offset, r.count, values, NULL);
     assert_int_equal(status, any_lost(r) ? FERRY_ERROR_CANCELLED : FERRY_OK);
     if (status != FERRY_OK) {
         assert_non_null(strstr(ferry_last_error(), "this one fails late"));

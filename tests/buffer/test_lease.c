@@ -146,7 +146,7 @@ expect_read_hit(fixture *f, ferry_buffer *buffer, ferry_buffer *other)
 {
     static const int values[COUNT];
     touch(f, buffer, 0, FERRY_READ, 0, COUNT);
-    OK(ferry_buffer_copy_from(other, INT, 0, values, COUNT,
+    OK(ferry_buffer_copy_from(other, INT, 0, COUNT, values,
                               &(ferry_copy_options){.chunk_bytes = BYTES / 2,
                                                     .keep_going = read_inside,
                                                     .user = buffer}));
@@ -318,7 +318,7 @@ test_wraps_end_with_it(void **state)
     atomic_int released = 0;
     ferry_buffer *x;
     int *memory;
-    OK(ferry_buffer_wrap_host(f->context, INT, values, COUNT,
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, values,
                               &(ferry_wrap_options){.on_release = count_release, .user = &released},
                               &x));
     ferry_lease *lease = lease_host(x, FERRY_UPDATE, &memory);
@@ -333,7 +333,7 @@ test_wraps_end_with_it(void **state)
     ferry_lease_destroy(&lease);
     assert_int_equal(released, 1);
     assert_int_equal(values[7], 11); /* copied back from the device */
-    OK(ferry_buffer_wrap_host(f->context, INT, values, COUNT, NULL, &x));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, values, NULL, &x));
     lease = lease_host(x, FERRY_READ, &memory);
     ferry_lease_destroy(&lease);
     OK(ferry_buffer_unwrap(&x, NULL));
@@ -436,7 +436,7 @@ test_labels(void **state)
     /* While this lease is open, conflicting calls fail. Their messages contain the label of the
      * lease. */
     lease = lease_host(x, FERRY_UPDATE, &memory);
-    FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_to(x, INT, 0, memory, 1, NULL));
+    FAILS(FERRY_ERROR_BUSY, ferry_buffer_copy_to(x, INT, 0, 1, memory, NULL));
     expect_error("update_host of bytes 0 to 48");
     FAILS(FERRY_ERROR_BUSY, ferry_buffer_invalidate(x, 0, FERRY_REST, 0));
     expect_error(LABEL);
@@ -490,7 +490,7 @@ test_device_without_a_stream(void **state)
         ferry_scope scope;
         void *pointer;
         FAILS(FERRY_ERROR_BUSY,
-              ferry_buffer_open_device(x, INT, FERRY_READ, f->stream, 0, 1, &scope, &pointer));
+              ferry_buffer_open_device(x, INT, FERRY_READ, 0, 1, f->stream, &scope, &pointer));
         expect_error("_device of bytes 0 to");
         expect_error("held by torch");
         ferry_lease *second;
@@ -585,7 +585,7 @@ test_statuses(void **state)
     REFUSED(FERRY_ERROR_BUSY, .access = FERRY_UPDATE, .place = 1);
     REFUSED(FERRY_ERROR_BUSY, .access = FERRY_OVERWRITE, .stream = f->stream);
     OK(ferry_scope_close(&scope));
-    OK(ferry_buffer_wrap_host(f->context, INT, (void *)(uintptr_t)values, 4,
+    OK(ferry_buffer_wrap_host(f->context, INT, 4, (void *)(uintptr_t)values,
                               &(ferry_wrap_options){.read_only = true}, &constant));
     FAILS(INVALID, ferry_lease_open(constant, INT, &(ferry_lease_options){.access = FERRY_UPDATE},
                                     &lease, &pointer));
@@ -608,7 +608,7 @@ test_typed(void **state)
         values[i] = 0.5f * (float)i;
     ferry_lease_destroy(&lease);
     float last;
-    OK(ferry_float_copy_to(x, COUNT - 1, &last, 1, NULL));
+    OK(ferry_float_copy_to(x, COUNT - 1, 1, &last, NULL));
     assert_true(last == 0.5f * (COUNT - 1));
     FAILS(INVALID, ferry_float_lease(x, NULL, &lease, &values));
     FAILS(INVALID,
@@ -840,7 +840,7 @@ drop_once(fixture *f, const int *order, enum where where, bool closed)
     } else {
         ferry_buffer *wrap;
         OK(ferry_buffer_wrap_host(
-            f->context, INT, outer, 4,
+            f->context, INT, 4, outer,
             &(ferry_wrap_options){.on_release = destroy_in_on_release, .user = &scene}, &wrap));
         ferry_buffer_destroy(&wrap);
     }

@@ -60,7 +60,7 @@ test_no_hint_is_given_unasked(void **state)
         OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 0, NULL));
         add_to(f, b, place, 10, 20, 1);
         int32_t value = 5;
-        OK(ferry_buffer_copy_from(b, INT, 1, &value, 1, NULL));
+        OK(ferry_buffer_copy_from(b, INT, 1, 1, &value, NULL));
         OK(copy_rows_from(b, INT, 0, 8, &value, 1, 1, 1, NULL));
         expect_counting(f, b, place, 100, FERRY_REST, place);
     }
@@ -115,18 +115,18 @@ test_the_six_advices(void **state)
     for (int place = 0; place <= f->places; place++) {
         for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY;
              advice++) {
-            OK(ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)advice, place));
-            OK(ferry_buffer_advise(b, 256, 512, (ferry_advice)advice, place));
-            OK(ferry_buffer_advise(b, 256, 0, (ferry_advice)advice, place));
+            OK(ferry_buffer_advise(b, 0, FERRY_REST, place, (ferry_advice)advice));
+            OK(ferry_buffer_advise(b, 256, 512, place, (ferry_advice)advice));
+            OK(ferry_buffer_advise(b, 256, 0, place, (ferry_advice)advice));
             FAILS(FERRY_ERROR_OUT_OF_RANGE,
-                  ferry_buffer_advise(b, 256, COUNT, (ferry_advice)advice, place));
+                  ferry_buffer_advise(b, 256, COUNT, place, (ferry_advice)advice));
         }
     }
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, 1, (ferry_advice)0, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, 1, 1, (ferry_advice)0));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-          ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_READ_MOSTLY, f->places + 1));
+          ferry_buffer_advise(b, 0, 1, f->places + 1, FERRY_ADVISE_READ_MOSTLY));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-          ferry_buffer_advise(NULL, 0, 1, FERRY_ADVISE_READ_MOSTLY, 1));
+          ferry_buffer_advise(NULL, 0, 1, 1, FERRY_ADVISE_READ_MOSTLY));
     if (count_hints(f, b, &prefetches, &advices)) {
         assert_int_equal(prefetches, 0);
         assert_int_equal(advices, 12 * (f->places + 1));
@@ -142,9 +142,9 @@ test_hints_where_nobody_takes_them(void **state)
     ferry_buffer *b = make_ints(f, COUNT);
     for (int place = 0; place <= f->places; place++) {
         FAILS(FERRY_ERROR_UNSUPPORTED,
-              ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_PREFERRED_LOCATION, place));
+              ferry_buffer_advise(b, 0, FERRY_REST, place, FERRY_ADVISE_PREFERRED_LOCATION));
         FAILS(FERRY_ERROR_UNSUPPORTED,
-              ferry_buffer_advise(b, 0, 1, FERRY_ADVISE_ACCESSED_BY, place));
+              ferry_buffer_advise(b, 0, 1, place, FERRY_ADVISE_ACCESSED_BY));
         OK(ferry_buffer_prefetch(b, 0, 100, place, NULL)); /* a prefetch copies unmanaged memory */
     }
     ferry_buffer_destroy(&b);
@@ -166,9 +166,9 @@ test_the_driver_is_reported_the_location(void **state)
     uint64_t advices = fake.fakecuda_calls_of(advise),
              prefetches = fake.fakecuda_calls_of(prefetch);
     ferry_buffer *b = make_managed(f);
-    OK(ferry_buffer_advise(b, 0, 100, FERRY_ADVISE_PREFERRED_LOCATION, 1));
+    OK(ferry_buffer_advise(b, 0, 100, 1, FERRY_ADVISE_PREFERRED_LOCATION));
     assert_int_equal(fake.fakecuda_last_location(), 0);
-    OK(ferry_buffer_advise(b, 0, FERRY_REST, FERRY_ADVISE_ACCESSED_BY, 0));
+    OK(ferry_buffer_advise(b, 0, FERRY_REST, 0, FERRY_ADVISE_ACCESSED_BY));
     assert_int_equal(fake.fakecuda_last_location(), -1);
     OK(ferry_buffer_prefetch(b, 0, 100, 1, NULL));
     assert_int_equal(fake.fakecuda_last_location(), 0);
@@ -203,7 +203,7 @@ test_advice_ends_with_the_buffer(void **state)
     }
     assert_int_not_equal(pages[0], pages[1]);
     uint64_t before = fake.fakecuda_calls_of(advise);
-    OK(ferry_buffer_advise(neighbours[0], 0, 10, FERRY_ADVISE_READ_MOSTLY, 1));
+    OK(ferry_buffer_advise(neighbours[0], 0, 10, 1, FERRY_ADVISE_READ_MOSTLY));
     assert_int_equal(fake.fakecuda_calls_of(advise), before + 1);
     ferry_buffer_destroy(&neighbours[0]);
     /* read-mostly, preferred location, and accessed-by of each place */

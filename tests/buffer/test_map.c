@@ -177,7 +177,7 @@ test_fill_works_where_the_range_is_current(void **state)
             expect_moved(f, &stats, 0, 0);
             expect_unchanged(b, &before);
             for (size_t i = 98; i < 435; i++) {
-                OK(ferry_buffer_copy_to(b, elements[e], i, got, 1, NULL));
+                OK(ferry_buffer_copy_to(b, elements[e], i, 1, got, NULL));
                 for (size_t k = 0; k < elements[e]->bytes; k++)
                     assert_int_equal(got[k], i >= 100 && i < 433 ? value[k] : 0);
             }

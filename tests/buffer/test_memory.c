@@ -174,7 +174,7 @@ test_managed_memory_takes_advice_and_prefetch(void **state)
     fixture *f = *state;
     ferry_buffer *plain = make_in(f, FERRY_MEMORY_DEFAULT);
     FAILS(FERRY_ERROR_UNSUPPORTED,
-          ferry_buffer_advise(plain, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, 1));
+          ferry_buffer_advise(plain, 0, FERRY_REST, 1, FERRY_ADVISE_READ_MOSTLY));
     ferry_buffer_destroy(&plain);
     if (!(capabilities_of(f) & FERRY_CAN_MANAGE_CONCURRENTLY))
         return;
@@ -183,12 +183,12 @@ test_managed_memory_takes_advice_and_prefetch(void **state)
     for (int place = 0; place <= f->places; place++) {
         for (int advice = FERRY_ADVISE_READ_MOSTLY; advice <= FERRY_ADVISE_UNSET_ACCESSED_BY;
              advice++)
-            OK(ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)advice, place));
+            OK(ferry_buffer_advise(b, 0, FERRY_REST, place, (ferry_advice)advice));
         OK(ferry_buffer_prefetch(b, 0, FERRY_REST, place, NULL));
         expect_counting(f, b, place, 0, FERRY_REST, 2);
     }
     OK(ferry_buffer_wait_idle(b, 0));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, FERRY_REST, (ferry_advice)7, 1));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_advise(b, 0, FERRY_REST, 1, (ferry_advice)7));
     ferry_buffer_destroy(&b);
 }
 
@@ -304,7 +304,7 @@ test_streams_that_outlive_their_context(void **state)
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_synchronize(event));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_event_query(event, &done));
     FAILS(FERRY_ERROR_INVALID_STATE,
-          ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), NULL, 0));
+          ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, NULL, 0));
     assert_null(ferry_stream_native(stream));
     assert_int_equal(ferry_stream_place(stream), -1);
     ferry_kernel_destroy(&kernel);

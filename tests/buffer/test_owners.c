@@ -134,7 +134,7 @@ test_only_the_last_owner_ends_a_context(void **state)
     ferry_context_destroy(&o.context);
     ferry_context_destroy(&others[1]);
     OK(ferry_buffer_fill(b, INT, 0, COUNT, &value, NULL));
-    OK(ferry_buffer_copy_to(b, INT, COUNT - 1, &back, 1, NULL));
+    OK(ferry_buffer_copy_to(b, INT, COUNT - 1, 1, &back, NULL));
     assert_int_equal(back, 7);
     assert_int_equal(atomic_load(&o.errors), 0);
     assert_ptr_equal(last, others[2]);
@@ -372,7 +372,7 @@ test_the_last_owner_may_be_a_host_function(void **state)
     /* A device without separate threads runs the host function inside the launch or inside a wait.
      * The host function blocks until `step` is 1. So `step` must already be 1 on such a device. */
     atomic_store(&o.step, !o.apart);
-    OK(ferry_kernel_launch(kernel, o.stream, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), o.stream, &argument, 1));
     if (!o.apart)
         OK(ferry_stream_synchronize(o.stream));
     atomic_store(&o.step, o.apart ? 1 : atomic_load(&o.step));
@@ -421,10 +421,10 @@ test_the_last_owner_may_be_a_helper_thread(void **state)
     for (int i = 0; i < COUNT; i++)
         from[i] = i + 1;
     memset(to, 0, sizeof(to));
-    OK(ferry_buffer_copy_from(b, INT, 0, from, COUNT, NULL));
+    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, from, NULL));
     OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
-    OK(ferry_buffer_copy_to(b, INT, 0, to, COUNT,
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, to,
                             &(ferry_copy_options){.stream = o.stream,
                                                   .event = &event,
                                                   .chunk_bytes = 1024,
@@ -462,7 +462,7 @@ test_the_last_owner_may_be_the_release_in_another_context(void **state)
     ferry_buffer *b = make_named(&inner, "left"), *wrap;
     OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_wrap_host(
-        outer.context, INT, memory, COUNT,
+        outer.context, INT, COUNT, memory,
         &(ferry_wrap_options){.on_release = destroy_in_release, .user = &inner}, &wrap));
     OK(ferry_buffer_unwrap(&wrap, NULL));
     wait_for_end(&inner);
@@ -483,7 +483,7 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
     static int memory[COUNT];
     ferry_buffer *wrap;
     open_owned(&o);
-    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
+    OK(ferry_buffer_wrap_host(o.context, INT, COUNT, memory,
                               &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
                               &wrap));
     ferry_buffer_destroy(&wrap);
@@ -494,7 +494,7 @@ test_a_context_does_not_end_inside_a_call_on_it(void **state)
 
     /* A callback may destroy its reference to the context if the context has a second owner. */
     ferry_context *other = ferry_context_retain(o.context);
-    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
+    OK(ferry_buffer_wrap_host(o.context, INT, COUNT, memory,
                               &(ferry_wrap_options){.on_release = destroy_in_release, .user = &o},
                               &wrap));
     ferry_buffer_destroy(&wrap);
@@ -533,7 +533,7 @@ test_a_context_does_not_end_inside_an_outer_call_on_it(void **state)
     open_owned(&inner);
     ferry_buffer *b = make_named(&inner, "visited");
     OK(ferry_buffer_wrap_host(
-        outer.context, INT, memory, COUNT,
+        outer.context, INT, COUNT, memory,
         &(ferry_wrap_options){.on_release = destroy_in_release, .user = &inner}, &wrap));
     struct nested nested = {&inner, &wrap};
     OK(ferry_context_for_each_buffer(inner.context, unwrap_in_visit, &nested));
@@ -563,7 +563,7 @@ test_a_context_that_ends_is_not_retained(void **state)
     static int memory[COUNT];
     ferry_buffer *wrap;
     open_owned(&o);
-    OK(ferry_buffer_wrap_host(o.context, INT, memory, COUNT,
+    OK(ferry_buffer_wrap_host(o.context, INT, COUNT, memory,
                               &(ferry_wrap_options){.on_release = retain_in_release, .user = &o},
                               &wrap));
     ferry_context *last = o.context;

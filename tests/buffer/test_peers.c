@@ -320,7 +320,7 @@ check_ranges(fixture *f, bool without_peers)
         }
         OK(submit_at(f, batch, to));
         assert_true(ferry_buffer_is_current(b, to));
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
+        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, NULL));
         assert_memory_equal(got, expected, sizeof(got));
         copy_list_destroy(&batch);
         ferry_buffer_destroy(&a);
@@ -396,7 +396,7 @@ fail_call(fixture *f, uint64_t nth)
     fault_disarm();
     if (status != FERRY_OK)
         assert_non_null(strstr(ferry_last_error(), "fault injected"));
-    OK(ferry_buffer_copy_to(b, INT, 0, first, COUNT, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, first, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_true((first[i] == i + 50000 && (status != FERRY_OK || i % 10 >= 7)) ||
                     (first[i] == i + 1 && i % 10 < 7));
@@ -465,7 +465,7 @@ check_copies(fixture *f, bool without_peers)
         EXPECT_COUNTS(f, &before, 0, 0, 2400);
         expect_one_submission(f, &before, 10, without_peers);
         assert_true(ferry_buffer_is_current(b, to));
-        OK(ferry_buffer_copy_to(b, INT, 0, got, COUNT, NULL));
+        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, NULL));
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i < 2000 && i % 100 < 60 ? i + 1 : i + 50000);
         copy_list_destroy(&batch);

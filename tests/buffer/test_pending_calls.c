@@ -62,7 +62,7 @@ static void
 launch_failing(struct kernels *k, ferry_buffer *buffer, size_t offset, size_t count)
 {
     ferry_argument argument = ferry_buffer_argument(buffer, INT, offset, count);
-    OK(ferry_kernel_launch(k->failing, k->streams[0], ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(k->failing, ferry_grid_for(1, 0), k->streams[0], &argument, 1));
 }
 
 static void
@@ -190,7 +190,7 @@ test_no_memory_to_tell_what_is_lost(void **state)
         assert_int_equal(status, FERRY_ERROR_CANCELLED);
         assert_int_equal(k.buffer->store->map.reserved, 0);
         for (int i = 0; i < COUNT - 100; i++) {
-            status = ferry_buffer_copy_to(k.buffer, INT, (size_t)i, &value, 1, NULL);
+            status = ferry_buffer_copy_to(k.buffer, INT, (size_t)i, 1, &value, NULL);
             assert_int_equal(status,
                              i % 4 == 0 && i < 4 * parts ? FERRY_OK : FERRY_ERROR_CANCELLED);
             if (status == FERRY_OK)
@@ -234,7 +234,7 @@ test_batches_of_lost_bytes(void **state)
     OK(copy_list_to(batch, k.buffer, INT, 0, values, COUNT));
     expect_reason(copy_list_submit(batch, NULL));
     copy_list_destroy(&batch);
-    expect_reason(ferry_buffer_copy_to(k.buffer, INT, 0, values, COUNT, NULL));
+    expect_reason(ferry_buffer_copy_to(k.buffer, INT, 0, COUNT, values, NULL));
     expect_counting(f, k.buffer, 0, 300, COUNT - 300, 0);
     kernels_close(&k);
 }
@@ -257,7 +257,7 @@ derive(struct kernels *k, ferry_buffer *target, enum derivation how)
         return convert_buffer(target, &widening, 0, k->buffer, 0, COUNT / 2, FERRY_CONVERT_SATURATE,
                               NULL);
     default:
-        return copy_to_converted(k->buffer, &widening, 0, values, COUNT, FERRY_CONVERT_SATURATE,
+        return copy_to_converted(k->buffer, &widening, 0, COUNT, values, FERRY_CONVERT_SATURATE,
                                  NULL);
     }
 }
@@ -339,10 +339,10 @@ test_kernels_run_before_a_failed_launch_ends(void **state)
      * reporting a failure. */
     expect_counting(f, buffer, 0, 0, 10, 5);
     int value;
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, &value, 1, NULL), FERRY_ERROR_CANCELLED);
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, &value, 1, NULL),
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 10, 1, &value, NULL), FERRY_ERROR_CANCELLED);
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 200, 1, &value, NULL),
                      FERRY_ERROR_CANCELLED);
-    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, &value, 1, NULL),
+    assert_int_equal(ferry_buffer_copy_to(buffer, INT, 499, 1, &value, NULL),
                      FERRY_ERROR_CANCELLED);
     DESTROY_BUFFERS(&buffer);
 }
@@ -357,7 +357,7 @@ test_a_wrap_ends_under_a_kernel_that_fails(void **state)
     int memory[COUNT] = {7};
     ferry_buffer *wrap;
     kernels_open(f, &k);
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &wrap));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &wrap));
     launch_failing(&k, wrap, 0, COUNT);
     expect_reason(ferry_buffer_unwrap(&wrap, NULL));
     assert_int_equal(memory[0], 7);
@@ -367,7 +367,7 @@ test_a_wrap_ends_under_a_kernel_that_fails(void **state)
     OK(ferry_buffer_unwrap(&wrap, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[i], 3);
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &wrap));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &wrap));
     launch_failing(&k, wrap, 0, COUNT);
     ferry_buffer_destroy(&wrap);
     fixture_expect_log(f, "newer bytes did not reach the wrapped memory");

@@ -313,23 +313,23 @@ test_copies_of_registered_memory_go_straight(void **state)
     ferry_buffer *x = make_ints(f, COUNT);
     touch(f, x, 1, FERRY_OVERWRITE, 0, COUNT);
     ferry_transfer_stats before = moved(f);
-    OK(ferry_buffer_copy_from(x, INT, 5, memory + 5, COUNT - 10, NULL));
+    OK(ferry_buffer_copy_from(x, INT, 5, COUNT - 10, memory + 5, NULL));
     assert_int_equal(moved(f).direct.bytes - before.direct.bytes, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.bytes, before.staged.bytes);
     /* The registered memory may be written as soon as ferry_buffer_copy_from() has returned. */
     memset(memory, 0, bytes);
-    OK(ferry_buffer_copy_to(x, INT, 5, memory + 5, COUNT - 10, NULL));
+    OK(ferry_buffer_copy_to(x, INT, 5, COUNT - 10, memory + 5, NULL));
     for (size_t i = 5; i < COUNT - 5; i++)
         assert_int_equal(memory[i], (int)i + 3);
     assert_int_equal(moved(f).direct.copies - before.direct.copies, 2);
 
     /* A copy to memory that is not registered is staged. */
-    OK(ferry_buffer_copy_to(x, INT, 5, back + 5, COUNT - 10, NULL));
+    OK(ferry_buffer_copy_to(x, INT, 5, COUNT - 10, back + 5, NULL));
     assert_memory_equal(back + 5, memory + 5, (COUNT - 10) * sizeof(int));
     assert_int_equal(moved(f).staged.copies - before.staged.copies, !f->takes_pageable);
     OK(ferry_context_unregister_host(f->context, memory));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
-    OK(ferry_buffer_copy_to(x, INT, 0, memory, COUNT, NULL));
+    OK(ferry_buffer_copy_to(x, INT, 0, COUNT, memory, NULL));
     assert_int_equal(moved(f).staged.copies - before.staged.copies, 2 * !f->takes_pageable);
     ferry_buffer_destroy(&x);
     free(memory);
@@ -346,7 +346,7 @@ test_a_wrap_of_registered_memory(void **state)
     int *memory = take_pages(bytes);
     assert_non_null(memory);
     ferry_buffer *x;
-    OK(ferry_buffer_wrap_host(f->context, INT, memory, COUNT, NULL, &x));
+    OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &x));
     assert_false(ferry_buffer_is_page_locked(x));
     OK(ferry_context_register_host(f->context, memory, bytes));
     assert_true(ferry_buffer_is_page_locked(x));
@@ -406,7 +406,7 @@ test_memory_in_use_stays_registered(void **state)
     touch(f, x, 1, FERRY_OVERWRITE, 0, count);
     struct inside inside = {.context = f->context, .memory = memory};
     ferry_copy_options options = {.keep_going = unregister_meanwhile, .user = &inside};
-    OK(ferry_buffer_copy_from(x, INT, 0, memory, count, &options));
+    OK(ferry_buffer_copy_from(x, INT, 0, count, memory, &options));
     assert_int_equal(inside.status, FERRY_ERROR_BUSY);
     OK(ferry_context_unregister_host(f->context, memory));
     ferry_buffer_destroy(&x);
@@ -432,7 +432,7 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
         if (status == FERRY_OK)
             status = ferry_buffer_invalidate(x, 0, FERRY_REST, 1);
         if (status == FERRY_OK)
-            status = ferry_buffer_open_device(x, INT, FERRY_READ, NULL, 0, COUNT, &scope, &pointer);
+            status = ferry_buffer_open_device(x, INT, FERRY_READ, 0, COUNT, NULL, &scope, &pointer);
         if (status == FERRY_OK)
             status = ferry_scope_close(&scope);
     }
@@ -440,7 +440,7 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
         status = ferry_context_register_host(context, memory, COUNT * sizeof(int));
     if (status != FERRY_OK)
         return status;
-    status = ferry_buffer_copy_to(x, INT, 0, memory, COUNT, NULL);
+    status = ferry_buffer_copy_to(x, INT, 0, COUNT, memory, NULL);
     ferry_status undone = ferry_context_unregister_host(context, memory);
     return status != FERRY_OK ? status : undone;
 }

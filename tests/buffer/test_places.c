@@ -195,7 +195,7 @@ test_a_prefetch_without_memory_is_no_error(void **state)
     OK(ferry_buffer_create(context, INT, 1 << 18, NULL, &b));
     OK(ferry_buffer_fill(b, INT, 0, FERRY_REST, &value, NULL));
     OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, ferry_context_stream(context, 1)));
-    OK(ferry_buffer_copy_to(b, INT, (1 << 18) - 1, &got, 1, NULL));
+    OK(ferry_buffer_copy_to(b, INT, (1 << 18) - 1, 1, &got, NULL));
     assert_int_equal(got, value);
     ferry_buffer_destroy(&b);
     ferry_context_destroy(&context);

@@ -41,7 +41,7 @@ make_buffer(struct world *world, int first)
     ferry_buffer *buffer;
     for (int i = 0; i < COUNT; i++)
         values[i] = first + i;
-    OK(ferry_buffer_create_from(world->f.context, INT, values, COUNT, NULL, &buffer));
+    OK(ferry_buffer_create_from(world->f.context, INT, COUNT, values, NULL, &buffer));
     return buffer;
 }
 
@@ -61,7 +61,7 @@ world_open(struct world *world)
     world->at_device = make_buffer(world, 300000);
     OK(ferry_buffer_sync_to(world->at_both, 0, FERRY_REST, 1, NULL));
     OK(launch_add(&world->w, world->stream, world->at_device, 0, COUNT, 0));
-    OK(ferry_buffer_wrap_host(world->f.context, INT, world->memory, COUNT, NULL, &world->wrapped));
+    OK(ferry_buffer_wrap_host(world->f.context, INT, COUNT, world->memory, NULL, &world->wrapped));
     OK(ferry_stream_synchronize(world->stream));
 }
 
@@ -91,7 +91,7 @@ use_device(struct world *world)
     if (status == FERRY_OK)
         status = ferry_stream_synchronize(world->stream);
     if (status == FERRY_OK)
-        status = ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL);
+        status = ferry_buffer_copy_to(world->at_device, INT, 0, COUNT, values, NULL);
     return status;
 }
 
@@ -99,7 +99,7 @@ static void
 expect_at_host(ferry_buffer *buffer, int first)
 {
     int values[COUNT];
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, COUNT, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, COUNT, values, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(values[i], first + i);
 }
@@ -120,7 +120,7 @@ expect_lost(struct world *world)
     /* Bytes that only the device had are reported as lost. They are never replaced by older
      * bytes. */
     FAILS(FERRY_ERROR_DEVICE_LOST,
-          ferry_buffer_copy_to(world->at_device, INT, 0, values, COUNT, NULL));
+          ferry_buffer_copy_to(world->at_device, INT, 0, COUNT, values, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(world->at_device, 0, FERRY_REST, 0, NULL));
     /* Every later call on the device fails with FERRY_ERROR_DEVICE_LOST, too. */
     for (int i = 0; i < 3; i++) {
@@ -129,7 +129,7 @@ expect_lost(struct world *world)
         FAILS(FERRY_ERROR_DEVICE_LOST,
               ferry_buffer_sync_to(world->at_host, 0, FERRY_REST, 1, NULL));
         FAILS(FERRY_ERROR_DEVICE_LOST,
-              ferry_buffer_open_device(world->at_host, INT, FERRY_UPDATE, world->stream, 0, COUNT,
+              ferry_buffer_open_device(world->at_host, INT, FERRY_UPDATE, 0, COUNT, world->stream,
                                        &scope, &memory));
         assert_non_null(strstr(ferry_last_error(), "lost"));
     }
@@ -198,7 +198,7 @@ test_a_kernel_that_faults(void **state)
     world_open(&world);
     OK(ferry_kernel_create(world.f.context, &source, &kernel));
     ferry_argument argument = ferry_buffer_argument(world.at_device, INT, 0, COUNT);
-    OK(ferry_kernel_launch(kernel, world.stream, ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), world.stream, &argument, 1));
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_stream_synchronize(world.stream));
     expect_lost(&world);
     ferry_kernel_destroy(&kernel);
@@ -246,16 +246,16 @@ test_a_loss_on_the_way_to_the_host(void **state)
 
     overwrite(buffers[0], 100, 50, 7);
     expect_constant(&world.f, buffers[0], 0, 100, 50, 7);
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 0, values, 100, NULL));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[0], INT, 0, 100, values, NULL));
     FAILS(FERRY_ERROR_DEVICE_LOST,
-          ferry_buffer_copy_to(buffers[0], INT, 150, values, COUNT - 150, NULL));
+          ferry_buffer_copy_to(buffers[0], INT, 150, COUNT - 150, values, NULL));
     overwrite(buffers[0], 0, COUNT, 8);
     expect_constant(&world.f, buffers[0], 0, 0, COUNT, 8);
     /* Abandoning a write does not make the lost bytes valid. */
     if (ferry_buffer_open_host(buffers[1], INT, FERRY_OVERWRITE, 0, COUNT, &scope, &memory) ==
         FERRY_OK)
         ferry_scope_abandon(&scope);
-    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, values, COUNT, NULL));
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(buffers[1], INT, 0, COUNT, values, NULL));
     /* The lost device may be unable to allocate page-locked memory. ferry_buffer_open_host() then
      * returns an error. */
     memory = NULL;
@@ -345,7 +345,7 @@ test_only_the_lost_one_of_two_is_lost(void **state)
             if (known)
                 FAILS(FERRY_ERROR_DEVICE_LOST, ferryi_device_synchronize(device_of(&f, 1)));
             FAILS(FERRY_ERROR_DEVICE_LOST, ways[i](&f, b));
-            FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(b, INT, 0, values, HALF, NULL));
+            FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(b, INT, 0, HALF, values, NULL));
             expect_constant(&f, b, 0, HALF, HALF, 2);
             expect_constant(&f, unmoved, 0, HALF, HALF, 2);
             OK(launch_fill(&w, stream_of(&f, 2), b, 0, HALF, 3));

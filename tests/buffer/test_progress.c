@@ -184,7 +184,7 @@ expect_shifted(struct world *w)
 static ferry_status
 run_from_shorts(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_from_int16((ferry_int_buffer){w->target}, 0, w->shorts, COUNT,
+    return ferry_int_copy_from_int16((ferry_int_buffer){w->target}, 0, COUNT, w->shorts,
                                      FERRY_CONVERT_SATURATE, options);
 }
 
@@ -198,7 +198,7 @@ expect_shorts(struct world *w)
 static ferry_status
 run_from_doubles(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_from_double((ferry_int_buffer){w->target}, 0, w->doubles, COUNT,
+    return ferry_int_copy_from_double((ferry_int_buffer){w->target}, 0, COUNT, w->doubles,
                                       FERRY_CONVERT_CHECK, options);
 }
 
@@ -212,14 +212,14 @@ expect_doubles(struct world *w)
 static ferry_status
 run_to_shorts(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT,
+    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, COUNT, (int16_t *)w->memory,
                                    FERRY_CONVERT_SATURATE, options);
 }
 
 static ferry_status
 run_to_shorts_checked(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, (int16_t *)w->memory, COUNT,
+    return ferry_int_copy_to_int16((ferry_int_buffer){w->target}, 0, COUNT, (int16_t *)w->memory,
                                    FERRY_CONVERT_CHECK, options);
 }
 
@@ -233,7 +233,7 @@ expect_to_shorts(struct world *w)
 static ferry_status
 run_to_doubles(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_int_copy_to_double((ferry_int_buffer){w->target}, 0, (double *)w->memory, COUNT,
+    return ferry_int_copy_to_double((ferry_int_buffer){w->target}, 0, COUNT, (double *)w->memory,
                                     FERRY_CONVERT_SATURATE, options);
 }
 
@@ -259,7 +259,7 @@ static ferry_status
 run_to_own_checked(struct world *w, const ferry_copy_options *options)
 {
     const ferry_conversion own = {.from = INT, .to = DOUBLE, .convert = double_of_int};
-    return copy_to_converted(w->target, &own, 0, w->memory, COUNT, FERRY_CONVERT_CHECK, options);
+    return copy_to_converted(w->target, &own, 0, COUNT, w->memory, FERRY_CONVERT_CHECK, options);
 }
 
 static ferry_status
@@ -334,8 +334,8 @@ start_world(struct world *w, fixture *f, const struct operation *operation, enum
     memcpy(w->memory, w->old_memory, sizeof(w->memory));
     memcpy(w->new_memory, w->old_memory, sizeof(w->memory));
     memcpy(w->new_target, w->old_target, sizeof(w->old_target));
-    OK(ferry_buffer_create_from(f->context, INT, w->old_target, COUNT, NULL, &w->target));
-    OK(ferry_buffer_create_from(f->context, FLOAT, floats, COUNT, NULL, &w->floats));
+    OK(ferry_buffer_create_from(f->context, INT, COUNT, w->old_target, NULL, &w->target));
+    OK(ferry_buffer_create_from(f->context, FLOAT, COUNT, floats, NULL, &w->floats));
     w->source = make_ints(f, COUNT);
     ferry_scope scope;
     int32_t *values = open_at(f, w->source, 0, FERRY_OVERWRITE, 0, FERRY_REST, &scope);
@@ -391,7 +391,7 @@ count_arrived(struct world *w)
 {
     static int32_t first[COUNT], got[COUNT];
     char *text = strdup(ferry_last_error());
-    OK(ferry_buffer_copy_to(w->target, INT, 0, first, COUNT, NULL));
+    OK(ferry_buffer_copy_to(w->target, INT, 0, COUNT, first, NULL));
     size_t arrived = count_new(w, first, w->old_target, w->new_target, sizeof(int32_t));
     if (w->operation->unit)
         arrived += count_new(w, w->memory, w->old_memory, w->new_memory, w->operation->unit);

@@ -61,14 +61,14 @@ test_a_reader_relies_on_many_writers(void **state)
         touch(f, buffer, 1, FERRY_READ, 0, COUNT);
         open_writers(f, buffer, scopes);
         short_memory_arm(nth);
-        ferry_status status = ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT,
+        ferry_status status = ferry_buffer_open_device(buffer, INT, FERRY_READ, 0, COUNT, f->stream,
                                                        &scopes[WRITERS], &memory);
         tripped = short_memory_tripped();
         short_memory_disarm();
         if (status != FERRY_OK) {
             assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
             failures++;
-            OK(ferry_buffer_open_device(buffer, INT, FERRY_READ, f->stream, 0, COUNT,
+            OK(ferry_buffer_open_device(buffer, INT, FERRY_READ, 0, COUNT, f->stream,
                                         &scopes[WRITERS], &memory));
         }
         int seen[COUNT];
@@ -135,8 +135,9 @@ test_full_tables_are_passed_over(void **state)
     for (size_t i = 0; i < 4; i++)
         OK(ferry_buffer_open_host(dirty, INT, FERRY_READ, i, 1, &scopes[i], &memory));
     assert_int_equal(dirty->store->claim_count, dirty->store->claim_capacity);
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream,
-                                                              0, FERRY_REST, &scope, &memory));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY,
+          ferry_buffer_open_device(other, INT, FERRY_UPDATE, 0, FERRY_REST, f->stream, &scope,
+                                   &memory));
     OK(ferry_scope_close(&scopes[0]));
     touch(f, other, 1, FERRY_UPDATE, 0, FERRY_REST);
     ferry_scope_close_all(scopes, 4);
@@ -156,8 +157,9 @@ test_ended_buffers_are_passed_over(void **state)
     OK(ferry_buffer_open_host(ended, INT, FERRY_READ, 0, COUNT, &scope, &memory));
     DESTROY_BUFFERS(&ended);
     fixture_expect_log(f, "1 scopes are open");
-    FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_open_device(other, INT, FERRY_UPDATE, f->stream,
-                                                              0, FERRY_REST, &second, &unused));
+    FAILS(FERRY_ERROR_OUT_OF_MEMORY,
+          ferry_buffer_open_device(other, INT, FERRY_UPDATE, 0, FERRY_REST, f->stream, &second,
+                                   &unused));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(((int *)memory)[i], i + 3);
     OK(ferry_scope_close(&scope));
@@ -306,7 +308,7 @@ test_wraps_that_cannot_be_waited_for(void **state)
     ferry_stream *stream = make_stream(f, 1);
     work_open(f, &w);
     void *memory = device_alloc(f, 1, COUNT * sizeof(int));
-    OK(ferry_buffer_wrap_device(f->context, INT, memory, COUNT, NULL,
+    OK(ferry_buffer_wrap_device(f->context, INT, COUNT, NULL, memory,
                                 &(ferry_wrap_options){.name = "lent"}, &lent));
     OK(launch_fill(&w, stream, lent, 0, COUNT, 4));
     fault_hook(refuse, NULL);
@@ -425,7 +427,7 @@ test_a_reused_timeline_belongs_to_a_new_stream(void **state)
     *last = make_stream(f, 1);
     assert_ptr_equal(ferryi_stream_timeline(*last), timeline);
     FAILS(FERRY_ERROR_BUSY,
-          ferry_buffer_open_device(buffer, INT, FERRY_UPDATE, *last, 0, COUNT, &other, &memory));
+          ferry_buffer_open_device(buffer, INT, FERRY_UPDATE, 0, COUNT, *last, &other, &memory));
     OK(ferry_scope_close(&scope));
     queue_fill(f, *last, open_on(buffer, *last, FERRY_OVERWRITE, 0, COUNT / 2, &scope), 7,
                COUNT / 2);
@@ -548,7 +550,7 @@ test_a_loss_is_believed(void **state)
         submit_lost(batch);
         copy_list_destroy(&batch);
         FAILS(FERRY_ERROR_DEVICE_LOST,
-              ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, values, 1, NULL));
+              ferry_buffer_copy_to(buffer, INT, BLOCK_COUNT / 2, 1, values, NULL));
         write_counting(f, buffer, 0, 0, FERRY_REST, 9);
         expect_counting(f, buffer, 1, 0, FERRY_REST, 9);
         DESTROY_BUFFERS(&buffer);

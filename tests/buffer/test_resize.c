@@ -183,7 +183,7 @@ use_whole_at_the_device(struct race *race)
 {
     ferry_scope scope;
     void *memory;
-    OK(ferry_buffer_open_device(race->buffer, INT, FERRY_UPDATE, race->f->stream, 0, FERRY_REST,
+    OK(ferry_buffer_open_device(race->buffer, INT, FERRY_UPDATE, 0, FERRY_REST, race->f->stream,
                                 &scope, &memory));
     assert_non_null(memory);
     OK(ferry_scope_close(&scope));
@@ -210,13 +210,13 @@ static void
 copy_from_range(struct race *race)
 {
     expect_done_or_out_of_range(
-        ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, NULL));
+        ferry_buffer_copy_from(race->buffer, INT, 0, LONG, race->memory, NULL));
 }
 static void
 copy_to_range(struct race *race)
 {
     expect_done_or_out_of_range(
-        ferry_buffer_copy_to(race->buffer, INT, 0, race->memory, LONG, NULL));
+        ferry_buffer_copy_to(race->buffer, INT, 0, LONG, race->memory, NULL));
 }
 
 static void
@@ -231,7 +231,7 @@ copy_in_the_background(struct race *race)
 {
     ferry_event *event;
     ferry_status status =
-        ferry_buffer_copy_from(race->buffer, INT, 0, race->memory, LONG, ASYNC(NULL, &event));
+        ferry_buffer_copy_from(race->buffer, INT, 0, LONG, race->memory, ASYNC(NULL, &event));
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
         return;
@@ -243,8 +243,8 @@ static void
 convert_range(struct race *race)
 {
     const ferry_conversion conversion = {.from = FLOAT, .to = INT};
-    expect_done_or_out_of_range(copy_from_converted(race->buffer, &conversion, 0, race->memory,
-                                                    LONG, FERRY_CONVERT_SATURATE, NULL));
+    expect_done_or_out_of_range(copy_from_converted(race->buffer, &conversion, 0, LONG,
+                                                    race->memory, FERRY_CONVERT_SATURATE, NULL));
 }
 
 /* Opens a scope while other threads resize the buffer. Either the open fails, or its pointer is
@@ -271,7 +271,7 @@ open_several(struct race *race)
     void *memory = NULL;
     ferry_argument argument = ferry_argument_with(
         ferry_buffer_argument(race->buffer, INT, LONG / 2, LONG / 2), FERRY_UPDATE);
-    ferry_status status = ferry_scope_open_all(&scope, &memory, &argument, 1, 0, NULL);
+    ferry_status status = ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &memory);
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
         return;

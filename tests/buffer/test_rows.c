@@ -202,7 +202,7 @@ test_rows_of_every_size_and_memory(void **state)
             size_t height = 60000 / (width + 3);
             height = height > 50 ? 50 : height;
             OK(ferry_buffer_create(small.context, BYTE, sizeof(values), &host, &a));
-            OK(ferry_buffer_create_from(small.context, BYTE, values, sizeof(values), &host, &b));
+            OK(ferry_buffer_create_from(small.context, BYTE, sizeof(values), values, &host, &b));
             touch(&small, a, 1, FERRY_OVERWRITE, 0, FERRY_REST);
             OK(copy_rows(a, BYTE, 2, width + 3, b, 1, width + 1, width, height, NULL));
             OK(copy_rows_to(a, BYTE, 2, width + 3, got, width, width, height, NULL));

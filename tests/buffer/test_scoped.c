@@ -29,7 +29,7 @@ static float
 first_of(ferry_float_buffer buffer)
 {
     float value;
-    OK(ferry_float_copy_to(buffer, 0, &value, 1, NULL));
+    OK(ferry_float_copy_to(buffer, 0, 1, &value, NULL));
     return value;
 }
 

@@ -50,11 +50,11 @@ test_device_scopes_on_one_stream_never_conflict(void **state)
     void *second = open_at(f, b, 1, FERRY_UPDATE, 0, FERRY_REST, &two);
     assert_ptr_equal(first, second);
     FAILS(FERRY_ERROR_BUSY,
-          ferry_buffer_open_device(b, INT, FERRY_READ, other, 0, 1, &three, &memory));
+          ferry_buffer_open_device(b, INT, FERRY_READ, 0, 1, other, &three, &memory));
     device_write(f, 1, first, values, sizeof(values));
     OK(ferry_scope_close(&two));
     OK(ferry_scope_close(&one));
-    OK(ferry_buffer_copy_to(b, INT, 0, got, 3, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, 3, got, NULL));
     assert_memory_equal(got, values, sizeof(got));
     expect_counting(f, b, 0, 3, FERRY_REST, 0);
     ferry_stream_destroy(&other);
@@ -106,15 +106,15 @@ test_open_all_opens_all_or_none(void **state)
     for (int place = 0; place <= 1; place++) {
         open_at(f, b[3], 0, FERRY_UPDATE, 5, 1, &held);
         snapshot before = take_snapshot(b[2]);
-        FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(scopes, pointers, arguments, MANY, place,
-                                                     place ? f->stream : NULL));
+        FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(arguments, MANY, place,
+                                                     place ? f->stream : NULL, scopes, pointers));
         for (int i = 0; i < MANY; i++)
             assert_int_equal(take_snapshot(b[i]).info.scopes, i == 3);
         expect_unchanged(b[2], &before);
         OK(ferry_scope_close(&held));
 
-        OK(ferry_scope_open_all(scopes, pointers, arguments, MANY, place,
-                                place ? f->stream : NULL));
+        OK(ferry_scope_open_all(arguments, MANY, place, place ? f->stream : NULL, scopes,
+                                pointers));
         for (int i = 0; i < MANY; i++) {
             int32_t value;
             assert_int_equal(take_snapshot(b[i]).info.scopes, 1);
@@ -146,8 +146,8 @@ test_open_all_merges_overlapping_arguments(void **state)
         ferry_scope scopes[3], other;
         void *pointers[3], *memory;
         int32_t value;
-        OK(ferry_scope_open_all(scopes, pointers, arguments, 3, place,
-                                place ? stream_of(f, place) : NULL));
+        OK(ferry_scope_open_all(arguments, 3, place, place ? stream_of(f, place) : NULL, scopes,
+                                pointers));
         assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
         assert_null(pointers[2]);
         place_read(f, place, &value, (int32_t *)pointers[0] + 49,
@@ -181,9 +181,9 @@ test_open_all_merges_up_to_a_limit(void **state)
         arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, (size_t)i, 100),
                                            i == MANY_SHARES / 2 ? FERRY_UPDATE : FERRY_READ);
     FAILS(FERRY_ERROR_UNSUPPORTED,
-          ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES + 1, 1, NULL));
+          ferry_scope_open_all(arguments, MANY_SHARES + 1, 1, NULL, scopes, NULL));
     assert_non_null(strstr(ferry_last_error(), "31"));
-    OK(ferry_scope_open_all(scopes, NULL, arguments, MANY_SHARES, 1, NULL));
+    OK(ferry_scope_open_all(arguments, MANY_SHARES, 1, NULL, scopes, NULL));
     /* Each scope is closed separately, on any stream. The merged range stays locked until the last
      * scope is closed. Closing a scope twice must not count as closing two scopes. */
     for (int i = 0; i < MANY_SHARES; i++) {
@@ -320,7 +320,7 @@ test_a_scope_closes_on_another_stream(void **state)
     ferry_scope scope;
     void *memory;
     OK(ferry_stream_create(f->context, 1, &other));
-    OK(ferry_buffer_open_device(b, INT, FERRY_UPDATE, other, 0, FERRY_REST, &scope, &memory));
+    OK(ferry_buffer_open_device(b, INT, FERRY_UPDATE, 0, FERRY_REST, other, &scope, &memory));
     OK(ferry_stream_record(other, 0, &event));
     OK(ferry_stream_wait_event(f->stream, event));
     int32_t value = 77;
@@ -380,7 +380,7 @@ test_a_range_that_a_resize_cut_is_refused(void **state)
             FAILS(FERRY_ERROR_OUT_OF_RANGE,
                   ferry_buffer_open_host(b, INT, access, COUNT - 1, 1, &scope, &memory));
             FAILS(FERRY_ERROR_OUT_OF_RANGE,
-                  ferry_buffer_open_device(b, INT, access, stream, now, 1, &scope, &memory));
+                  ferry_buffer_open_device(b, INT, access, now, 1, stream, &scope, &memory));
         }
         atomic_store(&b->count, now);
         expect_counting(f, b, 0, 0, FERRY_REST, 0);
@@ -400,12 +400,12 @@ test_a_stream_of_another_place_is_refused(void **state)
     ferry_scope scope;
     void *memory;
     FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-          ferry_scope_open_all(&scope, &memory, &argument, 1, 2, f->stream));
+          ferry_scope_open_all(&argument, 1, 2, f->stream, &scope, &memory));
     assert_non_null(strstr(ferry_last_error(), "at place 2 on a stream of place 1"));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_buffer_prefetch(buffer, 0, FERRY_REST, 2, f->stream));
     assert_non_null(strstr(ferry_last_error(), "to place 2 on a stream of place 1"));
     STATE(buffer, HOST_ONLY);
-    OK(ferry_scope_open_all(&scope, &memory, &argument, 1, 2, stream_of(f, 2)));
+    OK(ferry_scope_open_all(&argument, 1, 2, stream_of(f, 2), &scope, &memory));
     OK(ferry_scope_close(&scope));
     expect_counting(f, buffer, 0, 0, 100, 0);
     DESTROY_BUFFERS(&buffer);

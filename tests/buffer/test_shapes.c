@@ -328,7 +328,7 @@ expect_arrays(struct model *m, const ferry_copy_region *regions, bool copied)
 {
     static double got[ELEMENTS];
     for (size_t i = 0; i < BUFFERS; i++) {
-        OK(ferry_buffer_copy_to(m->buffers[i], NULL, 0, got, ELEMENTS, NULL));
+        OK(ferry_buffer_copy_to(m->buffers[i], NULL, 0, ELEMENTS, got, NULL));
         expect_values(m, m->values[i], got, i == 2, ELEMENTS, "a buffer");
     }
     for (size_t i = 0; i < m->count; i++) {

@@ -97,8 +97,8 @@ test_single_copies_batches_and_rows_are_counted(void **state)
         OK(copy_list_from(in, b, INT, at, values + at, RANGE));
         OK(copy_list_to(out, b, INT, at, values + at, RANGE));
     }
-    COUNTED(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL), CHUNKS, BYTES, 1, BYTES);
-    COUNTED(ferry_buffer_copy_to(b, INT, 0, values, COUNT, NULL), CHUNKS, BYTES, 1, BYTES);
+    COUNTED(ferry_buffer_copy_from(b, INT, 0, COUNT, values, NULL), CHUNKS, BYTES, 1, BYTES);
+    COUNTED(ferry_buffer_copy_to(b, INT, 0, COUNT, values, NULL), CHUNKS, BYTES, 1, BYTES);
     COUNTED(copy_list_submit(in, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
     COUNTED(copy_list_submit(out, NULL), PACKED_CHUNKS, PACKED, 1, PACKED);
     COUNTED(copy_rows_from(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL), PACKED_CHUNKS,
@@ -121,9 +121,9 @@ test_files_and_conversions_are_counted(void **state)
     ferry_int_buffer b = {make_on_device(f)};
     COUNTED(ferry_int_store(b, 0, COUNT, path_of("counted"), 0, NULL), CHUNKS, 0, 1, BYTES);
     COUNTED(ferry_int_load(b, 0, COUNT, path_of("counted"), 0, NULL), CHUNKS, 0, 1, BYTES);
-    COUNTED(ferry_int_copy_from_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS,
+    COUNTED(ferry_int_copy_from_double(b, 0, COUNT, doubles, FERRY_CONVERT_SATURATE, NULL), CHUNKS,
             0, 1, BYTES);
-    COUNTED(ferry_int_copy_to_double(b, 0, doubles, COUNT, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0,
+    COUNTED(ferry_int_copy_to_double(b, 0, COUNT, doubles, FERRY_CONVERT_SATURATE, NULL), CHUNKS, 0,
             1, BYTES);
     ferry_int_destroy(&b);
 }
@@ -163,10 +163,10 @@ test_what_was_cancelled_counts_what_arrived(void **state)
     ferry_buffer *b = make_on_device(f);
     const struct counts copied = {2, 2 * CHUNK, 1, 2 * CHUNK}, written = {2, 0, 1, 2 * CHUNK};
     struct seen before = look(f);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, values, COUNT, &stopped));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_from(b, INT, 0, COUNT, values, &stopped));
     expect_counts(f, &before, "copy_from", copied);
     before = look(f);
-    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, values, COUNT, &stopped));
+    FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(b, INT, 0, COUNT, values, &stopped));
     expect_counts(f, &before, "copy_to", copied);
     before = look(f);
     FAILS(FERRY_ERROR_CANCELLED,
@@ -218,7 +218,7 @@ test_a_reset_sets_every_transfer_counter_to_zero(void **state)
     open_small(f);
     ferry_buffer *b = make_on_device(f);
     OK(copy_rows_from(b, INT, 0, STEP, values, STEP, RANGE, RANGES, NULL));
-    OK(ferry_buffer_copy_to(b, INT, 0, values, COUNT, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, values, NULL));
     OK(ferry_stream_synchronize(ferry_context_stream(f->context, 1)));
     ferry_transfer_stats before = moved(f);
     assert_true(f->coherent ? before.host.bytes > 0
@@ -229,7 +229,7 @@ test_a_reset_sets_every_transfer_counter_to_zero(void **state)
     assert_memory_equal(&after, &none, sizeof(none));
     assert_memory_equal(&staging, &no_staging, sizeof(no_staging));
 
-    OK(ferry_buffer_copy_from(b, INT, 0, values, COUNT, NULL));
+    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, NULL));
     after = moved(f);
     assert_int_equal(after.upload.bytes + after.host.bytes, BYTES);
 

@@ -105,7 +105,7 @@ use_chunk(const ferry_file_chunk *chunk, void *user)
     expect_counting(f, b, 0, 0, FERRY_REST, first + 1);
     OK(ferry_buffer_copy(other, INT, 0, b, 0, chunk->count, &on_stream));
     expect_counting(f, other, 1, 0, FERRY_REST, first + 1);
-    OK(ferry_buffer_copy_to(b, INT, 0, values, chunk->count, &on_stream));
+    OK(ferry_buffer_copy_to(b, INT, 0, chunk->count, values, &on_stream));
     assert_int_equal(values[chunk->count - 1], first + (int)chunk->count);
     ferry_copy_region region = {.target = {.memory = doubles, .element = DOUBLE},
                                 .source = {.buffer = b},
@@ -616,7 +616,7 @@ static ferry_status
 launch_failing(const ferry_file_chunk *chunk, void *user)
 {
     ferry_argument argument = ferry_buffer_argument(chunk->buffer, INT, 0, FERRY_REST);
-    return ferry_kernel_launch(user, chunk->stream, ferry_grid_for(chunk->count, 64), &argument, 1);
+    return ferry_kernel_launch(user, ferry_grid_for(chunk->count, 64), chunk->stream, &argument, 1);
 }
 
 /* Work that a `work` callback has queued may fail after the callback has returned. The pipeline

@@ -136,8 +136,8 @@ read_at_device(struct member *m)
 {
     ferry_scope scope;
     void *memory;
-    if (GOOD(ferry_buffer_open_device(m->team->buffers[0], INT, FERRY_READ,
-                                      stream_of(&m->team->f, 1), 0, FERRY_REST, &scope, &memory)))
+    if (GOOD(ferry_buffer_open_device(m->team->buffers[0], INT, FERRY_READ, 0, FERRY_REST,
+                                      stream_of(&m->team->f, 1), &scope, &memory)))
         (void)GOOD(ferry_scope_close(&scope));
 }
 
@@ -243,8 +243,8 @@ static void
 check_piece(struct member *m, const struct account *a, size_t b, size_t piece)
 {
     int values[128];
-    if (!GOOD(ferry_buffer_copy_to(m->team->buffers[b], INT, offset_of(m, a, piece), values,
-                                   a->piece, NULL)))
+    if (!GOOD(ferry_buffer_copy_to(m->team->buffers[b], INT, offset_of(m, a, piece), a->piece,
+                                   values, NULL)))
         return;
     for (size_t i = 0; i < a->piece; i++)
         CHECK(values[i] == a->values[b][piece]);
@@ -428,7 +428,7 @@ churn(struct member *m)
         ferry_buffer_destroy(&x);
         (void)GOOD(ferry_buffer_view(y, INT, count - 4, 4, &view));
         ferry_buffer_destroy(&y);
-        (void)GOOD(ferry_buffer_copy_to(view, INT, 0, values, 4, NULL));
+        (void)GOOD(ferry_buffer_copy_to(view, INT, 0, 4, values, NULL));
         CHECK(values[0] == i && values[3] == i);
         ferry_buffer_destroy(&view);
         ferry_stream_destroy(&stream);
@@ -523,7 +523,7 @@ hold_or_ask(struct member *m)
         EXPECT(FERRY_ERROR_BUSY,
                ferry_buffer_open_host(x, INT, FERRY_READ, 50, 100, &scope, &memory));
         EXPECT(FERRY_ERROR_BUSY,
-               ferry_buffer_open_device(x, INT, FERRY_UPDATE, stream, 99, 1, &scope, &memory));
+               ferry_buffer_open_device(x, INT, FERRY_UPDATE, 99, 1, stream, &scope, &memory));
         EXPECT(FERRY_ERROR_BUSY, ferry_buffer_fill(x, INT, 0, 1, &value, NULL));
         EXPECT(FERRY_ERROR_BUSY, ferry_buffer_wait_available(x, FERRY_READ, 0));
         uint64_t begin = now_ns();
@@ -570,7 +570,7 @@ open_pair(struct member *m)
     for (int done = 0; done < 100;) {
         ferry_scope scopes[2];
         void *pointers[2];
-        ferry_status status = ferry_scope_open_all(scopes, pointers, arguments, 2, 0, NULL);
+        ferry_status status = ferry_scope_open_all(arguments, 2, 0, NULL, scopes, pointers);
         if (status == FERRY_ERROR_BUSY)
             continue;
         if (note(m, status, FERRY_OK, "open_all", __LINE__) != FERRY_OK)
@@ -740,7 +740,7 @@ shift_or_fill(struct member *m)
         } else if (m->index == 2) {
             (void)GOOD(ferry_buffer_fill(b, INT, 0, SHIFTED, &value, NULL));
         } else {
-            (void)GOOD(ferry_buffer_copy_to(b, INT, 0, seen, SHIFTED, NULL));
+            (void)GOOD(ferry_buffer_copy_to(b, INT, 0, SHIFTED, seen, NULL));
             for (int at = 1; at < SHIFTED; at++)
                 CHECK(seen[at] == seen[0]);
         }
@@ -845,7 +845,7 @@ walk_or_live(struct member *m)
             continue;
         }
         if (round % 4 == 0) {
-            if (GOOD(ferry_buffer_wrap_host(f->context, INT, outside, LIFE_COUNT, NULL, &b)))
+            if (GOOD(ferry_buffer_wrap_host(f->context, INT, LIFE_COUNT, outside, NULL, &b)))
                 (void)GOOD(ferry_buffer_unwrap(&b, NULL));
             continue;
         }

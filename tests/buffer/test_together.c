@@ -38,7 +38,7 @@ test_merged_scopes_keep_each_last_use(void **state)
         void *memory[2];
         work w;
         work_open(f, &w);
-        OK(ferry_scope_open_all(scopes, memory, arguments, 2, 1, streams[0]));
+        OK(ferry_scope_open_all(arguments, 2, 1, streams[0], scopes, memory));
         OK(ferry_stream_record(streams[0], 0, &opened));
         OK(ferry_stream_wait_event(streams[1], opened));
         /* Scope 0 is used on stream `how & 1`, scope 1 on the other stream. */
@@ -80,7 +80,7 @@ open_many(fixture *f, ferry_buffer *b, int place, ferry_access access, size_t co
         size_t at = (i * 7919 % count) * step;
         arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, at, length), access);
     }
-    OK(ferry_scope_open_all(scopes, pointers, arguments, count, place, place ? f->stream : NULL));
+    OK(ferry_scope_open_all(arguments, count, place, place ? f->stream : NULL, scopes, pointers));
     const char *first = NULL;
     for (size_t i = 0; i < count; i++) {
         const char *begin = (const char *)pointers[i] - arguments[i].offset * sizeof(int);
@@ -185,7 +185,7 @@ test_a_call_that_is_busy_relies_on_nothing(void **state)
         if (round & 4)
             FAILS(FERRY_ERROR_BUSY, launch_copy(&w, f->stream, busy, 0, written, 0, COUNT));
         else
-            FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream));
+            FAILS(FERRY_ERROR_BUSY, ferry_scope_open_all(arguments, 2, 1, f->stream, both, NULL));
         expect_old_value(f, written, &write);
         OK(ferry_scope_close(&at_host));
         DESTROY_BUFFERS(&buffers[0], &buffers[1]);
@@ -217,7 +217,7 @@ test_a_call_that_fails_relies_on_nothing(void **state)
             fault_arm(nth);
             ferry_status status =
                 round & 2 ? launch_copy(&w, f->stream, other, 0, written, 100, COUNT / 2)
-                          : ferry_scope_open_all(both, NULL, arguments, 2, 1, f->stream);
+                          : ferry_scope_open_all(arguments, 2, 1, f->stream, both, NULL);
             tripped = fault_tripped();
             fault_disarm();
             /* The library can do without some device calls. If the call that failed was one of
@@ -323,7 +323,7 @@ test_an_abandon_waits_for_the_call_that_relies_on_it(void **state)
             fault_arm(3); /* fails in the same transfer, or later */
         bool first = b->store < other->store;
         ferry_status status =
-            ferry_scope_open_all(both, NULL, arguments, first ? 2 : 1, 1, f->stream);
+            ferry_scope_open_all(arguments, first ? 2 : 1, 1, f->stream, both, NULL);
         fault_hook(NULL, NULL);
         fault_disarm();
         assert_true(m.came);

@@ -194,10 +194,10 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         touch(f, b, place, FERRY_OVERWRITE, offset, count);
         break;
     case 3:
-        OK(ferry_buffer_copy_from(b, INT, offset, values, count, NULL));
+        OK(ferry_buffer_copy_from(b, INT, offset, count, values, NULL));
         break;
     case 4:
-        OK(ferry_buffer_copy_to(b, INT, offset, values, count, NULL));
+        OK(ferry_buffer_copy_to(b, INT, offset, count, values, NULL));
         break;
     case 5:
         OK(ferry_buffer_copy(b, INT, offset / 2, other, 0, count / 2, NULL));
@@ -206,11 +206,11 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         OK(copy_rows_from(b, INT, 0, 100, values, 100, 20, 50, NULL));
         break;
     case 7:
-        OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, doubles, count,
+        OK(ferry_int_copy_from_double((ferry_int_buffer){b}, offset, count, doubles,
                                       FERRY_CONVERT_SATURATE, NULL));
         break;
     case 8:
-        OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, doubles, count,
+        OK(ferry_int_copy_to_double((ferry_int_buffer){b}, offset, count, doubles,
                                     FERRY_CONVERT_SATURATE, NULL));
         break;
     case 9:
@@ -218,7 +218,7 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         OK(ferry_buffer_load(b, INT, offset, count, path_of("traffic"), 0, NULL));
         break;
     case 10:
-        OK(ferry_buffer_copy_from(b, INT, offset, values, count,
+        OK(ferry_buffer_copy_from(b, INT, offset, count, values,
                                   &(ferry_copy_options){.event = &event}));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
@@ -316,7 +316,7 @@ test_a_cancelled_copy_counts_what_arrived(void **state)
     touch(f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     FAILS(FERRY_ERROR_CANCELLED,
           ferry_buffer_copy_from(
-              b, INT, 0, values, COUNT,
+              b, INT, 0, COUNT, values,
               &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop_at_half}));
     expect_sums(f, false);
     expect_traffic(f, b, 1, 3 * 4096, 0, 0);

@@ -249,14 +249,14 @@ test_shortage_waits_for_the_device(void **state)
         ferry_scope scope;
         void *memory;
         OK(ferry_buffer_create(small.context, INT, MANY, NULL, &x));
-        OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope,
+        OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, 0, FERRY_REST, small.stream, &scope,
                                     &memory));
         OK(ferry_scope_wait(&scope));
         queue_write(&c, memory, 9);
         OK(ferry_scope_close_unordered(&scope));
         ferry_buffer_destroy(&x);
         OK(ferry_buffer_create(small.context, INT, MANY, NULL, &y));
-        OK(ferry_buffer_open_device(y, INT, FERRY_OVERWRITE, small.stream, 0, FERRY_REST, &scope,
+        OK(ferry_buffer_open_device(y, INT, FERRY_OVERWRITE, 0, FERRY_REST, small.stream, &scope,
                                     &memory));
         OK(ferry_scope_close(&scope));
         write_counting(&small, y, 1, 0, COUNT, 3);
@@ -378,7 +378,7 @@ test_shared_scopes(void **state)
         ferry_argument arguments[2] = {argument_of(x), argument_of(x)};
         ferry_scope scopes[2];
         void *pointers[2];
-        OK(ferry_scope_open_all(scopes, pointers, arguments, 2, 1, f->stream));
+        OK(ferry_scope_open_all(arguments, 2, 1, f->stream, scopes, pointers));
         OK(ferry_scope_wait(&scopes[0]));
         queue_write(&c, pointers[0], 20 + first);
         OK(first ? ferry_scope_close_unordered(&scopes[1]) : ferry_scope_close(&scopes[1]));
@@ -438,8 +438,8 @@ test_after_the_end_of_the_context(void **state)
         OK(ferry_context_create(&(ferry_context_options){.log = say_nothing}, &context));
         OK(ferry_buffer_create(context, INT, COUNT, NULL, &x));
         for (int i = 0; i <= used; i++) {
-            OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, ferry_context_stream(context, 1),
-                                        0, COUNT, &scope, &memory));
+            OK(ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, 0, COUNT,
+                                        ferry_context_stream(context, 1), &scope, &memory));
             if (i < used)
                 OK(ferry_scope_close_unordered(&scope));
         }
@@ -489,9 +489,9 @@ test_capturing_streams_are_refused(void **state)
     OK(ferry_scope_close_unordered(&scope));
     assert_int_equal(fake.fakecuda_begin_capture(ferry_stream_native(own), 2), 0);
     FAILS(FERRY_ERROR_UNSUPPORTED,
-          ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
+          ferry_buffer_open_device(x, INT, FERRY_READ, 0, COUNT, own, &scope, &memory));
     assert_int_equal(fake.fakecuda_end_capture(ferry_stream_native(own), &nodes), 0);
-    OK(ferry_buffer_open_device(x, INT, FERRY_READ, own, 0, COUNT, &scope, &memory));
+    OK(ferry_buffer_open_device(x, INT, FERRY_READ, 0, COUNT, own, &scope, &memory));
     OK(ferry_scope_close(&scope));
     expect_constant(f, x, 0, 0, COUNT, 8);
     ferry_buffer_destroy(&x);

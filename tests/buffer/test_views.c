@@ -99,12 +99,12 @@ test_reinterpreting_needs_size_and_alignment(void **state)
     ferry_buffer_destroy(&out);
     /* A view of bytes reads and writes the bytes of the elements. */
     add_to(f, b, 1, 2, 1, 0x01020300);
-    OK(ferry_buffer_copy_to(bytes, BYTE, 8, got, 4, NULL));
+    OK(ferry_buffer_copy_to(bytes, BYTE, 8, 4, got, NULL));
     assert_memory_equal(got, ((unsigned char[]){2, 3, 2, 1}), 4);
     got[0] = 9;
-    OK(ferry_buffer_copy_from(bytes, BYTE, 8, got, 1, NULL));
+    OK(ferry_buffer_copy_from(bytes, BYTE, 8, 1, got, NULL));
     expect_constant(f, b, 0, 2, 1, 0x01020309);
-    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_to(bytes, INT, 0, got, 1, NULL));
+    FAILS(FERRY_ERROR_WRONG_TYPE, ferry_buffer_copy_to(bytes, INT, 0, 1, got, NULL));
     ferry_buffer_destroy(&ints);
     ferry_buffer_destroy(&doubles);
     ferry_buffer_destroy(&bytes);
@@ -181,8 +181,8 @@ test_hits_end_where_the_view_does(void **state)
         FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_buffer_open_host(view, INT, FERRY_READ, outside[i][0],
                                                                outside[i][1], &scope, &p));
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              ferry_buffer_open_device(view, INT, FERRY_READ, f->stream, outside[i][0],
-                                       outside[i][1], &scope, &p));
+              ferry_buffer_open_device(view, INT, FERRY_READ, outside[i][0], outside[i][1],
+                                       f->stream, &scope, &p));
     }
     assert_null(p);
     for (size_t count = 0; count <= 1; count++) {

@@ -104,7 +104,7 @@ open_all_at_host(struct world *w)
     ferry_scope scope;
     ferry_argument argument =
         ferry_argument_with(ferry_buffer_argument(w->buffer, INT, 0, FERRY_REST), FERRY_READ);
-    ferry_status status = ferry_scope_open_all(&scope, NULL, &argument, 1, 0, NULL);
+    ferry_status status = ferry_scope_open_all(&argument, 1, 0, NULL, &scope, NULL);
     if (status == FERRY_OK)
         OK(ferry_scope_close(&scope));
     return status;
@@ -146,7 +146,7 @@ wait_in(struct world *w, ferry_access access)
 {
     ferry_scope scope;
     void *pointer;
-    ferry_status status = ferry_buffer_open_device(w->buffer, INT, access, w->stream, 0, FERRY_REST,
+    ferry_status status = ferry_buffer_open_device(w->buffer, INT, access, 0, FERRY_REST, w->stream,
                                                    &scope, &pointer);
     if (status != FERRY_OK)
         return status;
@@ -174,9 +174,9 @@ wait_in_overwrite(struct world *w)
     ferry_scope scope;
     void *pointer;
     ferry_argument argument = ferry_buffer_argument(w->buffer, INT, 0, COUNT);
-    OK(ferry_buffer_open_device(w->buffer, INT, FERRY_OVERWRITE, w->stream, 0, FERRY_REST, &scope,
+    OK(ferry_buffer_open_device(w->buffer, INT, FERRY_OVERWRITE, 0, FERRY_REST, w->stream, &scope,
                                 &pointer));
-    OK(ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(w->kernel, ferry_grid_for(1, 0), w->stream, &argument, 1));
     ferry_status status = ferry_scope_wait(&scope);
     OK(ferry_scope_abandon(&scope));
     return status;
@@ -206,7 +206,7 @@ static ferry_status
 copy_to_memory(struct world *w)
 {
     int values[COUNT];
-    return ferry_buffer_copy_to(w->buffer, INT, 0, values, FERRY_REST, NULL);
+    return ferry_buffer_copy_to(w->buffer, INT, 0, FERRY_REST, values, NULL);
 }
 
 static ferry_status
@@ -215,7 +215,7 @@ copy_to_memory_later(struct world *w)
     static int values[COUNT];
     ferry_event *event;
     ferry_copy_options options = {.event = &event};
-    return wait_for(ferry_buffer_copy_to(w->buffer, INT, 0, values, FERRY_REST, &options), &event);
+    return wait_for(ferry_buffer_copy_to(w->buffer, INT, 0, FERRY_REST, values, &options), &event);
 }
 
 static ferry_status
@@ -255,7 +255,7 @@ static ferry_status
 unwrap(struct world *w, ferry_buffer *wrap)
 {
     ferry_argument argument = ferry_buffer_argument(wrap, INT, 0, FERRY_REST);
-    OK(ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(w->kernel, ferry_grid_for(1, 0), w->stream, &argument, 1));
     ferry_status status = ferry_buffer_unwrap(&wrap, NULL);
     if (wrap)
         OK(ferry_buffer_abandon(&wrap));
@@ -267,7 +267,7 @@ unwrap_host(struct world *w)
 {
     int values[COUNT] = {0};
     ferry_buffer *wrap;
-    OK(ferry_buffer_wrap_host(w->f->context, INT, values, COUNT, NULL, &wrap));
+    OK(ferry_buffer_wrap_host(w->f->context, INT, COUNT, values, NULL, &wrap));
     return unwrap(w, wrap);
 }
 
@@ -276,7 +276,7 @@ unwrap_device(struct world *w)
 {
     void *memory = device_alloc(w->f, 1, COUNT * sizeof(int));
     ferry_buffer *wrap;
-    OK(ferry_buffer_wrap_device(w->f->context, INT, memory, COUNT, w->stream, NULL, &wrap));
+    OK(ferry_buffer_wrap_device(w->f->context, INT, COUNT, w->stream, memory, NULL, &wrap));
     ferry_status status = unwrap(w, wrap);
     device_free(w->f, 1, memory);
     return status;
@@ -354,7 +354,7 @@ static ferry_status
 copy_from_memory(struct world *w)
 {
     int values[COUNT] = {0};
-    return ferry_buffer_copy_from(w->buffer, INT, 0, values, FERRY_REST, NULL);
+    return ferry_buffer_copy_from(w->buffer, INT, 0, FERRY_REST, values, NULL);
 }
 
 static ferry_status
@@ -466,7 +466,7 @@ expect_lost(struct world *w, const struct row *row)
 {
     int values[COUNT];
     OK(ferry_buffer_wait_idle(w->buffer, 1));
-    ferry_status status = ferry_buffer_copy_to(w->buffer, INT, 0, values, COUNT, NULL);
+    ferry_status status = ferry_buffer_copy_to(w->buffer, INT, 0, COUNT, values, NULL);
     expect_status(row, (ferry_status)atomic_load(&kernel_status), status);
     for (int place = 0; place <= w->f->places; place++)
         assert_false(ferry_buffer_is_current(w->buffer, place));
@@ -478,7 +478,7 @@ play(struct world *w, const struct row *row, int status)
     atomic_store(&kernel_status, status);
     w->buffer = make_ints(w->f, COUNT);
     ferry_argument argument = ferry_buffer_argument(w->buffer, INT, 0, COUNT);
-    OK(ferry_kernel_launch(w->kernel, w->stream, ferry_grid_for(1, 0), &argument, 1));
+    OK(ferry_kernel_launch(w->kernel, ferry_grid_for(1, 0), w->stream, &argument, 1));
     bool reports = row->effect == REPORTS;
     expect_status(row, reports ? (ferry_status)status : FERRY_OK, row->play(w));
     if (row->effect == REPLACES)
@@ -551,7 +551,7 @@ test_an_asynchronous_call_returns_before_the_kernel(void **state)
     ferry_buffer *buffer = make_ints(f, COUNT);
     work_gate(false);
     OK(launch_fill(&k, f->stream, buffer, 0, COUNT, 7));
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, FERRY_REST, &options));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, FERRY_REST, values, &options));
     work_gate(true);
     OK(wait_for(FERRY_OK, &event));
     for (size_t i = 0; i < COUNT; i++)

@@ -30,7 +30,7 @@ open_on(ferry_buffer *buffer, ferry_stream *stream, ferry_access access, size_t 
         size_t count, ferry_scope *scope)
 {
     void *out = NULL;
-    OK(ferry_buffer_open_device(buffer, INT, access, stream, offset, count, scope, &out));
+    OK(ferry_buffer_open_device(buffer, INT, access, offset, count, stream, scope, &out));
     return out;
 }
 
@@ -325,7 +325,7 @@ launch_value(ferry_kernel *kernel, ferry_stream *stream, ferry_buffer *buffer, s
     ferry_argument arguments[] = {ferry_buffer_argument(buffer, INT, offset, count),
                                   ferry_element_value(INT, &value), ferry_size_value(count),
                                   ferry_size_value((uintptr_t)control)};
-    return ferry_kernel_launch(kernel, stream, grid_of_work(), arguments, LENGTH(arguments));
+    return ferry_kernel_launch(kernel, grid_of_work(), stream, arguments, LENGTH(arguments));
 }
 
 ferry_status
@@ -349,7 +349,7 @@ launch_copy(work *w, ferry_stream *stream, ferry_buffer *out, size_t to, ferry_b
     ferry_argument arguments[] = {ferry_buffer_argument(out, INT, to, count),
                                   ferry_buffer_argument(in, INT, from, count),
                                   ferry_size_value(count), ferry_size_value((uintptr_t)control)};
-    return ferry_kernel_launch(w->copy, stream, grid_of_work(), arguments, LENGTH(arguments));
+    return ferry_kernel_launch(w->copy, grid_of_work(), stream, arguments, LENGTH(arguments));
 }
 
 /* -- what is there ----------------------------------------------------------------------------- */
@@ -413,7 +413,7 @@ expect_ints(ferry_buffer *buffer, const int *expected, size_t offset, size_t cou
 {
     int *values = malloc(count * sizeof(*values) + 1);
     assert_non_null(values);
-    OK(ferry_buffer_copy_to(buffer, INT, offset, values, count, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, offset, count, values, NULL));
     for (size_t i = 0; i < count; i++) {
         if (values[i] == expected[i])
             continue;

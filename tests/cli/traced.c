@@ -151,7 +151,7 @@ fetch_needlessly(ferry_context *context)
     read_device(used);
     overwrite_device(used, COUNT);
     update_device(left);
-    CHECK(ferry_float_copy_to(left, 0, memory, COUNT, NULL));
+    CHECK(ferry_float_copy_to(left, 0, COUNT, memory, NULL));
     overwrite_device(left, COUNT);
     /* The READ scope causes the copy to the device and also uses the copied bytes. So the report
      * must not call this copy needless. */
@@ -193,8 +193,8 @@ launch(ferry_context *context)
     CHECK(ferry_kernel_create(context, &source, &kernel));
     const ferry_argument argument = ferry_float_argument(buffer);
     for (int i = 0; i < 2; i++)
-        CHECK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(COUNT, 256), &argument, 1));
-    CHECK(ferry_float_copy_to(buffer, 0, memory, COUNT, NULL));
+        CHECK(ferry_kernel_launch(kernel, ferry_grid_for(COUNT, 256), NULL, &argument, 1));
+    CHECK(ferry_float_copy_to(buffer, 0, COUNT, memory, NULL));
     ferry_kernel_destroy(&kernel);
     ferry_float_destroy(&buffer);
 }
@@ -221,8 +221,8 @@ copy_pieces(ferry_context *context)
 {
     ferry_float_buffer target =
         create_buffer(context, "quote \" back \\ tab \t byte \xff end", COUNT);
-    const ferry_copy_region regions[] = {ferry_float_region_from(target, 0, memory, 100),
-                                         ferry_float_region_from(target, 1000, memory, 200)};
+    const ferry_copy_region regions[] = {ferry_float_region_from(target, 0, 100, memory),
+                                         ferry_float_region_from(target, 1000, 200, memory)};
     CHECK(ferry_copy(regions, 2, NULL));
     ferry_float_destroy(&target);
 }
@@ -233,7 +233,7 @@ copy_on_thread(void *user)
     ferry_float_buffer buffer = create_buffer(user, "of a thread", COUNT);
     pthread_setname_np(pthread_self(), "copier");
     for (int i = 0; i < COPIES; i++)
-        CHECK(ferry_float_copy_from(buffer, 0, memory, COUNT, NULL));
+        CHECK(ferry_float_copy_from(buffer, 0, COUNT, memory, NULL));
     ferry_float_destroy(&buffer);
     return NULL;
 }
@@ -464,7 +464,7 @@ run_callback(const char *path)
                        copied = create_buffer(context, "copied", COUNT);
     overwrite_host(seen);
     CHECK(ferry_float_copy_from(
-        copied, 0, memory, COUNT,
+        copied, 0, COUNT, memory,
         &(ferry_copy_options){.keep_going = open_in_callback, .user = &seen}));
     ferry_float_destroy(&seen);
     ferry_float_destroy(&copied);

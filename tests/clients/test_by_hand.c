@@ -75,8 +75,8 @@ by_ferry(sunrealtype t, N_Vector u, N_Vector change, void *data)
 {
     const struct user *user = data;
     (void)t;
-    return heat_laplacian(&user->kernels, user->vectors.stream, COUNT, N_VGetBuffer_Ferry(u),
-                          N_VGetBuffer_Ferry(change), N, N, 0, FERRY_REST) == FERRY_OK
+    return heat_laplacian(&user->kernels, N, N, 0, FERRY_REST, user->vectors.stream, COUNT,
+                          N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }
@@ -105,9 +105,9 @@ solve_by_ferry(struct user *user, const struct fakecuda *fake, SUNContext sunctx
     heat_start(N, user->start);
     MUST(ferry_context_reset_stats(user->vectors.context));
     begin_counting(fake, out);
-    MUST(ferry_double_copy_from(N_VGetBuffer_Ferry(u), 0, user->start, COUNT, NULL));
+    MUST(ferry_double_copy_from(N_VGetBuffer_Ferry(u), 0, COUNT, user->start, NULL));
     assert_int_equal(heat_solve(u, by_ferry, user, HEAT_END, &out->counts), 0);
-    MUST(ferry_double_copy_to(N_VGetBuffer_Ferry(u), 0, out->solution, COUNT, NULL));
+    MUST(ferry_double_copy_to(N_VGetBuffer_Ferry(u), 0, COUNT, out->solution, NULL));
     count_calls(fake, out, 1);
     MUST(user->vectors.failure);
     MUST(ferry_context_get_transfer_stats(user->vectors.context, &moved));

@@ -86,8 +86,9 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return heat_laplacian(&f->heat, f->vectors.stream, (double)HEAT_COUNT, N_VGetBuffer_Ferry(u),
-                          N_VGetBuffer_Ferry(change), HEAT_N, HEAT_N, 0, FERRY_REST) == FERRY_OK
+    return heat_laplacian(&f->heat, HEAT_N, HEAT_N, 0, FERRY_REST, f->vectors.stream,
+                          (double)HEAT_COUNT, N_VGetBuffer_Ferry(u),
+                          N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }
@@ -132,9 +133,9 @@ reaction_by_kernel(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return brusselator_reaction(&f->brusselator, f->vectors.stream, BRUSSELATOR_A, BRUSSELATOR_B,
-                                N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change), 2, BRUSSELATOR_N,
-                                0, FERRY_REST) == FERRY_OK
+    return brusselator_reaction(&f->brusselator, 2, BRUSSELATOR_N, 0, FERRY_REST, f->vectors.stream,
+                                BRUSSELATOR_A, BRUSSELATOR_B, N_VGetBuffer_Ferry(w),
+                                N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }
@@ -144,10 +145,9 @@ diffusion_by_kernel(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return brusselator_diffusion(&f->brusselator, f->vectors.stream,
-                                 BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N,
-                                 N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change), 2,
-                                 BRUSSELATOR_N, 0, FERRY_REST) == FERRY_OK
+    return brusselator_diffusion(&f->brusselator, 2, BRUSSELATOR_N, 0, FERRY_REST,
+                                 f->vectors.stream, BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N,
+                                 N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }

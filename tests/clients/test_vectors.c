@@ -475,7 +475,7 @@ test_vectors_over_buffers(void **state)
     N_Vector v;
     for (int i = 0; i < 100; i++)
         memory[i] = i;
-    MUST(ferry_double_wrap_host(f->context, memory, 100, NULL, &buffer));
+    MUST(ferry_double_wrap_host(f->context, 100, memory, NULL, &buffer));
     v = N_VMake_Ferry(&f->vectors, buffer, f->sunctx);
     assert_non_null(v);
     N_VScale(2.0, v, v);

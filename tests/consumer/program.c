@@ -54,14 +54,14 @@ exchange_numbers(ferry_context *context)
     MUST(yourlib_uint16_from_raw(mine.raw, &yours));
     MUST(yourlib_add(yours, 7));
     MUST(mylib_uint16_sync_to(mine, 1, NULL));
-    MUST(mylib_uint16_copy_to(mine, 0, numbers, COUNT, NULL));
+    MUST(mylib_uint16_copy_to(mine, 0, COUNT, numbers, NULL));
     for (i = 0; i < COUNT; i++)
         EXPECT(numbers[i] == i + 7);
 
     MUST(yourlib_uint16_create(context, COUNT, NULL, &yours));
     MUST(mylib_uint16_from_raw(yours.raw, &copied));
     MUST(mylib_uint16_copy(copied, 0, mine, 0, COUNT, NULL));
-    MUST(yourlib_uint16_copy_to(yours, COUNT - 1, numbers, 1, NULL));
+    MUST(yourlib_uint16_copy_to(yours, COUNT - 1, 1, numbers, NULL));
     EXPECT(numbers[0] == COUNT + 6);
     mylib_uint16_destroy(&mine);
     yourlib_uint16_destroy(&yours);
@@ -79,17 +79,17 @@ move_vectors(ferry_context *context)
         vectors[i].x = (float)i;
         vectors[i].v[0] = vectors[i].v[1] = 1;
     }
-    MUST(mylib_vec3_create_from(context, vectors, COUNT, NULL, &buffer));
+    MUST(mylib_vec3_create_from(context, COUNT, vectors, NULL, &buffer));
     EXPECT(mylib_vec3_bytes(buffer) == sizeof(vectors));
     EXPECT(mylib_vec3_state(buffer) == FERRY_STATE_HOST_ONLY);
     MUST(mylib_vec3_sync_to(buffer, 1, NULL));
     EXPECT(mylib_vec3_state(buffer) == FERRY_STATE_SYNCHRONIZED);
     vectors[3].v[1] = -1;
     MUST(mylib_vec3_fill(buffer, 10, 2, vectors[3], NULL));
-    MUST(mylib_vec3_copy_to(buffer, 11, &one, 1, NULL));
+    MUST(mylib_vec3_copy_to(buffer, 11, 1, &one, NULL));
     EXPECT(one.x == 3 && one.v[0] == 1 && one.v[1] == -1);
     MUST(mylib_vec3_view(buffer, 9, 2, &other));
-    MUST(mylib_vec3_copy_to(other, 1, &one, 1, NULL));
+    MUST(mylib_vec3_copy_to(other, 1, 1, &one, NULL));
     EXPECT(one.v[1] == -1);
     EXPECT(ferry_float_from_raw(buffer.raw, &wrong) == FERRY_ERROR_WRONG_TYPE && wrong.raw == NULL);
     mylib_vec3_destroy(&other);
@@ -109,18 +109,18 @@ convert_vectors(ferry_context *context)
     double one[2];
 
     MUST(mylib_vec3_create(context, 6, NULL, &vectors));
-    MUST(ferry_float_create_from(context, numbers, 3, NULL, &source));
-    MUST(mylib_vec3_copy_from_float(vectors, 0, numbers, 3, FERRY_CONVERT_SATURATE, NULL));
+    MUST(ferry_float_create_from(context, 3, numbers, NULL, &source));
+    MUST(mylib_vec3_copy_from_float(vectors, 0, 3, numbers, FERRY_CONVERT_SATURATE, NULL));
     MUST(mylib_vec3_convert_from_float(vectors, 3, source, 1, 2, FERRY_CONVERT_CHECK, NULL));
-    MUST(mylib_vec3_copy_to(vectors, 0, got, 6, NULL));
+    MUST(mylib_vec3_copy_to(vectors, 0, 6, got, NULL));
     EXPECT(got[0].x == 1.5f && got[2].x == 3.5f && got[3].x == 2.5f && got[4].x == 3.5f &&
            got[5].x == 0);
     EXPECT(got[4].v[0] == 0 && got[4].v[1] == 0);
     MUST(ferry_double_create(context, 4, NULL, &squares));
-    MUST(mylib_vec3_copy_to_double(vectors, 1, one, 2, FERRY_CONVERT_SATURATE, NULL));
+    MUST(mylib_vec3_copy_to_double(vectors, 1, 2, one, FERRY_CONVERT_SATURATE, NULL));
     EXPECT(one[0] == 6.25 && one[1] == 12.25);
     MUST(mylib_vec3_convert_to_double(squares, 1, vectors, 0, 3, FERRY_CONVERT_TRUNCATE, NULL));
-    MUST(ferry_double_copy_to(squares, 2, one, 2, NULL));
+    MUST(ferry_double_copy_to(squares, 2, 2, one, NULL));
     EXPECT(one[0] == 6.25 && one[1] == 12.25);
     MUST(mylib_convert_float_to_vec3(got, numbers, 3, FERRY_CONVERT_SATURATE));
     MUST(mylib_convert_vec3_to_double(one, got + 1, 2, FERRY_CONVERT_SATURATE));
@@ -172,11 +172,11 @@ scale_vectors(ferry_context *context)
     arguments[0] = mylib_vec3_argument_range(vectors, 4, FERRY_REST);
     arguments[1] = mylib_vec3_value(vector);
     arguments[2] = ferry_float_value(10);
-    MUST(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(4, 0),
+    MUST(ferry_kernel_launch(kernel, ferry_grid_for(4, 0), ferry_context_stream(context, 1),
                              arguments, 3));
-    MUST(mylib_vec3_copy_to(vectors, 3, &vector, 1, NULL));
+    MUST(mylib_vec3_copy_to(vectors, 3, 1, &vector, NULL));
     EXPECT(vector.x == 1);
-    MUST(mylib_vec3_copy_to(vectors, 4, &vector, 1, NULL));
+    MUST(mylib_vec3_copy_to(vectors, 4, 1, &vector, NULL));
     EXPECT(vector.x == 11 && vector.v[1] == 3);
     mylib_vec3_destroy(&vectors);
     ferry_kernel_destroy(&kernel);
@@ -216,7 +216,7 @@ shift_vectors(ferry_context *context)
     MUST(mylib_line(context, 10, &line));
     MUST(mylib_shift(line, 0.5f));
     MUST(mylib_vec3_from_raw(line, &vectors));
-    MUST(mylib_vec3_copy_to(vectors, 9, &one, 1, NULL));
+    MUST(mylib_vec3_copy_to(vectors, 9, 1, &one, NULL));
     EXPECT(one.x == 9.5f && one.v[1] == 1);
     ferry_buffer_destroy(&line);
     MUST(ferry_float_create(context, 10, NULL, &numbers));

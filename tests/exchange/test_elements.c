@@ -555,8 +555,8 @@ test_buffers_of_parsed_elements(void **state)
     ferry_buffer *buffer;
     float values[6] = {1, 2, 3, 4, 5, 6}, got[6] = {0};
     OK(ferry_element_parse(FERRY_TEXT_BUFFER, "T{f:x:2f:v:}", &element));
-    OK(ferry_buffer_create_from(f->context, element, values, 2, NULL, &buffer));
-    OK(ferry_buffer_copy_to(buffer, &vec3, 0, got, 2, NULL));
+    OK(ferry_buffer_create_from(f->context, element, 2, values, NULL, &buffer));
+    OK(ferry_buffer_copy_to(buffer, &vec3, 0, 2, got, NULL));
     assert_memory_equal(got, values, sizeof(got));
     ferry_buffer_destroy(&buffer);
 }

@@ -368,7 +368,7 @@ test_exports_outlive_everything(void **state)
                                     &context));
             for (int i = 0; i < COUNT; i++)
                 values[i] = i;
-            OK(ferry_buffer_create_from(context, INT, values, COUNT, NULL, &b));
+            OK(ferry_buffer_create_from(context, INT, COUNT, values, NULL, &b));
             OK(ferry_lease_open(b, INT,
                                 &(ferry_lease_options){.access = FERRY_UPDATE, .place = place},
                                 &lease, &pointer));
@@ -412,7 +412,7 @@ test_a_deleter_ends_a_context_inside_another(void **state)
         int values[COUNT] = {0}, got[COUNT];
         OK(ferry_context_create(&(ferry_context_options){.devices = getenv("FERRY_DEVICE")},
                                 &context));
-        OK(ferry_buffer_create_from(context, INT, values, COUNT, NULL, &b));
+        OK(ferry_buffer_create_from(context, INT, COUNT, values, NULL, &b));
         OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE, .place = place},
                             &lease, &pointer));
         OK(ferry_context_exchange_device(context, place, &type, &id));
@@ -427,7 +427,7 @@ test_a_deleter_ends_a_context_inside_another(void **state)
         }
         OK(ferry_buffer_import_dlpack(f->context, tensor, NULL, &twin));
         write_counting(f, twin, 0, 0, FERRY_REST, 9);
-        OK(ferry_buffer_copy_to(twin, INT, 0, got, COUNT, NULL));
+        OK(ferry_buffer_copy_to(twin, INT, 0, COUNT, got, NULL));
         assert_int_equal(got[3], 12);
         ferry_buffer_destroy(&twin);
     }

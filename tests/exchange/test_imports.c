@@ -176,7 +176,7 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
         ferry_context_options options = {
             .devices = getenv("FERRY_DEVICE"), .log = note_end, .log_user = &notes};
         OK(ferry_context_create(&options, &context));
-        OK(ferry_buffer_create_from(context, INT, &(int){5}, 1, NULL, &b));
+        OK(ferry_buffer_create_from(context, INT, 1, &(int){5}, NULL, &b));
         OK(ferry_lease_open(b, INT, &(ferry_lease_options){.access = FERRY_UPDATE}, &lease,
                             &pointer));
         OK(ferry_lease_export_dlpack(lease, NULL, &tensor));
@@ -185,7 +185,7 @@ test_an_import_may_be_the_last_owner_of_its_context(void **state)
         ferry_buffer_destroy(&b);
         ferry_context_destroy(&context);
         OK(ferry_buffer_prefetch(twin, 0, 1, 1, NULL));
-        OK(ferry_buffer_copy_to(twin, INT, 0, &value, 1, NULL));
+        OK(ferry_buffer_copy_to(twin, INT, 0, 1, &value, NULL));
         assert_int_equal(value, 5);
         if (how == 0) {
             ferry_buffer_destroy(&twin);
@@ -459,8 +459,8 @@ test_read_only_imports(void **state)
             for (int place = 0; place <= f->places; place++) {
                 ferry_status status =
                     place == 0 ? ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, 1, &scope, &out)
-                               : ferry_buffer_open_device(b, INT, FERRY_OVERWRITE,
-                                                          stream_of(f, place), 0, 1, &scope, &out);
+                               : ferry_buffer_open_device(b, INT, FERRY_OVERWRITE, 0, 1,
+                                                          stream_of(f, place), &scope, &out);
                 assert_int_equal(status, is_read_only ? INVALID : FERRY_OK);
                 if (status == FERRY_OK)
                     OK(ferry_scope_abandon(&scope));

@@ -39,7 +39,7 @@ use_context(ferry_context *context)
     int values[10] = {1, 2, 3};
     if (ferry_buffer_create(context, ferry_int_element(), 10, NULL, &buffer) != FERRY_OK)
         abort();
-    ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, values, 10, NULL);
+    ferry_status status = ferry_buffer_copy_from(buffer, ferry_int_element(), 0, 10, values, NULL);
     /* The call creates the first pool of the context. This fails with FERRY_ERROR_IO if the
      * allocation log cannot be written. */
     if (status != FERRY_OK && status != FERRY_ERROR_IO)

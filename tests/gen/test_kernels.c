@@ -104,11 +104,11 @@ test_maps(ferry_context *context, const mylib_several *kernels)
     ferry_double_buffer x = {0}, z = {0}, shorter = {0};
     for (size_t i = 0; i < COUNT; i++)
         numbers[i] = (double)i / 7.0;
-    MUST(ferry_double_create_from(context, numbers, COUNT, NULL, &x));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &x));
     MUST(ferry_double_create(context, COUNT, NULL, &z));
     MUST(ferry_double_create(context, COUNT - 1, NULL, &shorter));
     MUST(mylib_linear_sum(kernels, stream, 1.0 / 3.0, x, -0.3, x, z));
-    MUST(ferry_double_copy_to(z, 0, sums, COUNT, NULL));
+    MUST(ferry_double_copy_to(z, 0, COUNT, sums, NULL));
     for (size_t i = 0; i < COUNT && failures == 0; i++) {
         volatile double left = 1.0 / 3.0 * numbers[i], right = -0.3 * numbers[i];
         EXPECT(sums[i] == left + right);
@@ -116,7 +116,7 @@ test_maps(ferry_context *context, const mylib_several *kernels)
     /* One array may be both input and output of a kernel. If arrays have different lengths, the
      * launch must fail. */
     MUST(mylib_linear_sum(kernels, stream, 2.0, z, 0.0, z, z));
-    MUST(ferry_double_copy_to(z, 7, sums, 1, NULL));
+    MUST(ferry_double_copy_to(z, 7, 1, sums, NULL));
     EXPECT(fabs(sums[0] - 2.0 * (1.0 / 3.0 - 0.3)) < 1e-12);
     EXPECT(mylib_linear_sum(kernels, stream, 1.0, x, 1.0, x, shorter) == FERRY_ERROR_OUT_OF_RANGE);
     EXPECT(mylib_linear_sum(kernels, stream, 1.0, shorter, 1.0, x, z) == FERRY_ERROR_OUT_OF_RANGE);
@@ -137,10 +137,10 @@ test_structs(ferry_context *context, const mylib_several *kernels)
     MUST(mylib_vec3_create(context, 100, NULL, &points));
     MUST(mylib_vec3_fill(points, 0, FERRY_REST, one, NULL));
     MUST(mylib_shift(kernels, stream, points, by, many, 9));
-    MUST(mylib_vec3_copy_to(points, 99, &one, 1, NULL));
+    MUST(mylib_vec3_copy_to(points, 99, 1, &one, NULL));
     EXPECT(one.x == 13 && one.v[0] == 5 && one.v[1] == 18 && one.label.tag == 9);
     one.x = -20;
-    MUST(mylib_vec3_copy_from(points, 50, &one, 1, NULL));
+    MUST(mylib_vec3_copy_from(points, 50, 1, &one, NULL));
     MUST(mylib_longest(kernels, stream, points, &longest));
     EXPECT(longest == 400);
     mylib_vec3_destroy(&points);
@@ -157,14 +157,14 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
         numbers[i] = (i % 3 == 0 ? -1.0 : 1.0) * (double)(i * i % 1013) / 3.0;
         exact += numbers[i] * numbers[i];
     }
-    MUST(ferry_double_create_from(context, numbers, COUNT, NULL, &x));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &x));
     MUST(ferry_double_create(context, 1, NULL, &out));
     MUST(ferry_double_create(context, 0, NULL, &empty));
     MUST(mylib_dot(kernels, stream, x, x, &dot));
     EXPECT(fabs(dot - exact) <= COUNT * 2.3e-16 * exact);
     for (int i = 0; i < 3; i++) {
         MUST(mylib_dot_into(kernels, stream, x, x, out));
-        MUST(ferry_double_copy_to(out, 0, &again, 1, NULL));
+        MUST(ferry_double_copy_to(out, 0, 1, &again, NULL));
         EXPECT(memcmp(&dot, &again, sizeof(dot)) == 0);
     }
     MUST(mylib_dot(kernels, stream, empty, empty, &sum));
@@ -192,17 +192,17 @@ test_functions(ferry_context *context, const mylib_several *kernels)
     double lengths[3], norm = 0;
     ferry_double_buffer x = {0}, y = {0}, z = {0};
     mylib_vec3_buffer points = {0};
-    MUST(ferry_double_create_from(context, sides, 3, NULL, &x));
-    MUST(ferry_double_create_from(context, others, 3, NULL, &y));
+    MUST(ferry_double_create_from(context, 3, sides, NULL, &x));
+    MUST(ferry_double_create_from(context, 3, others, NULL, &y));
     MUST(ferry_double_create(context, 3, NULL, &z));
     MUST(mylib_lengths(kernels, stream, x, y, 0.5, z));
-    MUST(ferry_double_copy_to(z, 0, lengths, 3, NULL));
+    MUST(ferry_double_copy_to(z, 0, 3, lengths, NULL));
     EXPECT(lengths[0] == 9 && lengths[1] == 4.5 && lengths[2] == 17);
     MUST(mylib_norm(kernels, stream, x, &norm));
     EXPECT(norm == 9 + 0.0625 + 25);
-    MUST(mylib_vec3_create_from(context, &point, 1, NULL, &points));
+    MUST(mylib_vec3_create_from(context, 1, &point, NULL, &points));
     MUST(mylib_move(kernels, stream, points, 2.5f));
-    MUST(mylib_vec3_copy_to(points, 0, &point, 1, NULL));
+    MUST(mylib_vec3_copy_to(points, 0, 1, &point, NULL));
     EXPECT(point.x == 3.5f && point.v[1] == 6);
     mylib_vec3_destroy(&points);
     ferry_double_destroy(&z);
@@ -226,15 +226,15 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
     ferry_float_buffer now = {0}, next = {0};
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         plate[i] = (float)(i * 7919 % 997) / 10.0f;
-    MUST(ferry_float_create_from(context, plate, ROWS * COLUMNS, NULL, &now));
+    MUST(ferry_float_create_from(context, ROWS * COLUMNS, plate, NULL, &now));
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
     /* Three launches compute all rows. Each launch also reads the two rows above its rows and the
      * two rows below them. */
-    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 0, 7));
-    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 7, 1));
-    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 8, FERRY_REST));
-    MUST(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, ROWS, FERRY_REST));
-    MUST(ferry_float_copy_to(next, 0, blurred, ROWS * COLUMNS, NULL));
+    MUST(mylib_blur(kernels, ROWS, COLUMNS, 0, 7, stream, now, 0.25f, next));
+    MUST(mylib_blur(kernels, ROWS, COLUMNS, 7, 1, stream, now, 0.25f, next));
+    MUST(mylib_blur(kernels, ROWS, COLUMNS, 8, FERRY_REST, stream, now, 0.25f, next));
+    MUST(mylib_blur(kernels, ROWS, COLUMNS, ROWS, FERRY_REST, stream, now, 0.25f, next));
+    MUST(ferry_float_copy_to(next, 0, ROWS * COLUMNS, blurred, NULL));
     for (long row = 0; row < ROWS; row++) {
         for (long column = 0; column < COLUMNS && failures == 0; column++) {
             volatile float middle = 0.25f * near(plate, row, column);
@@ -244,17 +244,17 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
                        near(plate, row - 1, column + 1));
         }
     }
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, ROWS) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 1, ROWS, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS + 1, COLUMNS, 0, FERRY_REST) ==
+    EXPECT(mylib_blur(kernels, ROWS + 1, COLUMNS, 0, FERRY_REST, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, ROWS, COLUMNS, 1, (size_t)-2) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 1, (size_t)-2, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, 10, COLUMNS, 5, 10) ==
+    EXPECT(mylib_blur(kernels, 10, COLUMNS, 5, 10, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
     EXPECT(strstr(ferry_last_error(), "\"mylib_blur\": rows 5 to 15, but the arrays have 10") !=
            NULL);
-    EXPECT(mylib_blur(kernels, stream, now, 0.25f, next, SIZE_MAX / 2, COLUMNS, 0, 1) ==
+    EXPECT(mylib_blur(kernels, SIZE_MAX / 2, COLUMNS, 0, 1, stream, now, 0.25f, next) ==
            FERRY_ERROR_OVERFLOW);
     ferry_float_destroy(&next);
     ferry_float_destroy(&now);
@@ -271,15 +271,15 @@ test_overlaps(ferry_context *context, const mylib_several *kernels)
     MUST(ferry_float_create(context, ROWS * COLUMNS, &named, &plate));
     MUST(ferry_float_view(plate, 0, 10 * COLUMNS, &above));
     MUST(ferry_float_view(plate, 10 * COLUMNS, 10 * COLUMNS, &below));
-    EXPECT(mylib_blur(kernels, stream, plate, 1, plate, ROWS, COLUMNS, 0, ROWS) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 0, ROWS, stream, plate, 1, plate) ==
            FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT(strstr(ferry_last_error(), "\"now\"") && strstr(ferry_last_error(), "\"next\"") &&
            strstr(ferry_last_error(), "buffer \"plate\""));
-    EXPECT(mylib_blur(kernels, stream, plate, 1, above, 10, COLUMNS, 0, 10) ==
+    EXPECT(mylib_blur(kernels, 10, COLUMNS, 0, 10, stream, plate, 1, above) ==
            FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT(mylib_blur(kernels, stream, plate, 1, plate, ROWS, COLUMNS, 3, 1) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 3, 1, stream, plate, 1, plate) ==
            FERRY_ERROR_INVALID_ARGUMENT);
-    MUST(mylib_blur(kernels, stream, above, 1, below, 10, COLUMNS, 0, 10));
+    MUST(mylib_blur(kernels, 10, COLUMNS, 0, 10, stream, above, 1, below));
     /* A map may be given the same elements twice, and no others of the array that it writes. */
     MUST(ferry_double_create(context, COUNT, NULL, &x));
     MUST(ferry_double_view(x, 0, COUNT - 1, &front));
@@ -311,13 +311,13 @@ test_constants(ferry_context *context, const mylib_several *kernels)
     const double numbers[3] = {1, 200, -INFINITY};
     double clipped[3];
     ferry_double_buffer x = {0}, z = {0};
-    MUST(ferry_double_create_from(context, numbers, 3, NULL, &x));
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &x));
     MUST(ferry_double_create(context, 3, NULL, &z));
     MUST(mylib_clip(kernels, stream, x));
-    MUST(ferry_double_copy_to(x, 0, clipped, 3, NULL));
+    MUST(ferry_double_copy_to(x, 0, 3, clipped, NULL));
     EXPECT(clipped[0] == 1 && clipped[1] == 100 && clipped[2] == -1.79769313486231570815e+308);
     MUST(mylib_slope(kernels, stream, x, z));
-    MUST(ferry_double_copy_to(z, 0, clipped, 2, NULL));
+    MUST(ferry_double_copy_to(z, 0, 2, clipped, NULL));
     EXPECT(clipped[0] == (100 - 1) * 3.14159265358979323846);
     ferry_double_destroy(&z);
     ferry_double_destroy(&x);

@@ -33,8 +33,8 @@ time_transfers(ferry_context *context, uint8_t *memory, size_t bytes, double out
          ferry_scope_close(&scope) == FERRY_OK;
     for (int turn = 0; turn < 2 * TURNS && ok; turn++) {
         double begun = bench_now_ns();
-        ok = (turn % 2 ? ferry_byte_copy_to(buffer, 0, memory, bytes, NULL)
-                       : ferry_byte_copy_from(buffer, 0, memory, bytes, NULL)) == FERRY_OK;
+        ok = (turn % 2 ? ferry_byte_copy_to(buffer, 0, bytes, memory, NULL)
+                       : ferry_byte_copy_from(buffer, 0, bytes, memory, NULL)) == FERRY_OK;
         ok = ok && ferry_stream_synchronize(ferry_context_stream(context, 1)) == FERRY_OK;
         double speed = (double)bytes / (bench_now_ns() - begun);
         best[turn % 2] = speed > best[turn % 2] ? speed : best[turn % 2];

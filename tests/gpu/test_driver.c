@@ -159,8 +159,8 @@ test_graphs(void **state)
         return;
     assert_int_equal(cu.stream_create(&native, 1), 0);
     assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
-    assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &buffer), FERRY_OK);
-    assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &other), FERRY_OK);
+    assert_int_equal(ferry_int_create_from(context, COUNT, seed, NULL, &buffer), FERRY_OK);
+    assert_int_equal(ferry_int_create_from(context, COUNT, seed, NULL, &other), FERRY_OK);
     assert_int_equal(ferry_int_sync_to(buffer, 1, NULL), FERRY_OK);
     assert_int_equal(ferry_int_hold(buffer, 1, &pinned), FERRY_OK);
     assert_int_equal(ferry_stream_flush(stream), FERRY_OK);
@@ -202,7 +202,7 @@ test_device_memory_of_the_program(void **state)
     assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_OK);
     assert_int_equal(cu.memset_32(memory, 5, COUNT, native), 0);
     assert_int_equal(
-        ferry_int_wrap_device(context, (int32_t *)(uintptr_t)memory, COUNT, stream, NULL, &buffer),
+        ferry_int_wrap_device(context, COUNT, stream, (int32_t *)(uintptr_t)memory, NULL, &buffer),
         FERRY_OK);
     expect_all(buffer, 5);
     assert_int_equal(ferry_int_unwrap(&buffer, stream), FERRY_OK);
@@ -222,7 +222,7 @@ test_hits_make_no_driver_call(void **state)
     ferry_scope scope;
     const int32_t *on_device;
     int32_t seed[COUNT] = {1};
-    assert_int_equal(ferry_int_create_from(context, seed, COUNT, NULL, &buffer), FERRY_OK);
+    assert_int_equal(ferry_int_create_from(context, COUNT, seed, NULL, &buffer), FERRY_OK);
     assert_int_equal(ferry_int_read_device(buffer, NULL, &scope, &on_device), FERRY_OK);
     assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
     uint64_t before = device_calls();

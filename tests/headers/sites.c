@@ -57,7 +57,7 @@ use_numbers(ferry_float_buffer numbers)
     ferry_scope scope;
     float *pointer;
 
-    ok(ferry_float_copy_from_double(numbers, 0, wide, 10, FERRY_CONVERT_SATURATE, NULL));
+    ok(ferry_float_copy_from_double(numbers, 0, 10, wide, FERRY_CONVERT_SATURATE, NULL));
     ok(ferry_float_sync_to(numbers, 1, NULL));
     ok(ferry_float_update_device(numbers, NULL, &scope, &pointer));
     ok(ferry_scope_close(&scope));

@@ -40,7 +40,7 @@ float first(ferry_context *context)
     float value;
 
     expect(ferry_float_create(context, 1, 0, &buffer) == FERRY_OK);
-    expect(ferry_float_copy_from_double(buffer, 0, &wide, 0, FERRY_CONVERT_SATURATE, NULL) == FERRY_OK);
+    expect(ferry_float_copy_from_double(buffer, 0, 0, &wide, FERRY_CONVERT_SATURATE, NULL) == FERRY_OK);
     expect(ferry_float_read_host(buffer, &scope, &numbers) == FERRY_OK);
     value = numbers[0];
     expect(ferry_scope_close(&scope) == FERRY_OK);

@@ -40,8 +40,8 @@ wait_briefly(ferry_buffer *buffer, int access, size_t offset, size_t count, ferr
 {
     ferry_scope scope;
     void *memory;
-    ferry_status status = ferry_buffer_open_device(buffer, INT, (ferry_access)access, stream,
-                                                   offset, count, &scope, &memory);
+    ferry_status status = ferry_buffer_open_device(buffer, INT, (ferry_access)access, offset, count,
+                                                   stream, &scope, &memory);
     if (status != FERRY_OK)
         return status;
     status = ferry_scope_wait(&scope);

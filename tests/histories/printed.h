@@ -116,9 +116,9 @@ be(ferry_buffer *buffer, size_t offset, size_t count, const struct run *runs)
 {
     int *values = printed_room(count * sizeof(int) + 1);
     put(values, count, runs);
-    ferry_status status = ferry_buffer_copy_from(buffer, INT, offset, values, count, NULL);
+    ferry_status status = ferry_buffer_copy_from(buffer, INT, offset, count, values, NULL);
     for (size_t i = 0; status == FERRY_ERROR_BUSY && i < count; i++) {
-        ferry_status one = ferry_buffer_copy_from(buffer, INT, offset + i, &values[i], 1, NULL);
+        ferry_status one = ferry_buffer_copy_from(buffer, INT, offset + i, 1, &values[i], NULL);
         if (one != FERRY_ERROR_BUSY)
             OK(one);
     }

@@ -165,9 +165,9 @@ read_now(struct player *p, const struct target *target)
     release_writers(p, target);
     race_open_windows(p);
     while (status != FERRY_OK) {
-        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", target->name,
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, %zu, values, NULL));", target->name,
             target->offset, count);
-        status = ferry_buffer_copy_to(target->handle, INT, target->offset, p->values, count, NULL);
+        status = ferry_buffer_copy_to(target->handle, INT, target->offset, count, p->values, NULL);
         if (status == FERRY_OK)
             break;
         if (status != FERRY_ERROR_OUT_OF_RANGE || !race_may_be_short(p, target))

@@ -108,7 +108,7 @@ launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
         return status;
     AMONG(ferry_kernel_check_rows(kernel, 3, SIZE_MAX, 0, 1), FERRY_ERROR_OVERFLOW,
           FERRY_ERROR_OVERFLOW);
-    status = ferry_kernel_launch(kernel, stream, ferry_grid_for(count, 64), arguments,
+    status = ferry_kernel_launch(kernel, ferry_grid_for(count, 64), stream, arguments,
                                  LENGTH(arguments));
     ferry_kernel_destroy(&kernel);
     return status;
@@ -235,11 +235,11 @@ scene_context(const struct scene *s)
     ferry_buffer *buffer;
     if (!WENT(s, ferry_context_create(&options, &context)))
         return;
-    if (WENT(s, ferry_buffer_create_from(context, INT, &(int){7}, 1, NULL, &buffer))) {
+    if (WENT(s, ferry_buffer_create_from(context, INT, 1, &(int){7}, NULL, &buffer))) {
         int value = 0;
         AMONG(ferry_buffer_copy(buffer, INT, 0, s->buffer, 0, 0, NULL), FERRY_ERROR_WRONG_CONTEXT);
         if (WENT(s, ferry_buffer_prefetch(buffer, 0, 1, 1, NULL)) &&
-            WENT(s, ferry_buffer_copy_to(buffer, INT, 0, &value, 1, NULL)) && value != 7)
+            WENT(s, ferry_buffer_copy_to(buffer, INT, 0, 1, &value, NULL)) && value != 7)
             SCENE_WRONG("%d instead of 7", value);
         if (s->flags & 2)
             ferry_buffer_destroy(&buffer);
@@ -393,17 +393,17 @@ scene_managed(const struct scene *s)
         return;
     if (!WENT(s, status))
         return;
-    status = ferry_buffer_advise(buffer, 0, FERRY_REST, FERRY_ADVISE_READ_MOSTLY, place);
+    status = ferry_buffer_advise(buffer, 0, FERRY_REST, place, FERRY_ADVISE_READ_MOSTLY);
     if (status != FERRY_OK)
         AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
-    status = ferry_buffer_advise(buffer, 3, 20, FERRY_ADVISE_PREFERRED_LOCATION, 0);
+    status = ferry_buffer_advise(buffer, 3, 20, 0, FERRY_ADVISE_PREFERRED_LOCATION);
     if (status != FERRY_OK)
         AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
     if (WENT(s, launch_fill(&s->world->w, s->stream, buffer, 0, LENGTH(values), 9))) {
         status = ferry_buffer_prefetch(buffer, 0, LENGTH(values), 0, s->stream);
         if (status != FERRY_OK)
             AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY);
-        if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL)))
+        if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, LENGTH(values), values, NULL)))
             for (size_t i = 0; i < LENGTH(values); i++)
                 if (values[i] != 9)
                     SCENE_WRONG("managed element %zu is %d instead of 9", i, values[i]);
@@ -434,7 +434,7 @@ scene_wrapped_stream(const struct scene *s)
                       WENT(s, launch_add(&s->world->w, again, buffer, 0, LENGTH(values), 2));
         if (s->flags & 1)
             ferry_stream_destroy(&again);
-        if (filled && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL)) &&
+        if (filled && WENT(s, ferry_buffer_copy_to(buffer, INT, 0, LENGTH(values), values, NULL)) &&
             (values[0] != 3 || values[29] != 3))
             SCENE_WRONG("%d instead of 3", values[0]);
         ferry_buffer_destroy(&buffer);
@@ -459,7 +459,7 @@ scene_register(const struct scene *s)
     for (int i = 0; i < 10; i++)
         memcpy(memory + 4 * i, &i, sizeof(i));
     if (WENT(s,
-             ferry_buffer_wrap_host(s->world->f.context, INT, memory, BYTES / 4, NULL, &buffer))) {
+             ferry_buffer_wrap_host(s->world->f.context, INT, BYTES / 4, memory, NULL, &buffer))) {
         (void)WENT(s, launch_add(&s->world->w, s->stream, buffer, 0, 10, 5));
         while ((status = ferry_buffer_unwrap(&buffer, NULL)) == FERRY_ERROR_OUT_OF_MEMORY)
             sched_yield();
@@ -502,7 +502,7 @@ use_read_only(const struct scene *s, ferry_buffer *buffer, size_t count)
             SCENE_WRONG("%d instead of %zu", ((int *)out)[count - 1], count - 1);
         (void)WENT(s, ferry_scope_close(&scope));
     }
-    if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL)) &&
+    if (WENT(s, ferry_buffer_copy_to(buffer, INT, 0, count, values, NULL)) &&
         values[count - 1] != (int)count - 1)
         SCENE_WRONG("%d instead of %zu", values[count - 1], count - 1);
 }
@@ -523,7 +523,7 @@ scene_read_only(const struct scene *s)
     for (int i = 0; i < COUNT; i++)
         memory[first + (size_t)i] = i;
     mprotect(memory, BYTES, PROT_READ);
-    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory + first, COUNT, &options,
+    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, COUNT, memory + first, &options,
                                        &buffer))) {
         use_read_only(s, buffer, COUNT);
         if (s->flags & 16) {
@@ -552,8 +552,8 @@ scene_odd_wrap(const struct scene *s)
     if (!room)
         return;
     memset(room, 1, 2 * BYTES);
-    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, element, room + shift,
-                                       BYTES / element->bytes, NULL, &buffer))) {
+    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, element, BYTES / element->bytes,
+                                       room + shift, NULL, &buffer))) {
         int place = ferry_stream_place(s->stream);
         if (WENT(s, ferry_buffer_sync_to(buffer, 0, FERRY_REST, place, NULL)) &&
             WENT(s, ferry_buffer_get_info(buffer, &info)) && info.allocated_bytes > 64 * BYTES)

@@ -41,7 +41,7 @@ call_inside(struct inside *in, unsigned which)
     void *out;
     switch (which % 8) {
     case 0:
-        done_or_refused(ferry_buffer_copy_to(same, INT, 0, values, 1, NULL));
+        done_or_refused(ferry_buffer_copy_to(same, INT, 0, 1, values, NULL));
         break;
     case 1:
         done_or_refused(ferry_buffer_fill(in->other, INT, 0, 4, &(int){4}, NULL));
@@ -113,10 +113,10 @@ scene_progress_calls(const struct scene *s)
     int place = ferry_stream_place(s->stream);
     switch (s->flags / 8 % 4) {
     case 0:
-        status = ferry_buffer_copy_from(in.same, INT, 0, values, 2000, &options);
+        status = ferry_buffer_copy_from(in.same, INT, 0, 2000, values, &options);
         break;
     case 1:
-        status = ferry_buffer_copy_to(in.same, INT, 0, values, 2000, &options);
+        status = ferry_buffer_copy_to(in.same, INT, 0, 2000, values, &options);
         break;
     case 2:
         status = ferry_buffer_fill(in.same, INT, 0, 2000, &(int){1}, &options);
@@ -157,10 +157,10 @@ scene_trace_calls(const struct scene *s)
     if (!make_two(s, &in))
         return;
     traced = &in;
-    done_or_refused(ferry_buffer_copy_from(in.same, INT, 0, values, 2000, NULL));
+    done_or_refused(ferry_buffer_copy_from(in.same, INT, 0, 2000, values, NULL));
     done_or_refused(
         ferry_buffer_sync_to(in.same, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
-    done_or_refused(ferry_buffer_copy_to(in.same, INT, 0, values, 2000, NULL));
+    done_or_refused(ferry_buffer_copy_to(in.same, INT, 0, 2000, values, NULL));
     traced = NULL;
     ferry_buffer_destroy(&in.same);
     ferry_buffer_destroy(&in.other);
@@ -192,7 +192,7 @@ scene_release_calls(const struct scene *s)
     ferry_buffer *wrap;
     if (!WENT(s, ferry_buffer_create(s->world->f.context, INT, 10, NULL, &in.other)))
         return;
-    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, memory, 100, &options, &wrap))) {
+    if (WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, 100, memory, &options, &wrap))) {
         done_or_refused(
             ferry_buffer_sync_to(wrap, 0, FERRY_REST, ferry_stream_place(s->stream), NULL));
         ferry_buffer_destroy(&wrap);
@@ -238,7 +238,7 @@ scene_release_ends(const struct scene *s)
     ferry_buffer *wrap;
     if (!WENT(s, ferry_context_create(&options, &ending.context)))
         return;
-    if (WENT(s, ferry_buffer_wrap_host(ending.context, INT, memory, 100, &wrap_options, &wrap)))
+    if (WENT(s, ferry_buffer_wrap_host(ending.context, INT, 100, memory, &wrap_options, &wrap)))
         ferry_buffer_destroy(&wrap);
     if (ending.calls > 1)
         SCENE_WRONG("released %u times", ending.calls);

@@ -105,7 +105,7 @@ lend(struct owned *o)
     ferry_lease_options options = {.access = s->flags & 1 ? FERRY_UPDATE : FERRY_READ,
                                    .place = (s->flags >> 1) & 1,
                                    .label = "an owner"};
-    if (!WENT(s, ferry_buffer_create_from(o->context, INT, (int[]){7, 7, 7}, 3, NULL, &o->buffer)))
+    if (!WENT(s, ferry_buffer_create_from(o->context, INT, 3, (int[]){7, 7, 7}, NULL, &o->buffer)))
         return false;
     if (!WENT(s, ferry_buffer_view(o->buffer, INT, 1, 2, &o->view)) ||
         !WENT(s, loan_open(&o->loan, s->flags & 4 ? o->view : o->buffer, &options)))
@@ -132,7 +132,7 @@ end_last(struct owned *o)
     ferry_buffer *wrap;
     bool apart = o->last < CONTEXT;
     if (s->flags & 8 &&
-        WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, (void *)(uintptr_t)memory, 4,
+        WENT(s, ferry_buffer_wrap_host(s->world->f.context, INT, 4, (void *)(uintptr_t)memory,
                                        &options, &wrap))) {
         apart = true;
         ferry_buffer_destroy(&wrap);

@@ -75,9 +75,9 @@ step_copy_from(struct player *p)
     begin_call(p, &t);
     set_counting(&t.subject->next[t.begin], t.count, first);
     set_counting(p->values, t.count, first);
-    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu%s));", t.name, t.offset,
-        t.count, (int)first, t.count, words);
-    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, p->values, t.count,
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, %zu, counting(%zu, %d)%s));", t.name, t.offset,
+        t.count, t.count, (int)first, words);
+    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, t.count, p->values,
                                                  c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
 }
@@ -91,9 +91,9 @@ step_copy_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu%s));", t.name, t.offset, t.count,
+    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, %zu, values%s));", t.name, t.offset, t.count,
         words);
-    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, t.count,
+    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, t.count, p->values,
                                                c.used ? &c.options : NULL);
     if (status == FERRY_OK) {
         say_want(p, "values", &t);
@@ -158,12 +158,12 @@ step_convert_from(struct player *p)
     for (size_t i = 0; i < t.count; i++)
         p->doubles[i] = first + (int32_t)i;
     say(p,
-        "region = ferry_buffer_region_from(%s, INT, %zu, doubles(%zu, %d), %zu), "
+        "region = ferry_buffer_region_from(%s, INT, %zu, %zu, doubles(%zu, %d)), "
         "region.source.element = DOUBLE;",
-        t.name, t.offset, t.count, (int)first, t.count);
+        t.name, t.offset, t.count, t.count, (int)first);
     say(p, "TRY(ferry_copy_converting(&region, (ferry_convert_policy)%d%s));", (int)policy, words);
     ferry_copy_region region =
-        ferry_buffer_region_from(t.handle, INT, t.offset, p->doubles, t.count);
+        ferry_buffer_region_from(t.handle, INT, t.offset, t.count, p->doubles);
     region.source.element = DOUBLE;
     ferry_status status = ferry_copy_converting(&region, policy, c.used ? &c.options : NULL);
     end_chunks(p, &t, &c, status);
@@ -180,9 +180,9 @@ step_convert_to(struct player *p)
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
     say(p,
-        "TRY(copy_to_converted(%s, &from_int, %zu, double_values, %zu, FERRY_CONVERT_SATURATE%s));",
+        "TRY(copy_to_converted(%s, &from_int, %zu, %zu, double_values, FERRY_CONVERT_SATURATE%s));",
         t.name, t.offset, t.count, words);
-    ferry_status status = copy_to_converted(t.handle, &numbers, t.offset, p->doubles, t.count,
+    ferry_status status = copy_to_converted(t.handle, &numbers, t.offset, t.count, p->doubles,
                                             FERRY_CONVERT_SATURATE, c.used ? &c.options : NULL);
     race_look(p, t.subject);
     for (size_t i = 0; i < t.count && status == FERRY_OK; i++)
@@ -339,10 +339,10 @@ step_copy_from_async(struct player *p)
     set_counting(pending->values, t.count, first);
     set_counting(&t.subject->next[t.begin], t.count, first);
     say(p,
-        "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, ASYNC(%s, "
+        "TRY(ferry_buffer_copy_from(%s, INT, %zu, %zu, counting(%zu, %d), ASYNC(%s, "
         "&pending[%zu])));",
-        t.name, t.offset, t.count, (int)first, t.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, pending->values, t.count,
+        t.name, t.offset, t.count, t.count, (int)first, stream_name, which);
+    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, t.count, pending->values,
                                                  ASYNC(stream, &pending->event));
     end_async(p, &t, which, status, chooses_cancel(p));
 }
@@ -356,9 +356,9 @@ step_copy_to_async(struct player *p)
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, later[%zu], %zu, ASYNC(%s, &pending[%zu])));",
-        t.name, t.offset, which, t.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, pending->values, t.count,
+    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, %zu, later[%zu], ASYNC(%s, &pending[%zu])));",
+        t.name, t.offset, t.count, which, stream_name, which);
+    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, t.count, pending->values,
                                                ASYNC(stream, &pending->event));
     end_async(p, &t, which, status, false);
 }

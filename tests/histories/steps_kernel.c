@@ -112,9 +112,9 @@ launch_failing(struct player *p, const struct target *t)
 {
     ferry_argument argument = ferry_buffer_argument(t->handle, INT, t->offset, t->count);
     say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t->name, t->offset, t->count);
-    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));",
+    say(p, "TRY(ferry_kernel_launch(failing, ferry_grid_for(1, 0), s[%u][%u], &argument, 1));",
         p->number, choose_stream(p));
-    return ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument,
+    return ferry_kernel_launch(p->world->failing, ferry_grid_for(1, 0), stream_for(p), &argument,
                                1);
 }
 
@@ -146,9 +146,9 @@ come_upon(struct player *p, const struct target *t)
     ferry_status status;
     switch (flags_of(p) / 4 % 8) {
     case 0:
-        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset,
+        say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, %zu, values, NULL));", t->name, t->offset,
             t->count);
-        status = ferry_buffer_copy_to(t->handle, INT, t->offset, p->values, t->count, NULL);
+        status = ferry_buffer_copy_to(t->handle, INT, t->offset, t->count, p->values, NULL);
         needs = true;
         break;
     case 1:
@@ -200,17 +200,17 @@ make_good(struct player *p, const struct target *t)
     begin_call(p, t);
     set_counting(p->values, t->count, first);
     set_counting(&t->subject->next[t->begin], t->count, first);
-    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, counting(%zu, %d), %zu, NULL));", t->name,
-        t->offset, t->count, (int)first, t->count);
+    say(p, "TRY(ferry_buffer_copy_from(%s, INT, %zu, %zu, counting(%zu, %d), NULL));", t->name,
+        t->offset, t->count, t->count, (int)first);
     ferry_status status =
-                     ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, t->count, NULL),
+                     ferry_buffer_copy_from(t->handle, INT, t->offset, t->count, p->values, NULL),
                  again = status;
     /* The copy fails if another thread has shortened the buffer. The elements that still exist must
      * be overwritten, because they are unreadable until then. */
     for (size_t count = t->count; again == FERRY_ERROR_OUT_OF_RANGE && count > 0;) {
         size_t all = ferry_buffer_count(t->handle), left = all > t->offset ? all - t->offset : 0;
         count = left < count ? left : count;
-        again = ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count, NULL);
+        again = ferry_buffer_copy_from(t->handle, INT, t->offset, count, p->values, NULL);
     }
     end_call(p, t, status, BY_CHUNKS);
 }

@@ -83,9 +83,9 @@ look(struct player *p, struct held *h)
     if (!h->open) {
         touch_closed(p, h);
     } else if (h->loan.twin) {
-        say(p, "OK(ferry_buffer_copy_to(loans[%d].twin, INT, 0, values, %zu, NULL));", i,
+        say(p, "OK(ferry_buffer_copy_to(loans[%d].twin, INT, 0, %zu, values, NULL));", i,
             h->t.count);
-        MUST(p, ferry_buffer_copy_to(h->loan.twin, INT, 0, p->values, h->t.count, NULL));
+        MUST(p, ferry_buffer_copy_to(h->loan.twin, INT, 0, h->t.count, p->values, NULL));
         compare(p, h, p->values, "values");
     } else if (h->place == 0) {
         snprintf(name, sizeof(name), "loans[%d].memory", i);

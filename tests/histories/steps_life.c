@@ -43,9 +43,9 @@ create_from(struct player *p, struct subject *s)
     int32_t first = fresh(p, s->count);
     set_counting(s->expected, s->count, first);
     memset(s->written, true, s->count);
-    say(p, "OK(ferry_buffer_create_from(f.context, INT, counting(%zu, %d), %zu, NULL, &b[%d]));",
-        s->count, (int)first, s->count, number_of(p, s));
-    MUST(p, ferry_buffer_create_from(p->world->f.context, INT, s->expected, s->count, NULL,
+    say(p, "OK(ferry_buffer_create_from(f.context, INT, %zu, counting(%zu, %d), NULL, &b[%d]));",
+        s->count, s->count, (int)first, number_of(p, s));
+    MUST(p, ferry_buffer_create_from(p->world->f.context, INT, s->count, s->expected, NULL,
                                      &s->handle));
 }
 
@@ -57,9 +57,9 @@ wrap(struct player *p, struct subject *s)
     set_counting(s->expected, s->count, first);
     set_counting(s->memory + s->wrap_shift, s->count, first);
     memset(s->written, true, s->count);
-    say(p, "OK(ferry_buffer_wrap_host(f.context, INT, memory_of(%d, %zu, %d), %zu, NULL, &b[%d]));",
-        number_of(p, s), s->count, (int)first, s->count, number_of(p, s));
-    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->memory + s->wrap_shift, s->count,
+    say(p, "OK(ferry_buffer_wrap_host(f.context, INT, %zu, memory_of(%d, %zu, %d), NULL, &b[%d]));",
+        s->count, number_of(p, s), s->count, (int)first, number_of(p, s));
+    MUST(p, ferry_buffer_wrap_host(p->world->f.context, INT, s->count, s->memory + s->wrap_shift,
                                    NULL, &s->handle));
     s->wrapped = true;
 }
@@ -454,13 +454,13 @@ step_reinterpret(struct player *p)
     ferry_status status = ferry_buffer_reinterpret(t.handle, BYTE, t.offset * sizeof(int32_t),
                                                    t.count * sizeof(int32_t), &bytes);
     say(p,
-        "OK(ferry_buffer_copy_to(other, BYTE, 0, values, %zu, NULL)), "
+        "OK(ferry_buffer_copy_to(other, BYTE, 0, %zu, values, NULL)), "
         "ferry_buffer_destroy(&other); }",
         t.count * sizeof(int32_t));
     if (!end_call(p, &t, status, READS))
         return;
     say_want(p, "values", &t);
-    MUST(p, ferry_buffer_copy_to(bytes, BYTE, 0, p->values, t.count * sizeof(int32_t), NULL));
+    MUST(p, ferry_buffer_copy_to(bytes, BYTE, 0, t.count * sizeof(int32_t), p->values, NULL));
     expect_range(p, &t, p->values);
     ferry_buffer_destroy(&bytes);
 }
@@ -481,9 +481,9 @@ step_wrap_device(struct player *p)
     say(p, "queue_fill(&f, s[%u][%u], pointer, %d, %zu);", p->number, choose_stream(p), (int)value,
         t.count);
     queue_fill(&p->world->f, stream, memory, value, t.count);
-    say(p, "OK(ferry_buffer_wrap_device(f.context, INT, pointer, %zu, s[%u][%u], NULL, &other));",
+    say(p, "OK(ferry_buffer_wrap_device(f.context, INT, %zu, s[%u][%u], pointer, NULL, &other));",
         t.count, p->number, choose_stream(p));
-    MUST(p, ferry_buffer_wrap_device(p->world->f.context, INT, memory, t.count, stream, NULL,
+    MUST(p, ferry_buffer_wrap_device(p->world->f.context, INT, t.count, stream, memory, NULL,
                                      &wrapped));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);

@@ -109,9 +109,9 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
         status = launch_copy(&p->world->w, stream_for(p), other->handle, other->offset, k->t.handle,
                              k->t.offset, other->count);
     } else {
-        say(p, "TRY(ferry_scope_open_all(scopes, NULL, arguments, 2, %d, s[%u][%u]));", k->at,
+        say(p, "TRY(ferry_scope_open_all(arguments, 2, %d, s[%u][%u], scopes, NULL));", k->at,
             p->number, choose_stream(p));
-        status = ferry_scope_open_all(scopes, NULL, arguments, 2, k->at, stream_for(p));
+        status = ferry_scope_open_all(arguments, 2, k->at, stream_for(p), scopes, NULL);
     }
     if (status != FERRY_ERROR_BUSY &&
         !(status == FERRY_ERROR_OUT_OF_MEMORY && p->world->setup.memory > 0))
@@ -254,10 +254,10 @@ open_merged(struct player *p, struct merged *m)
         from->name, from->offset, from->count);
     int place = ferry_stream_place(stream_for(p));
     begin_call(p, t);
-    say(p, "TRY(ferry_scope_open_all(many, opened, three, 3, %d, s[%u][%u]));", place, p->number,
+    say(p, "TRY(ferry_scope_open_all(three, 3, %d, s[%u][%u], many, opened));", place, p->number,
         choose_stream(p));
     ferry_status status =
-        ferry_scope_open_all(m->scopes, m->out, arguments, LENGTH(arguments), place, stream_for(p));
+        ferry_scope_open_all(arguments, LENGTH(arguments), place, stream_for(p), m->scopes, m->out);
     return end_call(p, t, status, READS | OVERWRITES);
 }
 
@@ -339,9 +339,9 @@ step_open_none(struct player *p)
     say(p,
         "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %d), FERRY_READ);",
         t.name, t.offset, 2 * LENGTH_MAX);
-    say(p, "FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_scope_open_all(scopes, NULL, arguments, 2, 0, "
-           "NULL));");
-    ferry_status status = ferry_scope_open_all(scopes, NULL, arguments, 2, 0, NULL);
+    say(p, "FAILS(FERRY_ERROR_OUT_OF_RANGE, ferry_scope_open_all(arguments, 2, 0, "
+           "NULL, scopes, NULL));");
+    ferry_status status = ferry_scope_open_all(arguments, 2, 0, NULL, scopes, NULL);
     if (status != FERRY_ERROR_OUT_OF_RANGE)
         went_wrong(p, "opened beyond the end: %s", ferry_status_name(status));
 }

@@ -212,10 +212,10 @@ open_device(struct player *p, const struct target *t, ferry_access access, ferry
             void **out)
 {
     begin_call(p, t);
-    say(p, "TRY(ferry_buffer_open_device(%s, INT, %s, s[%u][%u], %zu, %zu, &scope, &memory));",
-        t->name, access_names[access], p->number, choose_stream(p), t->offset, t->count);
-    ferry_status status = ferry_buffer_open_device(t->handle, INT, access, stream_for(p), t->offset,
-                                                   t->count, scope, out);
+    say(p, "TRY(ferry_buffer_open_device(%s, INT, %s, %zu, %zu, s[%u][%u], &scope, &memory));",
+        t->name, access_names[access], t->offset, t->count, p->number, choose_stream(p));
+    ferry_status status = ferry_buffer_open_device(t->handle, INT, access, t->offset, t->count,
+                                                   stream_for(p), scope, out);
     return end_call(p, t, status, READS);
 }
 
@@ -336,9 +336,9 @@ step_nested(struct player *p)
     say(p, "queue_fill(&f, s[%u][%u], memory, %d, %zu);", p->number, s, (int)value, half);
     queue_fill(&p->world->f, stream_for(p), memory, value, half);
     say(p,
-        "OK(ferry_buffer_open_device(%s, INT, FERRY_READ, s[%u][%u], %zu, %zu, &scope, &memory));",
-        t.name, p->number, s, t.offset, half);
-    MUST(p, ferry_buffer_open_device(t.handle, INT, FERRY_READ, stream_for(p), t.offset, half,
+        "OK(ferry_buffer_open_device(%s, INT, FERRY_READ, %zu, %zu, s[%u][%u], &scope, &memory));",
+        t.name, t.offset, half, p->number, s);
+    MUST(p, ferry_buffer_open_device(t.handle, INT, FERRY_READ, t.offset, half, stream_for(p),
                                      &inner, &first));
     say(p, "queue_copy(&f, s[%u][%u], (int *)outer_memory + %zu, memory, %zu);", p->number, s, half,
         half);
@@ -409,9 +409,9 @@ step_open_all(struct player *p)
     say(p,
         "arguments[1] = ferry_argument_with(ferry_buffer_argument(%s, INT, %zu, %zu), FERRY_READ);",
         from.name, from.offset, from.count);
-    say(p, "TRY(ferry_scope_open_all(scopes, pointers, arguments, 2, %d, %s));", place,
+    say(p, "TRY(ferry_scope_open_all(arguments, 2, %d, %s, scopes, pointers));", place,
         stream_name);
-    ferry_status status = ferry_scope_open_all(scopes, out, arguments, 2, place, stream);
+    ferry_status status = ferry_scope_open_all(arguments, 2, place, stream, scopes, out);
     if (!end_call(p, &to, status, 0))
         return;
     if (abandon) {
@@ -509,9 +509,9 @@ write_anew(struct player *p, const struct target *t, size_t count, bool by_kerne
         MUST(p, launch_fill(&p->world->w, stream_for(p), t->handle, t->offset, count, value));
     } else {
         say(p, "set_constant(values, %zu, %d);", count, (int)value);
-        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, values, %zu, NULL));", t->name, t->offset,
+        say(p, "OK(ferry_buffer_copy_from(%s, INT, %zu, %zu, values, NULL));", t->name, t->offset,
             count);
-        MUST(p, ferry_buffer_copy_from(t->handle, INT, t->offset, p->values, count, NULL));
+        MUST(p, ferry_buffer_copy_from(t->handle, INT, t->offset, count, p->values, NULL));
     }
 }
 
@@ -523,10 +523,10 @@ expect_lost(struct player *p, const struct target *t, size_t offset, size_t coun
 {
     if (count == 0)
         return;
-    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));",
+    say(p, "FAILS(FERRY_ERROR_CANCELLED, ferry_buffer_copy_to(%s, INT, %zu, %zu, values, NULL));",
         t->name, t->offset + offset, count);
     ferry_status status =
-        ferry_buffer_copy_to(t->handle, INT, t->offset + offset, p->values, count, NULL);
+        ferry_buffer_copy_to(t->handle, INT, t->offset + offset, count, p->values, NULL);
     bool forgotten = p->tripped && strstr(ferry_last_error(), "no memory to keep the reason");
     if (status != FERRY_ERROR_CANCELLED ||
         !(forgotten || strstr(ferry_last_error(), "as it should")))
@@ -551,10 +551,10 @@ step_failing_launch(struct player *p)
     drain(p);
     begin_call(p, &t);
     say(p, "argument = ferry_buffer_argument(%s, INT, %zu, %zu);", t.name, t.offset, t.count);
-    say(p, "TRY(ferry_kernel_launch(failing, s[%u][%u], ferry_grid_for(1, 0), &argument, 1));",
+    say(p, "TRY(ferry_kernel_launch(failing, ferry_grid_for(1, 0), s[%u][%u], &argument, 1));",
         p->number, choose_stream(p));
     ferry_status status =
-        ferry_kernel_launch(p->world->failing, stream_for(p), ferry_grid_for(1, 0), &argument, 1);
+        ferry_kernel_launch(p->world->failing, ferry_grid_for(1, 0), stream_for(p), &argument, 1);
     if (!end_call(p, &t, status, 0))
         return;
     size_t kept = t.count * (flags_of(p) % 4) / 3;
@@ -570,9 +570,9 @@ step_failing_launch(struct player *p)
     if (kept > 0) {
         struct target good = t;
         good.count = kept;
-        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, values, %zu, NULL));", t.name, t.offset,
+        say(p, "OK(ferry_buffer_copy_to(%s, INT, %zu, %zu, values, NULL));", t.name, t.offset,
             kept);
-        MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, p->values, kept, NULL));
+        MUST(p, ferry_buffer_copy_to(t.handle, INT, t.offset, kept, p->values, NULL));
         say_want(p, "values", &good);
         expect_range(p, &good, p->values);
     }

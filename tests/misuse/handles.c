@@ -90,7 +90,7 @@ launch_after_destroy(struct scene *scene)
     ferry_kernel *kernel = make_kernel(scene, false);
     ferry_argument argument = ferry_int_argument(scene->height);
     ferry_int_destroy(&scene->height);
-    tell(ferry_kernel_launch(kernel, scene->stream, ferry_grid_for(1, 1), &argument, 1));
+    tell(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), scene->stream, &argument, 1));
     ferry_kernel_destroy(&kernel);
 }
 
@@ -100,7 +100,7 @@ launch_a_destroyed_kernel(struct scene *scene)
     ferry_kernel *kernel = make_kernel(scene, false), *copy = kernel;
     ferry_argument argument = ferry_int_argument(scene->height);
     ferry_kernel_destroy(&kernel);
-    tell(ferry_kernel_launch(copy, scene->stream, ferry_grid_for(1, 1), &argument, 1));
+    tell(ferry_kernel_launch(copy, ferry_grid_for(1, 1), scene->stream, &argument, 1));
 }
 
 static void
@@ -122,7 +122,7 @@ launch_with_a_host_pointer(struct scene *scene)
     must(ferry_int_read_host(scene->height, &scope, &p));
     ferry_argument arguments[] = {ferry_int_argument(other),
                                   ferry_struct_value(&p, sizeof(p), sizeof(p))};
-    tell(ferry_kernel_launch(kernel, scene->stream, ferry_grid_for(1, 1), arguments, 2));
+    tell(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), scene->stream, arguments, 2));
     must(ferry_scope_close(&scope));
     ferry_int_destroy(&other);
     ferry_kernel_destroy(&kernel);
@@ -219,7 +219,7 @@ forget_one_of_several(struct scene *scene)
     ferry_argument arguments[] = {
         ferry_argument_with(ferry_int_argument_range(scene->height, 0, 10), FERRY_READ),
         ferry_argument_with(ferry_int_argument_range(scene->height, 20, 10), FERRY_UPDATE)};
-    must(ferry_scope_open_all(scopes, NULL, arguments, 2, FERRY_PLACE_HOST, NULL));
+    must(ferry_scope_open_all(arguments, 2, FERRY_PLACE_HOST, NULL, scopes, NULL));
     must(ferry_scope_close(&scopes[0]));
     ferry_int_destroy(&scene->height);
     must(ferry_scope_close(&scopes[1]));
@@ -274,7 +274,7 @@ copy_from_device_memory(struct scene *scene)
     ferry_buffer_options named = {.name = "target"};
     must(ferry_int_create(scene->context, HEIGHT_COUNT, &named, &other));
     must(ferry_int_read_device(scene->height, scene->stream, &scope, &p));
-    tell(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT, NULL));
+    tell(ferry_int_copy_from(other, 0, HEIGHT_COUNT, p, NULL));
     must(ferry_scope_close(&scope));
     ferry_int_destroy(&other);
 }
@@ -287,7 +287,7 @@ wrap_device_memory_as_the_hosts(struct scene *scene)
     ferry_scope scope;
     const int *p;
     must(ferry_int_read_device(scene->height, scene->stream, &scope, &p));
-    tell(ferry_int_wrap_host(scene->context, (int *)(uintptr_t)p, 16, &options, &given));
+    tell(ferry_int_wrap_host(scene->context, 16, (int *)(uintptr_t)p, &options, &given));
     must(ferry_scope_close(&scope));
 }
 
@@ -297,7 +297,7 @@ wrap_host_memory_as_a_devices(struct scene *scene)
     static int numbers[16];
     ferry_wrap_options options = {.name = "given"};
     ferry_int_buffer given;
-    tell(ferry_int_wrap_device(scene->context, numbers, 16, scene->stream, &options, &given));
+    tell(ferry_int_wrap_device(scene->context, 16, scene->stream, numbers, &options, &given));
 }
 
 static void
@@ -306,8 +306,8 @@ wrap_the_same_bytes_twice(struct scene *scene)
     static int numbers[16];
     ferry_wrap_options options = {.name = "whole"}, other = {.name = "part", .read_only = true};
     ferry_int_buffer whole, part;
-    must(ferry_int_wrap_host(scene->context, numbers, 16, &options, &whole));
-    must(ferry_int_wrap_host(scene->context, numbers + 8, 4, &other, &part));
+    must(ferry_int_wrap_host(scene->context, 16, numbers, &options, &whole));
+    must(ferry_int_wrap_host(scene->context, 4, numbers + 8, &other, &part));
     ferry_int_destroy(&part);
     ferry_int_destroy(&whole);
 }
@@ -316,7 +316,7 @@ static void
 reach_past_the_end(struct scene *scene)
 {
     int one = 1;
-    tell(ferry_int_copy_from(scene->height, HEIGHT_COUNT, &one, 1, NULL));
+    tell(ferry_int_copy_from(scene->height, HEIGHT_COUNT, 1, &one, NULL));
 }
 
 static void
@@ -336,7 +336,7 @@ write_what_is_wrapped_read_only(struct scene *scene)
     ferry_int_buffer given;
     ferry_scope scope;
     int *p;
-    must(ferry_int_wrap_host(scene->context, numbers, 16, &options, &given));
+    must(ferry_int_wrap_host(scene->context, 16, numbers, &options, &given));
     tell(ferry_int_update_host(given, &scope, &p));
     ferry_int_destroy(&given);
 }
@@ -349,7 +349,7 @@ unwrap_under_a_scope(struct scene *scene)
     ferry_int_buffer given;
     ferry_scope scope;
     const int *p;
-    must(ferry_int_wrap_host(scene->context, numbers, 16, &options, &given));
+    must(ferry_int_wrap_host(scene->context, 16, numbers, &options, &given));
     must(ferry_int_read_host(given, &scope, &p));
     tell(ferry_int_unwrap(&given, NULL));
     must(ferry_scope_close(&scope));

@@ -213,7 +213,7 @@ copy_from_a_kept_pointer(struct scene *scene)
     const int *p = kept_pointer(scene);
     ferry_int_buffer other;
     must(ferry_int_create(scene->context, HEIGHT_COUNT, NULL, &other));
-    must(ferry_int_copy_from(other, 0, p, HEIGHT_COUNT, NULL));
+    must(ferry_int_copy_from(other, 0, HEIGHT_COUNT, p, NULL));
 }
 
 const struct misuse pointer_misuses[] = {

@@ -149,7 +149,7 @@ ranks_numbers(struct ranks *ranks, size_t count, int first, bool on_device)
     CHECK_OK(ferry_int_create(ranks->context, count, NULL, &buffer));
     if (on_device) {
         const ferry_copy_options options = {.stream = ranks->device};
-        CHECK_OK(ferry_int_copy_from(buffer, 0, numbers, count, &options));
+        CHECK_OK(ferry_int_copy_from(buffer, 0, count, numbers, &options));
     } else {
         CHECK_OK(ferry_int_overwrite_host(buffer, &scope, &pointer));
         if (count > 0)
@@ -165,7 +165,7 @@ ranks_check_numbers(ferry_int_buffer buffer, size_t offset, size_t count, int fi
 {
     size_t wrong = 0;
     int *numbers = malloc((count + 1) * sizeof(int));
-    CHECK_OK(ferry_int_copy_to(buffer, offset, numbers, count, NULL));
+    CHECK_OK(ferry_int_copy_to(buffer, offset, count, numbers, NULL));
     for (size_t i = 0; i < count; i++)
         wrong += numbers[i] != first + step * (int)i;
     CHECK(wrong == 0);

@@ -177,20 +177,20 @@ test_elements(struct ranks *ranks)
     int size = ranks->size;
     ferry_complex_double numbers[3] = {{1, ranks->rank}, {2, 0}, {0, 3}};
     ferry_complex_double_buffer complexes = {0};
-    CHECK_OK(ferry_complex_double_create_from(ranks->context, numbers, 3, NULL, &complexes));
+    CHECK_OK(ferry_complex_double_create_from(ranks->context, 3, numbers, NULL, &complexes));
     const ferry_mpi_range complex_range = {.buffer = complexes.raw, .count = FERRY_REST};
     CHECK_OK(ferry_mpi_allreduce(ranks->mpi, &complex_range, MPI_SUM));
-    CHECK_OK(ferry_complex_double_copy_to(complexes, 0, numbers, 3, NULL));
+    CHECK_OK(ferry_complex_double_copy_to(complexes, 0, 3, numbers, NULL));
     CHECK(numbers[0].real == size && numbers[0].imaginary == size * (size - 1) / 2 &&
           numbers[2].imaginary == 3 * size);
     ferry_complex_double_destroy(&complexes);
 
     bool flags[2] = {ranks->rank == 1, false};
     ferry_bool_buffer bools = {0};
-    CHECK_OK(ferry_bool_create_from(ranks->context, flags, 2, NULL, &bools));
+    CHECK_OK(ferry_bool_create_from(ranks->context, 2, flags, NULL, &bools));
     const ferry_mpi_range bool_range = {.buffer = bools.raw, .count = FERRY_REST};
     CHECK_OK(ferry_mpi_allreduce(ranks->mpi, &bool_range, MPI_LOR));
-    CHECK_OK(ferry_bool_copy_to(bools, 0, flags, 2, NULL));
+    CHECK_OK(ferry_bool_copy_to(bools, 0, 2, flags, NULL));
     CHECK(flags[0] && !flags[1]);
     ferry_bool_destroy(&bools);
 
@@ -258,10 +258,10 @@ test_struct_operation(struct ranks *ranks)
     for (int i = 0; i < COUNT; i++)
         pairs[i] = (struct pair){.value = i + ranks->rank, .weight = 2};
     CHECK(MPI_Op_create(add_pairs, 1, &operation) == MPI_SUCCESS);
-    CHECK_OK(ferry_buffer_create_from(ranks->context, pair_element(), pairs, COUNT, NULL, &buffer));
+    CHECK_OK(ferry_buffer_create_from(ranks->context, pair_element(), COUNT, pairs, NULL, &buffer));
     const ferry_mpi_range range = {.buffer = buffer, .count = COUNT, .stream = ranks->device};
     CHECK_OK(ferry_mpi_allreduce(ranks->mpi, &range, operation));
-    CHECK_OK(ferry_buffer_copy_to(buffer, NULL, 0, pairs, COUNT, NULL));
+    CHECK_OK(ferry_buffer_copy_to(buffer, NULL, 0, COUNT, pairs, NULL));
     for (int i = 0; i < COUNT; i++)
         wrong += pairs[i].value != size * i + size * (size - 1) / 2 ||
                  pairs[i].weight != (double)(1 << size);

@@ -244,12 +244,12 @@ test_large_elements(struct ranks *ranks)
     const ferry_copy_options to_device = {.stream = ranks->device};
     CHECK_OK(ferry_buffer_create(ranks->context, &element, 5, NULL, &mine));
     CHECK_OK(ferry_buffer_create(ranks->context, &element, 5, NULL, &theirs));
-    CHECK_OK(ferry_buffer_copy_from(mine, NULL, 0, values, 5, &to_device));
+    CHECK_OK(ferry_buffer_copy_from(mine, NULL, 0, 5, values, &to_device));
     const ferry_mpi_range send = {.buffer = mine, .count = 5};
     const ferry_mpi_range receive = {
         .buffer = theirs, .element = &element, .count = FERRY_REST, .stream = ranks->device};
     CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &send, other, 0, &receive, other, 0));
-    CHECK_OK(ferry_buffer_copy_to(theirs, NULL, 0, values, 5, NULL));
+    CHECK_OK(ferry_buffer_copy_to(theirs, NULL, 0, 5, values, NULL));
     int wrong = 0;
     for (int i = 0; i < 5 * 1500; i++)
         wrong += values[i] != other * 7500 + i;

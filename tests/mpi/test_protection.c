@@ -104,7 +104,7 @@ check_values(const struct layout *layout, ferry_int_buffer buffer, size_t begin,
     size_t count = span_of(layout) + 2 * FIRST, wrong = 0,
            pitch = layout->rows > 1 ? layout->pitch : count;
     int *values = malloc(count * sizeof(int));
-    CHECK_OK(ferry_int_copy_to(buffer, 0, values, count, NULL));
+    CHECK_OK(ferry_int_copy_to(buffer, 0, count, values, NULL));
     for (size_t i = 0; i < count; i++) {
         size_t x = i < FIRST ? pitch : (i - FIRST) % pitch, y = i < FIRST ? 0 : (i - FIRST) / pitch;
         size_t element = y * layout->count + x;
@@ -139,8 +139,8 @@ use_device(struct ranks *ranks, ferry_int_buffer buffer, ferry_access access, si
 {
     ferry_scope scope;
     void *pointer;
-    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_int_element(), access,
-                                                   ranks->device, offset, count, &scope, &pointer);
+    ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_int_element(), access, offset,
+                                                   count, ranks->device, &scope, &pointer);
     if (status == FERRY_OK)
         CHECK_OK(ferry_scope_abandon(&scope));
     return status;
@@ -158,7 +158,7 @@ check_protected(struct ranks *ranks, const struct layout *layout, ferry_int_buff
     CHECK(use_host(buffer, FERRY_READ, FIRST + layout->count / 2, 1) == FERRY_ERROR_BUSY);
     CHECK(use_device(ranks, buffer, FERRY_READ, last, 1) == FERRY_ERROR_BUSY);
     CHECK(use_device(ranks, buffer, FERRY_UPDATE, FIRST - 1, 2) == FERRY_ERROR_BUSY);
-    CHECK(ferry_int_copy_to(buffer, last, &value, 1, NULL) == FERRY_ERROR_BUSY);
+    CHECK(ferry_int_copy_to(buffer, last, 1, &value, NULL) == FERRY_ERROR_BUSY);
     CHECK(ferry_int_fill(buffer, FIRST, 1, 7, NULL) == FERRY_ERROR_BUSY);
 }
 
@@ -168,11 +168,11 @@ static void
 check_free(const struct layout *layout, ferry_int_buffer buffer)
 {
     int value = 0;
-    CHECK_OK(ferry_int_copy_to(buffer, 0, &value, 1, NULL));
+    CHECK_OK(ferry_int_copy_to(buffer, 0, 1, &value, NULL));
     CHECK(value == (layout->where == NOWHERE ? 0 : OLD));
-    CHECK_OK(ferry_int_copy_to(buffer, FIRST + span_of(layout), &value, 1, NULL));
+    CHECK_OK(ferry_int_copy_to(buffer, FIRST + span_of(layout), 1, &value, NULL));
     for (size_t row = 0; row + 1 < layout->rows; row++)
-        CHECK_OK(ferry_int_copy_to(buffer, FIRST + row * layout->pitch + layout->count, &value, 1,
+        CHECK_OK(ferry_int_copy_to(buffer, FIRST + row * layout->pitch + layout->count, 1, &value,
                                    NULL));
 }
 
@@ -509,8 +509,8 @@ test_guarded_rows(struct ranks *ranks)
         CHECK_OK(use_host(plate, FERRY_READ, 8, 3));
         CHECK_OK(ferry_mpi_request_wait(request));
         int values[2] = {0, 0};
-        CHECK_OK(ferry_int_copy_to(plate, rows[i % 3] * 10 - 3, &values[0], 1, NULL));
-        CHECK_OK(ferry_int_copy_to(plate, rows[i % 3] * 10 - 2, &values[1], 1, NULL));
+        CHECK_OK(ferry_int_copy_to(plate, rows[i % 3] * 10 - 3, 1, &values[0], NULL));
+        CHECK_OK(ferry_int_copy_to(plate, rows[i % 3] * 10 - 2, 1, &values[1], NULL));
         CHECK(values[0] == (int)rows[i % 3] * 10 - 8 && values[1] == (int)rows[i % 3] * 10 - 2);
         ferry_mpi_request_destroy(&request);
         ferry_mpi_destroy(&mpi);

@@ -248,7 +248,7 @@ test_busy(struct ranks *ranks)
     CHECK_OK(ferry_scope_close(&scope));
     ferry_int_destroy(&buffer);
     const ferry_wrap_options read_only = {.read_only = true};
-    CHECK_OK(ferry_int_wrap_host(ranks->context, memory, 10, &read_only, &wrap));
+    CHECK_OK(ferry_int_wrap_host(ranks->context, 10, memory, &read_only, &wrap));
     range = ranks_range(wrap, 0, 10);
     CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &range, 0, 1), FERRY_ERROR_INVALID_ARGUMENT, "read");
     ferry_int_destroy(&wrap);

@@ -42,11 +42,11 @@ start_work(void)
     ferry_pool *pool;
     ferry_block *block;
     WORKS(ferry_context_create(NULL, &context));
-    WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
+    WORKS(ferry_buffer_create_from(context, INT, COUNT, source, NULL, &buffer));
     WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     for (int i = 0; i < 8; i++) {
         ferry_event *event;
-        WORKS(ferry_buffer_copy_from(buffer, INT, 0, source, COUNT,
+        WORKS(ferry_buffer_copy_from(buffer, INT, 0, COUNT, source,
                                      ASYNC(ferry_context_stream(context, 1), &event)));
         ferry_event_destroy(&event);
     }
@@ -129,8 +129,8 @@ start_end(bool goes_on)
     static ferry_event *event;
     const ferry_context_options options = {.log = note_end};
     WORKS(ferry_context_create(&options, &context));
-    WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
+    WORKS(ferry_buffer_create_from(context, INT, COUNT, source, NULL, &buffer));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, COUNT, target,
                                &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
                                                      .event = &event,
                                                      .keep_going = destroy_and_go_on}));
@@ -174,8 +174,8 @@ exit_in_the_callback_that_ends(void)
         *buffer; /* static, so that a leak checker finds the pointer to the buffer */
     static ferry_event *event;
     WORKS(ferry_context_create(NULL, &context));
-    WORKS(ferry_buffer_create_from(context, INT, source, COUNT, NULL, &buffer));
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, target, COUNT,
+    WORKS(ferry_buffer_create_from(context, INT, COUNT, source, NULL, &buffer));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, COUNT, target,
                                &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
                                                      .event = &event,
                                                      .keep_going = destroy_and_exit}));
@@ -289,7 +289,7 @@ driver_is_gone(void)
         /* One injected failure is enough, because Ferry treats a context as lost after
          * CUDA_ERROR_DEINITIALIZED. */
         fake.fakecuda_fail_next(calls[i], 4, 1);
-        ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, back, 4, NULL);
+        ferry_status status = ferry_buffer_copy_to(buffer, INT, 0, 4, back, NULL);
         TRUE(status == FERRY_OK || status == FERRY_ERROR_DEVICE_LOST ||
              status == FERRY_ERROR_DEVICE);
         ferry_buffer_destroy(&buffer);

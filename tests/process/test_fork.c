@@ -111,27 +111,27 @@ ask_buffers(ferry_context *context, struct things *t)
     REFUSED(ferry_lease_open(t->buffer, INT,
                              &(ferry_lease_options){.access = FERRY_UPDATE, .place = 1}, &lease,
                              &pointer));
-    REFUSED(ferry_buffer_create_from(context, INT, values, 4, NULL, &made));
-    REFUSED(ferry_buffer_wrap_host(context, INT, values, 4, NULL, &made));
+    REFUSED(ferry_buffer_create_from(context, INT, 4, values, NULL, &made));
+    REFUSED(ferry_buffer_wrap_host(context, INT, 4, values, NULL, &made));
     REFUSED(ferry_buffer_view(t->buffer, INT, 0, 4, &made));
     REFUSED(ferry_buffer_reinterpret(t->buffer, FLOAT, 0, 4, &made));
     REFUSED(ferry_buffer_resize(t->buffer, 8));
     for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
         REFUSED(
             ferry_buffer_open_host(t->buffer, INT, (ferry_access)access, 0, 4, &scope, &pointer));
-        REFUSED(ferry_buffer_open_device(t->buffer, INT, (ferry_access)access, t->stream, 0, 4,
+        REFUSED(ferry_buffer_open_device(t->buffer, INT, (ferry_access)access, 0, 4, t->stream,
                                          &scope, &pointer));
         REFUSED(ferry_buffer_open_host(t->view, INT, (ferry_access)access, 0, 4, &scope, &pointer));
         REFUSED(ferry_buffer_wait_available(t->buffer, (ferry_access)access, 1000));
     }
-    REFUSED(ferry_scope_open_all(&scope, &pointer, &argument, 1, 0, NULL));
-    REFUSED(ferry_scope_open_all(&scope, &pointer, &argument, 1, 1, t->stream));
-    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, values, 4, NULL));
-    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, values, 4, NULL));
+    REFUSED(ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &pointer));
+    REFUSED(ferry_scope_open_all(&argument, 1, 1, t->stream, &scope, &pointer));
+    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, 4, values, NULL));
+    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, 4, values, NULL));
     REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4, NULL));
     REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values, NULL));
-    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, values, 4, ASYNC(t->stream, &event)));
-    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, values, 4, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
     REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4, ASYNC(t->stream, &event)));
     REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
     REFUSED(ferry_buffer_prefetch(t->buffer, 0, FERRY_REST, 1, t->stream));
@@ -144,7 +144,7 @@ ask_buffers(ferry_context *context, struct things *t)
     REFUSED(ferry_buffer_wait_idle(t->buffer, 1));
     REFUSED(ferry_buffer_hold(t->buffer, 0, &pointer));
     REFUSED(ferry_buffer_release(t->buffer, 0));
-    REFUSED(ferry_buffer_advise(t->buffer, 0, FERRY_REST, (ferry_advice)1, 0));
+    REFUSED(ferry_buffer_advise(t->buffer, 0, FERRY_REST, 0, (ferry_advice)1));
     TRUE(ferry_buffer_state(t->buffer) == FERRY_STATE_UNINITIALIZED);
     TRUE(!ferry_buffer_is_current(t->buffer, 0));
     TRUE(!ferry_buffer_is_page_locked(t->buffer));
@@ -191,7 +191,7 @@ ask_others(ferry_context *context, struct things *t)
     double seconds;
     REFUSED(ferry_event_elapsed(t->event, t->event, &seconds));
     REFUSED(ferry_kernel_create(context, &source, &kernel));
-    REFUSED(ferry_kernel_launch(t->kernel, t->stream, ferry_grid_for(1, 1), &argument, 1));
+    REFUSED(ferry_kernel_launch(t->kernel, ferry_grid_for(1, 1), t->stream, &argument, 1));
     REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, NULL));
     REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, ASYNC(t->stream, &event)));
     REFUSED(ferry_pool_allocate(t->pool, 4096, NULL, &block));
@@ -250,10 +250,10 @@ begin_anew(const char *devices)
     for (int i = 0; i < 64; i++)
         values[i] = 3 * i;
     WORKS(ferry_context_create(&options, &context));
-    WORKS(ferry_buffer_create_from(context, INT, values, 64, NULL, &buffer));
+    WORKS(ferry_buffer_create_from(context, INT, 64, values, NULL, &buffer));
     WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     WORKS(ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0));
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, back, 64, NULL));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, 64, back, NULL));
     TRUE(memcmp(values, back, sizeof(back)) == 0);
     WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
     WORKS(ferry_pool_allocate(pool, 4096, NULL, &block));
@@ -504,13 +504,13 @@ one_round(struct busy *busy, int *values, size_t count)
     ferry_event *event = NULL;
     ferry_status status;
     FERRY_TRY(status, out,
-              ferry_buffer_create_from(busy->context, INT, values, count, NULL, &buffer));
+              ferry_buffer_create_from(busy->context, INT, count, values, NULL, &buffer));
     FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, busy->places, NULL));
     FERRY_TRY(status, out,
-              ferry_buffer_copy_from(buffer, INT, 0, values, count,
+              ferry_buffer_copy_from(buffer, INT, 0, count, values,
                                      ASYNC(ferry_context_stream(busy->context, 1), &event)));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
-    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, values, count, NULL));
+    FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, count, values, NULL));
 out:
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&buffer);
@@ -647,7 +647,7 @@ fill_wait_and_look(int value, int ready, int go)
     char byte = 0;
     create_filled(value, &context, &buffer);
     TRUE(write(ready, &byte, 1) == 1 && read(go, &byte, 1) == 1);
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, found, COUNT, NULL));
+    WORKS(ferry_buffer_copy_to(buffer, INT, 0, COUNT, found, NULL));
     for (int i = 0; i < COUNT; i++)
         TRUE(found[i] == value);
     ferry_buffer_destroy(&buffer);
@@ -689,7 +689,7 @@ test_checked_memory_is_not_shared_with_relatives(void **state)
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
     int found[COUNT];
-    OK(ferry_buffer_copy_to(buffer, INT, 0, found, COUNT, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, COUNT, found, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(found[i], 7);
     close(go[0]);

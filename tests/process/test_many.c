@@ -113,7 +113,7 @@ test_a_hundred_thousand_segments(void **state)
     int *back = malloc(count * sizeof(*back));
     assert_non_null(back);
     OK(ferry_buffer_invalidate(buffer, 0, count, 0));
-    OK(ferry_buffer_copy_to(buffer, INT, 0, back, count, NULL));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, count, back, NULL));
     for (size_t i = 0; i < count; i++)
         assert_int_equal(back[i], (int)i + (i % 2 ? 0 : 1000000));
     free(back);
@@ -130,11 +130,11 @@ use_context(void)
     int values[256] = {0};
     OK(ferry_context_create(NULL, &context));
     OK(ferry_stream_create(context, 1, &stream));
-    OK(ferry_buffer_create_from(context, INT, values, LENGTH(values), NULL, &buffer));
+    OK(ferry_buffer_create_from(context, INT, LENGTH(values), values, NULL, &buffer));
     OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     QUEUE(
-        ferry_buffer_copy_from(buffer, INT, 0, values, LENGTH(values), ASYNC(stream, &forgotten)));
-    OK(ferry_buffer_copy_to(buffer, INT, 0, values, LENGTH(values), NULL));
+        ferry_buffer_copy_from(buffer, INT, 0, LENGTH(values), values, ASYNC(stream, &forgotten)));
+    OK(ferry_buffer_copy_to(buffer, INT, 0, LENGTH(values), values, NULL));
     ferry_buffer_destroy(&buffer);
     ferry_stream_destroy(&stream);
     ferry_context_destroy(&context);

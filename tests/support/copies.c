@@ -81,7 +81,7 @@ convert(ferry_copy_side target, ferry_copy_side source, const ferry_conversion *
 
 ferry_status
 copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset,
-                    const void *source, size_t count, ferry_convert_policy policy,
+                    size_t count, const void *source, ferry_convert_policy policy,
                     const ferry_copy_options *options)
 {
     return convert((ferry_copy_side){.buffer = buffer, .offset = offset},
@@ -91,7 +91,7 @@ copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion, si
 
 ferry_status
 copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion, size_t offset,
-                  void *target, size_t count, ferry_convert_policy policy,
+                  size_t count, void *target, ferry_convert_policy policy,
                   const ferry_copy_options *options)
 {
     return convert((ferry_copy_side){.memory = target},
@@ -143,14 +143,14 @@ ferry_status
 copy_list_from(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset,
                const void *source, size_t count)
 {
-    return add(list, ferry_buffer_region_from(buffer, element, offset, source, count));
+    return add(list, ferry_buffer_region_from(buffer, element, offset, count, source));
 }
 
 ferry_status
 copy_list_to(copy_list *list, ferry_buffer *buffer, const ferry_element *element, size_t offset,
              void *target, size_t count)
 {
-    return add(list, ferry_buffer_region_to(buffer, element, offset, target, count));
+    return add(list, ferry_buffer_region_to(buffer, element, offset, count, target));
 }
 
 ferry_status

@@ -35,10 +35,10 @@ ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_
 /* Copies and converts elements. The parameter `policy` replaces the policy in `options`; 0 means
  * the policy SATURATE. */
 ferry_status copy_from_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
-                                 size_t offset, const void *source, size_t count,
+                                 size_t offset, size_t count, const void *source,
                                  ferry_convert_policy policy, const ferry_copy_options *options);
 ferry_status copy_to_converted(ferry_buffer *buffer, const ferry_conversion *conversion,
-                               size_t offset, void *target, size_t count,
+                               size_t offset, size_t count, void *target,
                                ferry_convert_policy policy, const ferry_copy_options *options);
 ferry_status convert_buffer(ferry_buffer *target, const ferry_conversion *conversion,
                             size_t target_offset, ferry_buffer *source, size_t source_offset,

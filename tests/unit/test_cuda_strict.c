@@ -573,10 +573,10 @@ test_arrays_registered_in_part_are_copied(void **state)
     OK(ferry_int_create(context, COUNT, NULL, &buffer));
     assert_int_equal(driver->cuMemHostRegister_v2(memory, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE),
                      0);
-    OK(ferry_int_copy_from(buffer, 0, memory + COUNT, COUNT, NULL));
+    OK(ferry_int_copy_from(buffer, 0, COUNT, memory + COUNT, NULL));
     OK(ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, 1, NULL));
-    OK(ferry_int_copy_from(buffer, 0, memory, COUNT, NULL));
-    OK(ferry_int_copy_to(buffer, 0, memory + COUNT / 2, COUNT, NULL));
+    OK(ferry_int_copy_from(buffer, 0, COUNT, memory, NULL));
+    OK(ferry_int_copy_to(buffer, 0, COUNT, memory + COUNT / 2, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(memory[COUNT / 2 + i], i);
     copy_in_a_batch(context, memory);
@@ -704,7 +704,7 @@ test_coherent_devices_wrap_what_the_host_may_use(void **state)
         int32_t *host;
         if (i < 3)
             OK(device->ops->memory_alloc(device, kinds[i], BYTES, &memory));
-        ferry_status status = ferry_int_wrap_device(context, memory, COUNT, NULL, NULL, &buffer);
+        ferry_status status = ferry_int_wrap_device(context, COUNT, NULL, memory, NULL, &buffer);
         assert_int_equal(status, i == 0 ? FERRY_ERROR_UNSUPPORTED : FERRY_OK);
         if (i == 0) {
             assert_says("wrap device memory: the host may not use it");
@@ -948,8 +948,8 @@ test_constant_memory_is_registered_where_the_device_can(void **state)
         assert_int_equal(status, can ? FERRY_OK : FERRY_ERROR_DEVICE);
         OK(ferry_int_create(context, COUNT, NULL, &buffer));
         back[0] = 1;
-        OK(ferry_int_copy_from(buffer, 0, memory, COUNT, NULL));
-        OK(ferry_int_copy_to(buffer, 0, back, COUNT, NULL));
+        OK(ferry_int_copy_from(buffer, 0, COUNT, memory, NULL));
+        OK(ferry_int_copy_to(buffer, 0, COUNT, back, NULL));
         assert_int_equal(back[0], 0);
         if (can)
             OK(ferry_context_unregister_host(context, memory));

@@ -448,11 +448,11 @@ use_kernel_with(const char *option)
     ferry_float_buffer a;
     ferry_kernel *kernel;
     int before = compilations();
-    OK(ferry_float_create_from(context, values, COUNT, NULL, &a));
+    OK(ferry_float_create_from(context, COUNT, values, NULL, &a));
     OK(ferry_kernel_create(context, &source, &kernel));
     const ferry_argument arguments[] = {ferry_float_argument(a), ferry_float_value(2)};
-    OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(COUNT, 0), arguments, 2));
-    OK(ferry_float_copy_to(a, 0, values, COUNT, NULL));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(COUNT, 0), NULL, arguments, 2));
+    OK(ferry_float_copy_to(a, 0, COUNT, values, NULL));
     assert_true(values[0] == 2 && values[1] == 4 && values[2] == 6);
     ferry_kernel_destroy(&kernel);
     ferry_float_destroy(&a);
@@ -508,12 +508,12 @@ use_conversion(void)
     convert_kernels_register();
     if (ferryi_convert_image_bytes)
         fake.fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
-    OK(ferry_float_create_from(context, values, COUNT, NULL, &a));
+    OK(ferry_float_create_from(context, COUNT, values, NULL, &a));
     OK(ferry_double_create(context, COUNT, NULL, &b));
     OK(ferry_float_sync_to(a, 1, NULL));
     OK(ferry_float_mark_dirty(a, 1, NULL));
     OK(ferry_double_convert_from_float(b, 0, a, 0, COUNT, FERRY_CONVERT_SATURATE, NULL));
-    OK(ferry_double_copy_to(b, 0, results, COUNT, NULL));
+    OK(ferry_double_copy_to(b, 0, COUNT, results, NULL));
     assert_true(results[0] == 1 && results[2] == 3 && results[3] == 0);
     ferry_float_destroy(&a);
     ferry_double_destroy(&b);

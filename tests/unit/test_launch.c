@@ -49,7 +49,7 @@ make_buffer(ferry_context *context, const float *values, size_t count)
 {
     ferry_buffer *buffer;
     if (values)
-        OK(ferry_buffer_create_from(context, &float_element, values, count, NULL, &buffer));
+        OK(ferry_buffer_create_from(context, &float_element, count, values, NULL, &buffer));
     else
         OK(ferry_buffer_create(context, &float_element, count, NULL, &buffer));
     return buffer;
@@ -204,7 +204,7 @@ test_vector_add_end_to_end(void **state)
                      *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(COUNT, 0), NULL, arguments, 3));
         assert_holds(c, doubled);
         assert_holds(a, as_is);
         ferry_kernel_destroy(&add);
@@ -230,9 +230,9 @@ test_a_chain_moves_nothing_between(void **state)
         float two = 2, three = 3;
         ferry_argument first[] = {whole(a), ferry_element_value(&float_element, &two)};
         ferry_argument second[] = {whole(a), ferry_element_value(&float_element, &three)};
-        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), first, 2));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, first, 2));
         ferry_transfer_stats before = stats(context);
-        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), second, 2));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, second, 2));
         ferry_transfer_stats after = stats(context);
         assert_int_equal(after.upload.copies, before.upload.copies);
         assert_int_equal(after.download.copies, before.download.copies);
@@ -260,7 +260,7 @@ test_reading_does_not_dirty_and_writing_does(void **state)
                      *c = make_buffer(context, NULL, COUNT);
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(COUNT, 0), NULL, arguments, 3));
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_SYNCHRONIZED);
         assert_int_equal(ferry_buffer_state(c), FERRY_STATE_DEVICE_ONLY);
         /* Only the two inputs are uploaded. The output has OVERWRITE access, so none of its bytes
@@ -286,15 +286,15 @@ test_in_place_is_legal(void **state)
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(a), whole(a)};
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), arguments, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(COUNT, 0), NULL, arguments, 3));
         assert_holds(a, doubled);
         /* Element 10 is both inputs and element 11 is the output, so element 11 becomes twice
          * element 10. */
         arguments[0] = arguments[1] = ferry_buffer_argument(a, &float_element, 10, 1);
         arguments[2] = ferry_buffer_argument(a, &float_element, 11, 1);
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, arguments, 3));
         float part[3];
-        OK(ferry_buffer_copy_to(a, &float_element, 10, part, 3, NULL));
+        OK(ferry_buffer_copy_to(a, &float_element, 10, 3, part, NULL));
         assert_true(part[0] == 20 && part[1] == 40 && part[2] == 24);
         ferry_kernel_destroy(&add);
         ferry_buffer_destroy(&a);
@@ -335,7 +335,7 @@ test_values_are_copied(void **state)
         large.numbers[4] = 500;
         ferry_argument arguments[] = {ferry_struct_value(&large, sizeof(large), 64),
                                       ferry_size_value(20)};
-        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(300, 100), arguments, 2));
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(300, 100), NULL, arguments, 2));
         memset(&large, 0, sizeof(large));
         ferry_kernel_destroy(&kernel);
         OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
@@ -365,13 +365,13 @@ test_empty_arrays_and_signatures(void **state)
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *kernel = make_kernel(context, "empty", empty_body, &seen, parameters, 1);
         ferry_argument argument = ferry_buffer_argument(a, &float_element, COUNT, FERRY_REST);
-        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(0, 0), &argument, 1));
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(0, 0), NULL, &argument, 1));
         OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
         assert_true(seen);
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_HOST_ONLY);
         ferry_kernel_destroy(&kernel);
         kernel = make_kernel(context, "nothing", empty_body, &seen, NULL, 0);
-        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(0, 0), NULL, 0));
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(0, 0), NULL, NULL, 0));
         ferry_kernel_destroy(&kernel);
         ferry_buffer_destroy(&a);
         ferry_context_destroy(&context);
@@ -403,9 +403,9 @@ test_many_arguments(void **state)
         arguments[i] = ferry_buffer_argument(a, &float_element, i, 1);
     }
     ferry_kernel *kernel = make_kernel(context, "sum", sum_body, NULL, parameters, 20);
-    OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, 20));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, arguments, 20));
     float sum;
-    OK(ferry_buffer_copy_to(a, &float_element, 19, &sum, 1, NULL));
+    OK(ferry_buffer_copy_to(a, &float_element, 19, 1, &sum, NULL));
     assert_true(sum == 18 * 19 / 2);
     ferry_kernel_destroy(&kernel);
     ferry_buffer_destroy(&a);
@@ -418,7 +418,7 @@ static void
 refuse(ferry_kernel *kernel, ferry_status status, const char *says, const ferry_argument *arguments,
        size_t count)
 {
-    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), arguments, count),
+    assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, arguments, count),
                      status);
     assert_says(says);
 }
@@ -464,10 +464,10 @@ test_wrong_arguments_move_nothing(void **state)
                (ferry_argument[]){ferry_buffer_argument(a, &float_element, 1, COUNT), value}, 2);
         refuse(scale, FERRY_ERROR_WRONG_CONTEXT, "argument 0",
                (ferry_argument[]){whole(stranger), value}, 2);
-        assert_int_equal(ferry_kernel_launch(NULL, NULL, ferry_grid_for(1, 0), good, 2),
+        assert_int_equal(ferry_kernel_launch(NULL, ferry_grid_for(1, 0), NULL, good, 2),
                          FERRY_ERROR_INVALID_ARGUMENT);
-        assert_int_equal(ferry_kernel_launch(scale, ferry_context_stream(other, 1),
-                                             ferry_grid_for(1, 0), good, 2),
+        assert_int_equal(ferry_kernel_launch(scale, ferry_grid_for(1, 0),
+                                             ferry_context_stream(other, 1), good, 2),
                          FERRY_ERROR_WRONG_CONTEXT);
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_HOST_ONLY);
         assert_int_equal(stats(context).upload.copies, 0);
@@ -494,10 +494,10 @@ test_open_scopes_refuse_a_launch(void **state)
         ferry_scope scope;
         void *memory;
         OK(ferry_buffer_open_host(a, &float_element, FERRY_READ, 5, 1, &scope, &memory));
-        assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2),
+        assert_int_equal(ferry_kernel_launch(scale, ferry_grid_for(1, 0), NULL, arguments, 2),
                          FERRY_ERROR_BUSY);
         OK(ferry_scope_close(&scope));
-        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), arguments, 2));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(1, 0), NULL, arguments, 2));
         assert_holds(a, doubled);
         ferry_kernel_destroy(&scale);
         ferry_buffer_destroy(&a);
@@ -520,7 +520,7 @@ test_a_kernel_needs_a_body(void **state)
      * not compile the source. */
     source.cuda_source = "this does not compile";
     OK(ferry_kernel_create(context, &source, &kernel));
-    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
+    assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, NULL, 0),
                      FERRY_ERROR_UNSUPPORTED);
     assert_says("none");
     ferry_kernel_destroy(&kernel);
@@ -541,7 +541,7 @@ test_what_a_failing_body_writes_is_lost(void **state)
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *kernel = make_failing(context, parameters);
         ferry_argument argument = ferry_buffer_argument(a, &float_element, 100, 50);
-        OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &argument, 1));
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, &argument, 1));
         ferry_stream *stream = ferry_context_stream(context, 1);
         assert_int_equal(ferry_stream_synchronize(stream), FERRY_ERROR_INVALID_STATE);
         assert_says("solve");
@@ -549,14 +549,14 @@ test_what_a_failing_body_writes_is_lost(void **state)
         /* A failure must be reported only once. */
         OK(ferry_stream_synchronize(stream));
         float part[50];
-        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, part, 10, NULL),
+        assert_int_equal(ferry_buffer_copy_to(a, &float_element, 120, 10, part, NULL),
                          FERRY_ERROR_INVALID_STATE);
         assert_says("the matrix is singular");
         /* Bytes outside the range of the failed kernel must be unchanged. Lost bytes must be valid
          * after they are written again. */
-        OK(ferry_buffer_copy_to(a, &float_element, 150, part, 50, NULL));
+        OK(ferry_buffer_copy_to(a, &float_element, 150, 50, part, NULL));
         assert_true(part[0] == 150 && part[49] == 199);
-        OK(ferry_buffer_copy_from(a, &float_element, 100, &values[100], 50, NULL));
+        OK(ferry_buffer_copy_from(a, &float_element, 100, 50, &values[100], NULL));
         assert_holds(a, as_is);
         ferry_kernel_destroy(&kernel);
         ferry_buffer_destroy(&a);
@@ -594,7 +594,7 @@ test_a_failure_without_a_message_tells_its_number(void **state)
             ferry_kernel *kernel =
                 make_kernel(context, "silent", silent_body, &status, parameters, 1);
             ferry_argument argument = whole(a);
-            OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &argument, 1));
+            OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, &argument, 1));
             assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)), status);
             assert_says(cases[i].said);
             ferry_kernel_destroy(&kernel);
@@ -621,19 +621,19 @@ test_reading_at_once_sees_the_failure(void **state)
             ferry_buffer *a, *b = make_buffer(context, values, COUNT);
             if (pinned && strcmp(device, "host") == 0)
                 options.memory = FERRY_MEMORY_DEFAULT;
-            OK(ferry_buffer_create_from(context, &float_element, values, COUNT, &options, &a));
+            OK(ferry_buffer_create_from(context, &float_element, COUNT, values, &options, &a));
             ferry_kernel *kernel = make_failing(context, parameters);
             ferry_argument arguments[] = {whole(a), whole(b)};
             float got[COUNT];
             ferry_scope scope;
             void *memory;
-            OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
+            OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, &arguments[0], 1));
             assert_int_equal(ferry_buffer_open_host(a, &float_element, FERRY_READ, 0, FERRY_REST,
                                                     &scope, &memory),
                              FERRY_ERROR_INVALID_STATE);
             assert_says("the matrix is singular");
-            OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), &arguments[1], 1));
-            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, got, COUNT, NULL),
+            OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, &arguments[1], 1));
+            assert_int_equal(ferry_buffer_copy_to(b, &float_element, 0, COUNT, got, NULL),
                              FERRY_ERROR_INVALID_STATE);
             assert_says("the matrix is singular");
             ferry_kernel_destroy(&kernel);
@@ -662,21 +662,21 @@ test_failures_travel_with_the_data(void **state)
         ferry_kernel *add = make_add(context);
         ferry_argument arguments[] = {whole(a), whole(b), whole(c)};
         float got[COUNT];
-        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[0], 1));
+        OK(ferry_kernel_launch(solve, ferry_grid_for(1, 0), NULL, &arguments[0], 1));
         /* The launch of `add` fails at once if the host function of `solve` has already failed. */
-        ferry_status status = ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3);
+        ferry_status status = ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, arguments, 3);
         if (strcmp(device, "emulated") != 0)
             assert_int_equal(status,
                              strcmp(device, "host") == 0 ? FERRY_ERROR_INVALID_STATE : FERRY_OK);
         if (status == FERRY_OK) {
-            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, got, COUNT, NULL),
+            assert_int_equal(ferry_buffer_copy_to(c, &float_element, 0, COUNT, got, NULL),
                              FERRY_ERROR_INVALID_STATE);
             assert_says("its input was lost");
             assert_says("the matrix is singular");
         }
-        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
-        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &arguments[2], 1));
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), arguments, 3));
+        OK(ferry_buffer_copy_from(a, &float_element, 0, COUNT, values, NULL));
+        OK(ferry_kernel_launch(solve, ferry_grid_for(1, 0), NULL, &arguments[2], 1));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, arguments, 3));
         assert_holds(c, doubled);
         assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
                          FERRY_ERROR_INVALID_STATE);
@@ -711,7 +711,7 @@ write_in_a_scope(ferry_context *context, ferry_buffer *buffer, size_t offset, si
     ferry_stream *stream = ferry_context_stream(context, 1);
     ferry_scope scope;
     void *memory;
-    OK(ferry_buffer_open_device(buffer, &float_element, FERRY_OVERWRITE, stream, offset, count,
+    OK(ferry_buffer_open_device(buffer, &float_element, FERRY_OVERWRITE, offset, count, stream,
                                 &scope, &memory));
     OK(FERRYI_CALL(context->devices[1], fill, memory, pattern, 4, count, stream->timeline->native));
     OK(ferry_scope_close(&scope));
@@ -721,7 +721,7 @@ static void
 assert_all(ferry_buffer *buffer, size_t offset, size_t count, float value)
 {
     float got[COUNT];
-    OK(ferry_buffer_copy_to(buffer, &float_element, offset, got, count, NULL));
+    OK(ferry_buffer_copy_to(buffer, &float_element, offset, count, got, NULL));
     for (size_t i = 0; i < count; i++)
         assert_true(got[i] == value);
 }
@@ -730,7 +730,7 @@ static void
 assert_lost(ferry_buffer *buffer, size_t offset, size_t count)
 {
     float got[COUNT];
-    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, got, count, NULL),
+    assert_int_equal(ferry_buffer_copy_to(buffer, &float_element, offset, count, got, NULL),
                      FERRY_ERROR_INVALID_STATE);
     assert_says("the matrix is singular");
 }
@@ -754,9 +754,9 @@ test_a_late_failure_loses_nothing_newer(void **state)
                                 ferry_buffer_argument(b, &float_element, 0, 50),
                                 ferry_buffer_argument(a, &float_element, 200, 50)};
         float zero = 0;
-        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
+        OK(ferry_kernel_launch(solve, ferry_grid_for(1, 0), NULL, &whole_a, 1));
         write_in_a_scope(context, a, 100, 50, 0x3f800000u);
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, sum, 3));
         OK(ferry_buffer_discard(a, 300, 50));
         write_in_a_scope(context, a, COUNT - 50, 50, 0x40000000u);
         atomic_store(&gate, true);
@@ -766,7 +766,7 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_all(a, 300, 50, zero);
         assert_all(a, COUNT - 50, 50, 2);
         float got[50];
-        OK(ferry_buffer_copy_to(a, &float_element, 200, got, 50, NULL));
+        OK(ferry_buffer_copy_to(a, &float_element, 200, 50, got, NULL));
         assert_true(got[49] == 2 * values[49]);
         assert_lost(a, 0, 1);
         assert_lost(a, 99, 1);
@@ -774,10 +774,10 @@ test_a_late_failure_loses_nothing_newer(void **state)
         assert_lost(a, 250, 50);
         assert_lost(a, 350, COUNT - 400);
         /* A kernel that is launched after the failure must succeed. */
-        OK(ferry_buffer_copy_from(a, &float_element, 0, values, COUNT, NULL));
+        OK(ferry_buffer_copy_from(a, &float_element, 0, COUNT, values, NULL));
         sum[2] = whole(b);
         sum[0] = sum[1] = whole_a;
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, sum, 3));
         assert_holds(b, doubled);
         ferry_kernel_destroy(&solve);
         ferry_kernel_destroy(&add);
@@ -807,9 +807,9 @@ test_an_input_is_lost_for_those_who_read_it_in_time(void **state)
         float two = 2;
         ferry_argument scaled[] = {whole(a), ferry_element_value(&float_element, &two)};
         ferry_argument sum[] = {whole(a), whole(b), whole(c)};
-        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), scaled, 1));
-        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), scaled, 2));
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
+        OK(ferry_kernel_launch(solve, ferry_grid_for(1, 0), NULL, scaled, 1));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, scaled, 2));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, sum, 3));
         write_in_a_scope(context, a, 0, COUNT, 0x3f800000u);
         atomic_store(&gate, true);
         assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
@@ -844,10 +844,10 @@ test_an_input_written_anew_is_not_lost(void **state)
         ferry_kernel *add = make_add(context);
         ferry_argument whole_a = whole(a), sum[] = {whole(a), whole(a), whole(c)},
                        update[] = {whole(a), whole(b), whole(a)};
-        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
+        OK(ferry_kernel_launch(solve, ferry_grid_for(1, 0), NULL, &whole_a, 1));
         write_in_a_scope(context, a, 0, COUNT, 0x3f800000u);
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), sum, 3));
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(1, 0), update, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, sum, 3));
+        OK(ferry_kernel_launch(add, ferry_grid_for(1, 0), NULL, update, 3));
         write_in_a_scope(context, a, 0, COUNT / 2, 0x40400000u);
         atomic_store(&gate, true);
         assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
@@ -875,7 +875,7 @@ queue_updates(ferry_kernel *scale, ferry_buffer *a, size_t count)
     ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &one)};
     size_t before = heap_bytes();
     for (size_t i = 0; i < count; i++)
-        OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), arguments, 2));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, arguments, 2));
     return (heap_bytes() - before) / count;
 }
 
@@ -948,10 +948,10 @@ test_a_failure_passed_on_keeps_its_message(void **state)
         ferry_argument whole_a = whole(a),
                        scaled[] = {whole(a), ferry_element_value(&float_element, &one)};
         ferry_argument sum[] = {whole(a), whole(b), whole(b)};
-        OK(ferry_kernel_launch(solve, NULL, ferry_grid_for(1, 0), &whole_a, 1));
+        OK(ferry_kernel_launch(solve, ferry_grid_for(1, 0), NULL, &whole_a, 1));
         for (int i = 0; i < 50; i++)
-            OK(ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), scaled, 2));
-        OK(ferry_kernel_launch(add, NULL, ferry_grid_for(COUNT, 0), sum, 3));
+            OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, scaled, 2));
+        OK(ferry_kernel_launch(add, ferry_grid_for(COUNT, 0), NULL, sum, 3));
         assert_lost(b, 0, COUNT);
         assert_says("kernel \"scale\": its input was lost: run the host function of kernel "
                     "\"solve\": the matrix is singular");
@@ -982,7 +982,7 @@ launch_often(void *user)
     for (int round = 0; l->ok && round < 100; round++) {
         ferry_argument arguments[] = {
             whole(l->buffer), ferry_element_value(&float_element, round % 2 ? &half : &two)};
-        l->ok = ferry_kernel_launch(l->kernel, stream, ferry_grid_for(COUNT, 0), arguments, 2) ==
+        l->ok = ferry_kernel_launch(l->kernel, ferry_grid_for(COUNT, 0), stream, arguments, 2) ==
                 FERRY_OK;
     }
     l->ok = l->ok && ferry_stream_synchronize(stream) == FERRY_OK;
@@ -1028,7 +1028,7 @@ test_everything_may_go_before_the_body_runs(void **state)
         ferry_buffer *a = make_buffer(context, values, COUNT);
         ferry_kernel *kernel = make_failing(context, parameters);
         ferry_argument argument = whole(a);
-        OK(ferry_kernel_launch(kernel, stream, ferry_grid_for(1, 0), &argument, 1));
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), stream, &argument, 1));
         ferry_kernel_destroy(&kernel);
         ferry_buffer_destroy(&a);
         ferry_stream_destroy(&stream);
@@ -1047,7 +1047,7 @@ test_a_kernel_outlives_its_context(void **state)
     ferry_context *context = open_context("emulated");
     ferry_kernel *scale = make_scale(context, NULL);
     ferry_context_destroy(&context);
-    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
+    assert_int_equal(ferry_kernel_launch(scale, ferry_grid_for(1, 0), NULL, NULL, 0),
                      FERRY_ERROR_INVALID_STATE);
     ferry_kernel_destroy(&scale);
 }
@@ -1067,7 +1067,7 @@ test_whatever_call_fails(void **state)
         ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
         fault_arm(nth);
         ferry_status status =
-            ferry_kernel_launch(scale, NULL, ferry_grid_for(COUNT, 0), arguments, 2);
+            ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, arguments, 2);
         bool tripped = fault_tripped();
         fault_disarm();
         if (!tripped)
@@ -1101,8 +1101,8 @@ test_two_devices_run_one_kernel(void **state)
                                       ferry_element_value(&float_element, &two)};
         for (int round = 0; round < 50; round++) {
             arguments[1] = ferry_element_value(&float_element, round % 2 ? &half : &two);
-            OK(ferry_kernel_launch(scale, ferry_context_stream(context, place),
-                                   ferry_grid_for(COUNT, 0), arguments, 2));
+            OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0),
+                                   ferry_context_stream(context, place), arguments, 2));
         }
     }
     for (int i = 0; i < 2; i++) {
@@ -1110,7 +1110,7 @@ test_two_devices_run_one_kernel(void **state)
         ferry_buffer_destroy(&buffers[i]);
     }
     /* The launch names no stream, so in a context with two devices it must fail. */
-    assert_int_equal(ferry_kernel_launch(scale, NULL, ferry_grid_for(1, 0), NULL, 0),
+    assert_int_equal(ferry_kernel_launch(scale, ferry_grid_for(1, 0), NULL, NULL, 0),
                      FERRY_ERROR_INVALID_ARGUMENT);
     ferry_kernel_destroy(&scale);
     ferry_context_destroy(&context);
@@ -1147,7 +1147,7 @@ launch_scale(ferry_kernel *kernel, ferry_stream *stream, ferry_buffer *a)
 {
     float two = 2;
     ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
-    OK(ferry_kernel_launch(kernel, stream, ferry_grid_for(COUNT, 0), arguments, 2));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(COUNT, 0), stream, arguments, 2));
 }
 
 static void
@@ -1227,7 +1227,7 @@ test_images_that_are_wrong(void **state)
      * the device's memory. */
     source = (ferry_kernel_source){.name = "host_only", .host_function = scale_body};
     OK(ferry_kernel_create(context, &source, &kernel));
-    assert_int_equal(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 0), NULL, 0),
+    assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, NULL, 0),
                      FERRY_ERROR_UNSUPPORTED);
     ferry_kernel_destroy(&kernel);
     ferry_context_destroy(&context);

@@ -233,8 +233,8 @@ test_the_holders_are_named(void **state)
         size_t bytes = i == BUFFERS - 1 ? 512 * KIB : (4 - i) * 64 * KIB;
         assert_int_equal(ferry_buffer_create(context, element, bytes, &options, &buffers[i]),
                          FERRY_OK);
-        assert_int_equal(ferry_buffer_open_device(buffers[i], element, FERRY_OVERWRITE, NULL, 0,
-                                                  FERRY_REST, &scopes[i], &pointer),
+        assert_int_equal(ferry_buffer_open_device(buffers[i], element, FERRY_OVERWRITE, 0,
+                                                  FERRY_REST, NULL, &scopes[i], &pointer),
                          i < BUFFERS - 1 ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY);
     }
     assert_says(

@@ -105,7 +105,7 @@ test_ranges_of_what_fails_end(void **state)
     OK(ferry_scope_close(&scope));
     (void)look();
     assert_int_equal(
-        ferry_int_copy_from(x, 0, values, COUNT,
+        ferry_int_copy_from(x, 0, COUNT, values,
                             &(ferry_copy_options){.chunk_bytes = 4096, .keep_going = stop}),
         FERRY_ERROR_CANCELLED);
     assert_string_equal(look(), "upload \"x\" for copy_from\n");
@@ -135,9 +135,9 @@ test_launches_are_ranges_around_their_transfers(void **state)
                                                   .parameter_count = 1},
                            &kernel));
     const ferry_argument argument = ferry_int_argument(x);
-    OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, &argument, 1));
     assert_string_equal(look(), "launch \"smooth\"\n  upload \"x\" for launch\n");
-    OK(ferry_kernel_launch(kernel, NULL, ferry_grid_for(1, 1), &argument, 1));
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, &argument, 1));
     assert_string_equal(look(), "launch \"smooth\"\n");
     ferry_int_destroy(&x);
     ferry_kernel_destroy(&kernel);

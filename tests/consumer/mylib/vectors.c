@@ -65,8 +65,8 @@ mylib_shift(ferry_buffer *vectors, float by)
     FERRY_TRY(status, fail, ferry_kernel_create(context, &source, &kernel));
     arguments[0] = mylib_vec3_argument(typed);
     arguments[1] = ferry_float_value(by);
-    status = ferry_kernel_launch(kernel, ferry_context_stream(context, 1),
-                                 ferry_grid_for(mylib_vec3_count(typed), 0), arguments, 2);
+    status = ferry_kernel_launch(kernel, ferry_grid_for(mylib_vec3_count(typed), 0),
+                                 ferry_context_stream(context, 1), arguments, 2);
 
 fail:
     ferry_kernel_destroy(&kernel);

@@ -94,17 +94,17 @@ use(ferry_context *context, ferry_float_buffer numbers, exchange_particle_buffer
     struct particle particle;
     double number;
 
-    OK(ferry_kernel_launch(kernel, ferry_context_stream(context, 1), ferry_grid_for(COUNT, 0),
+    OK(ferry_kernel_launch(kernel, ferry_grid_for(COUNT, 0), ferry_context_stream(context, 1),
                            arguments, 3));
-    OK(exchange_particle_copy_to(particles, 7, &particle, 1, NULL));
+    OK(exchange_particle_copy_to(particles, 7, 1, &particle, NULL));
     EXPECT(particle.mass == 14 && particle.at[0] == 0);
     OK(ferry_double_create(context, COUNT, NULL, &doubles));
     OK(second_double(numbers, doubles));
-    OK(ferry_double_copy_to(doubles, 7, &number, 1, NULL));
+    OK(ferry_double_copy_to(doubles, 7, 1, &number, NULL));
     EXPECT(number == 8);
     EXPECT(ferry_double_from_raw(particles.raw, &wrong) == FERRY_ERROR_WRONG_TYPE);
     EXPECT(strstr(ferry_last_error(), "exchange_particle") != NULL);
-    EXPECT(ferry_double_copy_from(wrong = (ferry_double_buffer){numbers.raw}, 0, &number, 1,
+    EXPECT(ferry_double_copy_from(wrong = (ferry_double_buffer){numbers.raw}, 0, 1, &number,
                                   NULL) == FERRY_ERROR_WRONG_TYPE);
     EXPECT(strstr(ferry_last_error(), "float") != NULL);
     ferry_double_destroy(&doubles);
@@ -138,12 +138,12 @@ main(int argc, char **argv)
     OK(exchange_particle_from_raw(raw[1], &particles));
     use(context, numbers, particles, kernel);
     OK(other->add(numbers.raw, 0.5f));
-    OK(ferry_float_copy_to(numbers, 7, &number, 1, NULL));
+    OK(ferry_float_copy_to(numbers, 7, 1, &number, NULL));
     EXPECT(number == 8.5f);
     close_module(argv[2], other_handle);
 
     OK(ferry_float_resize(numbers, 2 * COUNT));
-    OK(ferry_float_copy_to(numbers, COUNT, &number, 1, NULL));
+    OK(ferry_float_copy_to(numbers, COUNT, 1, &number, NULL));
     EXPECT(number == 0);
     ferry_kernel_destroy(&kernel);
     exchange_particle_destroy(&particles);

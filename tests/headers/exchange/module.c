@@ -38,7 +38,7 @@ make(ferry_context *context, ferry_host_function *body, ferry_buffer **numbers,
     FERRY_TRY(status, fail, ferry_float_create(context, COUNT, NULL, &made));
     FERRY_TRY(status, fail, exchange_particle_create(context, COUNT, NULL, &of_numbers));
     FERRY_TRY(status, fail,
-              ferry_float_copy_from_int(made, 0, counted, COUNT, FERRY_CONVERT_CHECK, NULL));
+              ferry_float_copy_from_int(made, 0, COUNT, counted, FERRY_CONVERT_CHECK, NULL));
     FERRY_TRY(status, fail,
               exchange_particle_convert_from_float(of_numbers, 0, made, 0, COUNT,
                                                    FERRY_CONVERT_CHECK, NULL));

@@ -104,10 +104,10 @@ ferry_float_create(ferry_context *context, size_t count, const ferry_buffer_opti
  * @return the same statuses as ferry_float_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_create_from(ferry_context *context, const float *source, size_t count,
+ferry_float_create_from(ferry_context *context, size_t count, const float *source,
     const ferry_buffer_options *options, ferry_float_buffer *out)
 {
-    return ferry_buffer_create_from(context, ferry_float_element(), source, count, options, FERRY_RAW(out));
+    return ferry_buffer_create_from(context, ferry_float_element(), count, source, options, FERRY_RAW(out));
 }
 
 /**
@@ -121,10 +121,10 @@ ferry_float_create_from(ferry_context *context, const float *source, size_t coun
  *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const ferry_wrap_options *options,
+ferry_float_wrap_host(ferry_context *context, size_t count, float *memory, const ferry_wrap_options *options,
     ferry_float_buffer *out)
 {
-    return ferry_buffer_wrap_host(context, ferry_float_element(), memory, count, options, FERRY_RAW(out));
+    return ferry_buffer_wrap_host(context, ferry_float_element(), count, memory, options, FERRY_RAW(out));
 }
 
 /**
@@ -140,10 +140,10 @@ ferry_float_wrap_host(ferry_context *context, float *memory, size_t count, const
  *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_wrap_device(ferry_context *context, float *memory, size_t count, ferry_stream *ready_on,
+ferry_float_wrap_device(ferry_context *context, size_t count, ferry_stream *ready_on, float *memory,
     const ferry_wrap_options *options, ferry_float_buffer *out)
 {
-    return ferry_buffer_wrap_device(context, ferry_float_element(), memory, count, ready_on, options, FERRY_RAW(out));
+    return ferry_buffer_wrap_device(context, ferry_float_element(), count, ready_on, memory, options, FERRY_RAW(out));
 }
 
 /**
@@ -411,7 +411,7 @@ ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_s
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_READ,
-        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -430,7 +430,7 @@ ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_UPDATE,
-        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -449,7 +449,7 @@ ferry_float_overwrite_device(ferry_float_buffer buffer, ferry_stream *stream, fe
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(),
-        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        FERRY_OVERWRITE, 0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -467,7 +467,7 @@ ferry_float_read_device_range(ferry_float_buffer buffer, size_t offset, size_t c
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_READ,
-        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -482,7 +482,7 @@ ferry_float_update_device_range(ferry_float_buffer buffer, size_t offset, size_t
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(), FERRY_UPDATE,
-        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -497,7 +497,7 @@ ferry_float_overwrite_device_range(ferry_float_buffer buffer, size_t offset, siz
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, ferry_float_element(),
-        FERRY_OVERWRITE, stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        FERRY_OVERWRITE, offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -556,10 +556,10 @@ ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options,
  *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count,
+ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, size_t count, const float *source,
     const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_from(buffer.raw, ferry_float_element(), offset, source, count, options);
+    return ferry_buffer_copy_from(buffer.raw, ferry_float_element(), offset, count, source, options);
 }
 
 /**
@@ -569,10 +569,10 @@ ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, const float *sou
  *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count,
+ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, size_t count, float *target,
     const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_to(buffer.raw, ferry_float_element(), offset, target, count, options);
+    return ferry_buffer_copy_to(buffer.raw, ferry_float_element(), offset, count, target, options);
 }
 
 /**
@@ -635,9 +635,9 @@ ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const 
  * region.
  */
 FERRY_INLINE ferry_copy_region
-ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *source, size_t count)
+ferry_float_region_from(ferry_float_buffer buffer, size_t offset, size_t count, const float *source)
 {
-    return ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, source, count);
+    return ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, count, source);
 }
 
 /**
@@ -645,9 +645,9 @@ ferry_float_region_from(ferry_float_buffer buffer, size_t offset, const float *s
  * element `offset`, to the caller's memory.
  */
 FERRY_INLINE ferry_copy_region
-ferry_float_region_to(ferry_float_buffer buffer, size_t offset, float *target, size_t count)
+ferry_float_region_to(ferry_float_buffer buffer, size_t offset, size_t count, float *target)
 {
-    return ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
+    return ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
 }
 
 /**
@@ -827,9 +827,9 @@ ferry_float_prefetch(ferry_float_buffer buffer, int place, ferry_stream *stream)
  *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_advise(ferry_float_buffer buffer, ferry_advice advice, int place)
+ferry_float_advise(ferry_float_buffer buffer, int place, ferry_advice advice)
 {
-    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
+    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, place, advice);
 }
 
 /* -- arguments of kernels ---------------------------------------------------------------------- */

@@ -216,10 +216,10 @@ ferry_convert_byte_to_float(float *target, const uint8_t *source, size_t count,
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, const uint8_t *source,
-    size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, size_t count,
+    const uint8_t *source, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, source, count);
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, count, source);
 
     region.source.element = ferry_byte_element();
     return ferry_copy_converting(&region, policy, options);
@@ -267,10 +267,10 @@ ferry_convert_half_to_float(float *target, const ferry_half *source, size_t coun
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, const ferry_half *source,
-    size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, size_t count,
+    const ferry_half *source, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, source, count);
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, count, source);
 
     region.source.element = ferry_half_element();
     return ferry_copy_converting(&region, policy, options);
@@ -302,10 +302,10 @@ ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, f
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *target,
-    size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, size_t count,
+    uint8_t *target, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
 
     region.target.element = ferry_byte_element();
     return ferry_copy_converting(&region, policy, options);
@@ -320,10 +320,10 @@ ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, uint8_t *targ
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *target,
-    size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, size_t count,
+    ferry_half *target, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
 
     region.target.element = ferry_half_element();
     return ferry_copy_converting(&region, policy, options);
@@ -338,10 +338,10 @@ ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, ferry_half *t
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-ferry_float_copy_to_complex_float(ferry_float_buffer buffer, size_t offset, ferry_complex_float *target,
-    size_t count, ferry_convert_policy policy, const ferry_copy_options *options)
+ferry_float_copy_to_complex_float(ferry_float_buffer buffer, size_t offset, size_t count,
+    ferry_complex_float *target, ferry_convert_policy policy, const ferry_copy_options *options)
 {
-    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, target, count);
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
 
     region.target.element = ferry_complex_float_element();
     return ferry_copy_converting(&region, policy, options);

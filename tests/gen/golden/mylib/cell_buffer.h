@@ -298,10 +298,10 @@ mylib_cell_create(ferry_context *context, size_t count, const ferry_buffer_optio
  * @return the same statuses as mylib_cell_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_create_from(ferry_context *context, const struct mylib_cell *source, size_t count,
+mylib_cell_create_from(ferry_context *context, size_t count, const struct mylib_cell *source,
     const ferry_buffer_options *options, mylib_cell_buffer *out)
 {
-    return ferry_buffer_create_from(context, mylib_cell_element(), source, count, options, FERRY_RAW(out));
+    return ferry_buffer_create_from(context, mylib_cell_element(), count, source, options, FERRY_RAW(out));
 }
 
 /**
@@ -315,10 +315,10 @@ mylib_cell_create_from(ferry_context *context, const struct mylib_cell *source, 
  *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_wrap_host(ferry_context *context, struct mylib_cell *memory, size_t count, const ferry_wrap_options *options,
+mylib_cell_wrap_host(ferry_context *context, size_t count, struct mylib_cell *memory, const ferry_wrap_options *options,
     mylib_cell_buffer *out)
 {
-    return ferry_buffer_wrap_host(context, mylib_cell_element(), memory, count, options, FERRY_RAW(out));
+    return ferry_buffer_wrap_host(context, mylib_cell_element(), count, memory, options, FERRY_RAW(out));
 }
 
 /**
@@ -334,10 +334,10 @@ mylib_cell_wrap_host(ferry_context *context, struct mylib_cell *memory, size_t c
  *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_wrap_device(ferry_context *context, struct mylib_cell *memory, size_t count, ferry_stream *ready_on,
+mylib_cell_wrap_device(ferry_context *context, size_t count, ferry_stream *ready_on, struct mylib_cell *memory,
     const ferry_wrap_options *options, mylib_cell_buffer *out)
 {
-    return ferry_buffer_wrap_device(context, mylib_cell_element(), memory, count, ready_on, options, FERRY_RAW(out));
+    return ferry_buffer_wrap_device(context, mylib_cell_element(), count, ready_on, memory, options, FERRY_RAW(out));
 }
 
 /**
@@ -605,7 +605,7 @@ mylib_cell_read_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_sco
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_READ,
-        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -624,7 +624,7 @@ mylib_cell_update_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_s
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_UPDATE,
-        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -643,7 +643,7 @@ mylib_cell_overwrite_device(mylib_cell_buffer buffer, ferry_stream *stream, ferr
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(),
-        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        FERRY_OVERWRITE, 0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -661,7 +661,7 @@ mylib_cell_read_device_range(mylib_cell_buffer buffer, size_t offset, size_t cou
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_READ,
-        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -676,7 +676,7 @@ mylib_cell_update_device_range(mylib_cell_buffer buffer, size_t offset, size_t c
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(), FERRY_UPDATE,
-        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -691,7 +691,7 @@ mylib_cell_overwrite_device_range(mylib_cell_buffer buffer, size_t offset, size_
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_cell_element(),
-        FERRY_OVERWRITE, stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        FERRY_OVERWRITE, offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -750,10 +750,10 @@ mylib_cell_lease(mylib_cell_buffer buffer, const ferry_lease_options *options, f
  *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, const struct mylib_cell *source, size_t count,
+mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, size_t count, const struct mylib_cell *source,
     const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_from(buffer.raw, mylib_cell_element(), offset, source, count, options);
+    return ferry_buffer_copy_from(buffer.raw, mylib_cell_element(), offset, count, source, options);
 }
 
 /**
@@ -763,10 +763,10 @@ mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, const struct mylib
  *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_copy_to(mylib_cell_buffer buffer, size_t offset, struct mylib_cell *target, size_t count,
+mylib_cell_copy_to(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_cell *target,
     const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_to(buffer.raw, mylib_cell_element(), offset, target, count, options);
+    return ferry_buffer_copy_to(buffer.raw, mylib_cell_element(), offset, count, target, options);
 }
 
 /**
@@ -829,9 +829,9 @@ mylib_cell_store(mylib_cell_buffer buffer, size_t offset, size_t count, const ch
  * region.
  */
 FERRY_INLINE ferry_copy_region
-mylib_cell_region_from(mylib_cell_buffer buffer, size_t offset, const struct mylib_cell *source, size_t count)
+mylib_cell_region_from(mylib_cell_buffer buffer, size_t offset, size_t count, const struct mylib_cell *source)
 {
-    return ferry_buffer_region_from(buffer.raw, mylib_cell_element(), offset, source, count);
+    return ferry_buffer_region_from(buffer.raw, mylib_cell_element(), offset, count, source);
 }
 
 /**
@@ -839,9 +839,9 @@ mylib_cell_region_from(mylib_cell_buffer buffer, size_t offset, const struct myl
  * element `offset`, to the caller's memory.
  */
 FERRY_INLINE ferry_copy_region
-mylib_cell_region_to(mylib_cell_buffer buffer, size_t offset, struct mylib_cell *target, size_t count)
+mylib_cell_region_to(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_cell *target)
 {
-    return ferry_buffer_region_to(buffer.raw, mylib_cell_element(), offset, target, count);
+    return ferry_buffer_region_to(buffer.raw, mylib_cell_element(), offset, count, target);
 }
 
 /**
@@ -1021,9 +1021,9 @@ mylib_cell_prefetch(mylib_cell_buffer buffer, int place, ferry_stream *stream)
  *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_advise(mylib_cell_buffer buffer, ferry_advice advice, int place)
+mylib_cell_advise(mylib_cell_buffer buffer, int place, ferry_advice advice)
 {
-    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
+    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, place, advice);
 }
 
 /* -- arguments of kernels ---------------------------------------------------------------------- */
@@ -1127,11 +1127,11 @@ mylib_convert_cell_to_vec3(struct mylib_vec3 *target, const struct mylib_cell *s
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_cell_copy_to_vec3(mylib_cell_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
+mylib_cell_copy_to_vec3(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_vec3 *target,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
     const ferry_conversion conversion = { mylib_cell_element(), mylib_vec3_element(), mylib_cell_run_to_vec3, {0} };
-    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_cell_element(), offset, target, count);
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_cell_element(), offset, count, target);
 
     region.target.element = mylib_vec3_element();
     region.conversion = &conversion;

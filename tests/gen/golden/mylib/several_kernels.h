@@ -2235,7 +2235,7 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
     arguments_[3] = ferry_double_argument_range(y, 0, n_);
     arguments_[4] = ferry_double_argument_range(z, 0, n_);
     arguments_[5] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->linear_sum, stream, ferry_grid_for(n_, 256), arguments_, 6);
+    return ferry_kernel_launch(kernels->linear_sum, ferry_grid_for(n_, 256), stream, arguments_, 6);
 }
 
 /**
@@ -2262,7 +2262,7 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
     arguments_[1] = ferry_float_argument_range(y, 0, n_);
     arguments_[2] = ferry_float_argument_range(z, 0, n_);
     arguments_[3] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->roots, stream, ferry_grid_for(n_, 256), arguments_, 4);
+    return ferry_kernel_launch(kernels->roots, ferry_grid_for(n_, 256), stream, arguments_, 4);
 }
 
 /**
@@ -2289,7 +2289,7 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
     arguments_[1] = ferry_float_argument_range(y, 0, n_);
     arguments_[2] = ferry_double_argument_range(z, 0, n_);
     arguments_[3] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->functions, stream, ferry_grid_for(n_, 256), arguments_, 4);
+    return ferry_kernel_launch(kernels->functions, ferry_grid_for(n_, 256), stream, arguments_, 4);
 }
 
 /**
@@ -2313,7 +2313,7 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
     arguments_[2] = mylib_large_value(&many);
     arguments_[3] = ferry_byte_value(tag);
     arguments_[4] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->shift, stream, ferry_grid_for(n_, 256), arguments_, 5);
+    return ferry_kernel_launch(kernels->shift, ferry_grid_for(n_, 256), stream, arguments_, 5);
 }
 
 /**
@@ -2335,7 +2335,7 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
     arguments_[0] = ferry_int_argument_range(x, 0, n_);
     arguments_[1] = ferry_int_value(by);
     arguments_[2] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->scale, stream, ferry_grid_for(n_, 256), arguments_, 3);
+    return ferry_kernel_launch(kernels->scale, ferry_grid_for(n_, 256), stream, arguments_, 3);
 }
 
 /**
@@ -2363,13 +2363,13 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
     arguments_[1] = ferry_double_argument_range(y, 0, n_);
     arguments_[2] = ferry_double_argument(partial_);
     arguments_[3] = ferry_size_value(n_);
-    status_ = ferry_kernel_launch(kernels->dot, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
+    status_ = ferry_kernel_launch(kernels->dot, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         4);
     if (status_ == FERRY_OK) {
         arguments_[0] = ferry_double_argument(partial_);
         arguments_[1] = ferry_double_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->dot_into, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->dot_into, ferry_grid_for(256, 256), stream, arguments_, 3);
     }
     ferry_double_destroy(&partial_);
     return status_;
@@ -2389,7 +2389,7 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
     if (status_ == FERRY_OK)
         status_ = mylib_dot_into(kernels, stream, x, y, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_double_copy_to(result_, 0, out, 1, FERRY_NULL);
+        status_ = ferry_double_copy_to(result_, 0, 1, out, FERRY_NULL);
     ferry_double_destroy(&result_);
     return status_;
 }
@@ -2416,13 +2416,13 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
     arguments_[1] = ferry_float_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
-    status_ = ferry_kernel_launch(kernels->total, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
+    status_ = ferry_kernel_launch(kernels->total, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
         arguments_[0] = ferry_float_argument(partial_);
         arguments_[1] = ferry_float_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->total_into, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->total_into, ferry_grid_for(256, 256), stream, arguments_, 3);
     }
     ferry_float_destroy(&partial_);
     return status_;
@@ -2442,7 +2442,7 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
     if (status_ == FERRY_OK)
         status_ = mylib_total_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_float_copy_to(result_, 0, out, 1, FERRY_NULL);
+        status_ = ferry_float_copy_to(result_, 0, 1, out, FERRY_NULL);
     ferry_float_destroy(&result_);
     return status_;
 }
@@ -2469,13 +2469,13 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
     arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
     arguments_[1] = ferry_float_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
-    status_ = ferry_kernel_launch(kernels->longest, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
+    status_ = ferry_kernel_launch(kernels->longest, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
         arguments_[0] = ferry_float_argument(partial_);
         arguments_[1] = ferry_float_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->longest_into, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->longest_into, ferry_grid_for(256, 256), stream, arguments_, 3);
     }
     ferry_float_destroy(&partial_);
     return status_;
@@ -2495,7 +2495,7 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
     if (status_ == FERRY_OK)
         status_ = mylib_longest_into(kernels, stream, points, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_float_copy_to(result_, 0, out, 1, FERRY_NULL);
+        status_ = ferry_float_copy_to(result_, 0, 1, out, FERRY_NULL);
     ferry_float_destroy(&result_);
     return status_;
 }
@@ -2522,13 +2522,13 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
     arguments_[0] = ferry_int16_argument_range(x, 0, n_);
     arguments_[1] = ferry_int16_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
-    status_ = ferry_kernel_launch(kernels->least, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
+    status_ = ferry_kernel_launch(kernels->least, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
         arguments_[0] = ferry_int16_argument(partial_);
         arguments_[1] = ferry_int16_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->least_into, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->least_into, ferry_grid_for(256, 256), stream, arguments_, 3);
     }
     ferry_int16_destroy(&partial_);
     return status_;
@@ -2548,7 +2548,7 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
     if (status_ == FERRY_OK)
         status_ = mylib_least_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_int16_copy_to(result_, 0, out, 1, FERRY_NULL);
+        status_ = ferry_int16_copy_to(result_, 0, 1, out, FERRY_NULL);
     ferry_int16_destroy(&result_);
     return status_;
 }
@@ -2576,13 +2576,13 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
     arguments_[1] = ferry_float_value(limit);
     arguments_[2] = ferry_uint64_argument(partial_);
     arguments_[3] = ferry_size_value(n_);
-    status_ = ferry_kernel_launch(kernels->count_above, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
+    status_ = ferry_kernel_launch(kernels->count_above, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         4);
     if (status_ == FERRY_OK) {
         arguments_[0] = ferry_uint64_argument(partial_);
         arguments_[1] = ferry_uint64_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->count_above_into, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->count_above_into, ferry_grid_for(256, 256), stream, arguments_, 3);
     }
     ferry_uint64_destroy(&partial_);
     return status_;
@@ -2602,7 +2602,7 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
     if (status_ == FERRY_OK)
         status_ = mylib_count_above_into(kernels, stream, x, limit, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_uint64_copy_to(result_, 0, out, 1, FERRY_NULL);
+        status_ = ferry_uint64_copy_to(result_, 0, 1, out, FERRY_NULL);
     ferry_uint64_destroy(&result_);
     return status_;
 }
@@ -2632,7 +2632,7 @@ mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
     arguments_[2] = ferry_double_value(least);
     arguments_[3] = ferry_double_argument_range(z, 0, n_);
     arguments_[4] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->lengths, stream, ferry_grid_for(n_, 256), arguments_, 5);
+    return ferry_kernel_launch(kernels->lengths, ferry_grid_for(n_, 256), stream, arguments_, 5);
 }
 
 /**
@@ -2654,7 +2654,7 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
     arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
     arguments_[1] = ferry_float_value(by);
     arguments_[2] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->move, stream, ferry_grid_for(n_, 256), arguments_, 3);
+    return ferry_kernel_launch(kernels->move, ferry_grid_for(n_, 256), stream, arguments_, 3);
 }
 
 /**
@@ -2679,13 +2679,13 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[1] = ferry_double_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
-    status_ = ferry_kernel_launch(kernels->norm, stream, ferry_grid_for(blocks_ * 256, 256), arguments_,
+    status_ = ferry_kernel_launch(kernels->norm, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
         arguments_[0] = ferry_double_argument(partial_);
         arguments_[1] = ferry_double_argument_range(out, 0, 1);
         arguments_[2] = ferry_size_value(blocks_);
-        status_ = ferry_kernel_launch(kernels->norm_into, stream, ferry_grid_for(256, 256), arguments_, 3);
+        status_ = ferry_kernel_launch(kernels->norm_into, ferry_grid_for(256, 256), stream, arguments_, 3);
     }
     ferry_double_destroy(&partial_);
     return status_;
@@ -2705,7 +2705,7 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
     if (status_ == FERRY_OK)
         status_ = mylib_norm_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
-        status_ = ferry_double_copy_to(result_, 0, out, 1, FERRY_NULL);
+        status_ = ferry_double_copy_to(result_, 0, 1, out, FERRY_NULL);
     ferry_double_destroy(&result_);
     return status_;
 }
@@ -2720,8 +2720,8 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
  *         overlap the rows that are written, as in one buffer for both.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_blur(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer now, float weight, ferry_float_buffer next, size_t rows,
-    size_t columns, size_t first, size_t count)
+mylib_blur(const mylib_several *kernels, size_t rows, size_t columns, size_t first, size_t count, ferry_stream *stream,
+ferry_float_buffer now, float weight, ferry_float_buffer next)
 {
     const size_t rest_ = first < rows ? rows - first : 0, taken_ = count == FERRY_REST ? rest_ : count;
     const size_t from_ = first > 2 ? first - 2 : 0;
@@ -2739,7 +2739,7 @@ mylib_blur(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffe
     arguments_[5] = ferry_size_value(first);
     arguments_[6] = ferry_size_value(taken_);
     arguments_[7] = ferry_size_value(from_);
-    return ferry_kernel_launch(kernels->blur, stream, ferry_grid_for(taken_ * columns, 256), arguments_, 8);
+    return ferry_kernel_launch(kernels->blur, ferry_grid_for(taken_ * columns, 256), stream, arguments_, 8);
 }
 
 /**
@@ -2760,7 +2760,7 @@ mylib_clip(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
         n_ = ferry_double_count(x);
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[1] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->clip, stream, ferry_grid_for(n_, 256), arguments_, 2);
+    return ferry_kernel_launch(kernels->clip, ferry_grid_for(n_, 256), stream, arguments_, 2);
 }
 
 /**
@@ -2786,7 +2786,7 @@ mylib_slope(const mylib_several *kernels, ferry_stream *stream, ferry_double_buf
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[1] = ferry_double_argument_range(z, 0, n_);
     arguments_[2] = ferry_size_value(n_);
-    return ferry_kernel_launch(kernels->slope, stream, ferry_grid_for(n_, 256), arguments_, 3);
+    return ferry_kernel_launch(kernels->slope, ferry_grid_for(n_, 256), stream, arguments_, 3);
 }
 
 FERRY_END_DECLS

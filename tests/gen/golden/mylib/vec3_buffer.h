@@ -131,10 +131,10 @@ mylib_vec3_create(ferry_context *context, size_t count, const ferry_buffer_optio
  * @return the same statuses as mylib_vec3_create().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, size_t count,
+mylib_vec3_create_from(ferry_context *context, size_t count, const struct mylib_vec3 *source,
     const ferry_buffer_options *options, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_create_from(context, mylib_vec3_element(), source, count, options, FERRY_RAW(out));
+    return ferry_buffer_create_from(context, mylib_vec3_element(), count, source, options, FERRY_RAW(out));
 }
 
 /**
@@ -148,10 +148,10 @@ mylib_vec3_create_from(ferry_context *context, const struct mylib_vec3 *source, 
  *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t count, const ferry_wrap_options *options,
+mylib_vec3_wrap_host(ferry_context *context, size_t count, struct mylib_vec3 *memory, const ferry_wrap_options *options,
     mylib_vec3_buffer *out)
 {
-    return ferry_buffer_wrap_host(context, mylib_vec3_element(), memory, count, options, FERRY_RAW(out));
+    return ferry_buffer_wrap_host(context, mylib_vec3_element(), count, memory, options, FERRY_RAW(out));
 }
 
 /**
@@ -167,10 +167,10 @@ mylib_vec3_wrap_host(ferry_context *context, struct mylib_vec3 *memory, size_t c
  *         exceeds size_t or the context's limit.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_wrap_device(ferry_context *context, struct mylib_vec3 *memory, size_t count, ferry_stream *ready_on,
+mylib_vec3_wrap_device(ferry_context *context, size_t count, ferry_stream *ready_on, struct mylib_vec3 *memory,
     const ferry_wrap_options *options, mylib_vec3_buffer *out)
 {
-    return ferry_buffer_wrap_device(context, mylib_vec3_element(), memory, count, ready_on, options, FERRY_RAW(out));
+    return ferry_buffer_wrap_device(context, mylib_vec3_element(), count, ready_on, memory, options, FERRY_RAW(out));
 }
 
 /**
@@ -438,7 +438,7 @@ mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_sco
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_READ,
-        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -457,7 +457,7 @@ mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_s
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
-        stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -476,7 +476,7 @@ mylib_vec3_overwrite_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferr
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(),
-        FERRY_OVERWRITE, stream, 0, FERRY_REST, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        FERRY_OVERWRITE, 0, FERRY_REST, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -494,7 +494,7 @@ mylib_vec3_read_device_range(mylib_vec3_buffer buffer, size_t offset, size_t cou
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_READ,
-        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -509,7 +509,7 @@ mylib_vec3_update_device_range(mylib_vec3_buffer buffer, size_t offset, size_t c
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(), FERRY_UPDATE,
-        stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -524,7 +524,7 @@ mylib_vec3_overwrite_device_range(mylib_vec3_buffer buffer, size_t offset, size_
 {
     void *pointer = FERRY_NULL;
     ferry_status status = ferry_buffer_open_device(buffer.raw, mylib_vec3_element(),
-        FERRY_OVERWRITE, stream, offset, count, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
+        FERRY_OVERWRITE, offset, count, stream, scope, out != FERRY_NULL ? &pointer : FERRY_NULL);
 
     FERRY_MAY_WRITE(out);
     if (status == FERRY_OK)
@@ -583,10 +583,10 @@ mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, f
  *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count,
+mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, size_t count, const struct mylib_vec3 *source,
     const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_from(buffer.raw, mylib_vec3_element(), offset, source, count, options);
+    return ferry_buffer_copy_from(buffer.raw, mylib_vec3_element(), offset, count, source, options);
 }
 
 /**
@@ -596,10 +596,10 @@ mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib
  *         false.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count,
+mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 *target,
     const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_to(buffer.raw, mylib_vec3_element(), offset, target, count, options);
+    return ferry_buffer_copy_to(buffer.raw, mylib_vec3_element(), offset, count, target, options);
 }
 
 /**
@@ -662,9 +662,9 @@ mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const ch
  * region.
  */
 FERRY_INLINE ferry_copy_region
-mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, const struct mylib_vec3 *source, size_t count)
+mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, size_t count, const struct mylib_vec3 *source)
 {
-    return ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
+    return ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, count, source);
 }
 
 /**
@@ -672,9 +672,9 @@ mylib_vec3_region_from(mylib_vec3_buffer buffer, size_t offset, const struct myl
  * element `offset`, to the caller's memory.
  */
 FERRY_INLINE ferry_copy_region
-mylib_vec3_region_to(mylib_vec3_buffer buffer, size_t offset, struct mylib_vec3 *target, size_t count)
+mylib_vec3_region_to(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 *target)
 {
-    return ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
+    return ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, count, target);
 }
 
 /**
@@ -854,9 +854,9 @@ mylib_vec3_prefetch(mylib_vec3_buffer buffer, int place, ferry_stream *stream)
  *         advice.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_advise(mylib_vec3_buffer buffer, ferry_advice advice, int place)
+mylib_vec3_advise(mylib_vec3_buffer buffer, int place, ferry_advice advice)
 {
-    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, advice, place);
+    return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, place, advice);
 }
 
 /* -- arguments of kernels ---------------------------------------------------------------------- */
@@ -957,11 +957,11 @@ mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, const float *source, size_t count,
+mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, size_t count, const float *source,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
     const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float, {0} };
-    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, count, source);
 
     region.source.element = ferry_float_element();
     region.conversion = &conversion;
@@ -1026,11 +1026,11 @@ mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, si
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, const double *source, size_t count,
+mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, size_t count, const double *source,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
     const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double, {0} };
-    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, source, count);
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, count, source);
 
     region.source.element = ferry_double_element();
     region.conversion = &conversion;
@@ -1095,11 +1095,11 @@ mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, float *target, size_t count,
+mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, size_t count, float *target,
     ferry_convert_policy policy, const ferry_copy_options *options)
 {
     const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float, {0} };
-    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, target, count);
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, count, target);
 
     region.target.element = ferry_float_element();
     region.conversion = &conversion;

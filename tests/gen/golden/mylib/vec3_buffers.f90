@@ -362,8 +362,8 @@ contains
 
         memory = c_null_ptr
         if (size(values) > 0) memory = c_loc(values)
-        call ferry_check(ferry_c_buffer_copy_from(self%handle, mylib_vec3_element(), offset_of(first), memory, &
-            size(values, kind=c_size_t), c_null_ptr), status)
+        call ferry_check(ferry_c_buffer_copy_from(self%handle, mylib_vec3_element(), offset_of(first), &
+            size(values, kind=c_size_t), memory, c_null_ptr), status)
     end subroutine
 
     ! Copies elements to the values, starting at element `first`.
@@ -376,8 +376,8 @@ contains
 
         memory = c_null_ptr
         if (size(values) > 0) memory = c_loc(values)
-        call ferry_check(ferry_c_buffer_copy_to(self%handle, mylib_vec3_element(), offset_of(first), memory, &
-            size(values, kind=c_size_t), c_null_ptr), status)
+        call ferry_check(ferry_c_buffer_copy_to(self%handle, mylib_vec3_element(), offset_of(first), &
+            size(values, kind=c_size_t), memory, c_null_ptr), status)
     end subroutine
 
     ! Copies `count` elements of another buffer, starting at its element `source_first`, to this buffer,
@@ -762,8 +762,8 @@ contains
         integer(c_int), intent(out), optional :: status
 
         address = c_null_ptr
-        call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_read, stream%raw(), &
-            offset_of(first), length_or_rest(count), scope%raw, address), status)
+        call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_read, offset_of(first), &
+            length_or_rest(count), stream%raw(), scope%raw, address), status)
     end subroutine
 
     ! Opens a range on the device of the stream to update it. `address` is a device pointer.
@@ -776,8 +776,9 @@ contains
         integer(c_int), intent(out), optional :: status
 
         address = c_null_ptr
-        call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_update, stream%raw(), &
-            offset_of(first), length_or_rest(count), scope%raw, address), status)
+        call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_update, &
+            offset_of(first), &
+            length_or_rest(count), stream%raw(), scope%raw, address), status)
     end subroutine
 
     ! Opens a range on the device of the stream to overwrite it. `address` is a device pointer.
@@ -790,8 +791,9 @@ contains
         integer(c_int), intent(out), optional :: status
 
         address = c_null_ptr
-        call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_overwrite, stream%raw(), &
-            offset_of(first), length_or_rest(count), scope%raw, address), status)
+        call ferry_check(ferry_c_buffer_open_device(self%handle, mylib_vec3_element(), ferry_overwrite, &
+            offset_of(first), &
+            length_or_rest(count), stream%raw(), scope%raw, address), status)
     end subroutine
 
     ! -- leases: the pointer may be used until the lease is closed, also after this procedure. A count of 0 is the rest --
