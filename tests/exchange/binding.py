@@ -71,13 +71,13 @@ class Library:
         """Returns the bytes of a buffer, copied to the host."""
         room = ctypes.create_string_buffer(max(1, count * dtype_bytes))
         element = self.c.ferry_buffer_element(buffer)
-        self.do("ferry_buffer_copy_to", buffer, element, ctypes.c_size_t(0), room, ctypes.c_size_t(count), None)
+        self.do("ferry_buffer_copy_to", buffer, element, ctypes.c_size_t(0), ctypes.c_size_t(count), room, None)
         return room.raw[:count * dtype_bytes]
 
     def buffer_of(self, context, element, data, count):
         """Creates a buffer with these bytes."""
         out = ctypes.c_void_p()
-        self.do("ferry_buffer_create_from", context, element, data, ctypes.c_size_t(count), None, ctypes.byref(out))
+        self.do("ferry_buffer_create_from", context, element, ctypes.c_size_t(count), data, None, ctypes.byref(out))
         return out
 
     def fill(self, buffer, value):
