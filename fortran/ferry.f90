@@ -121,7 +121,7 @@ module ferry_c
     end type
 
     type, bind(c) :: ferry_c_copy_options
-        type(c_ptr) :: stream = c_null_ptr, event = c_null_ptr
+        type(c_ptr) :: stream = c_null_ptr
         integer(c_int) :: convert = 0
         integer(c_size_t) :: chunk_bytes = 0
         logical(c_bool) :: file_direct = .false._c_bool, file_keep_rest = .false._c_bool

@@ -528,11 +528,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer 
  * Copies bytes of the range that are stale at `place` there, so that the whole range is current at
  * that place. Blocks until the bytes have arrived. Other places stay current.
  *
- * With options->event set the call returns at once, and the event completes when the bytes have
- * arrived. In the progress, bytes that were already current count as done. If the copy is
- * cancelled, the bytes that have arrived, which are the first ones of the range, are current at the
- * place. A failure changes nothing.
- * @param options progress, cancel and the event; NULL for defaults. `convert` must be 0, and
+ * In the progress, bytes that were already current count as done. If the copy is cancelled, the
+ * bytes that have arrived, which are the first ones of the range, are current at the place. A
+ * failure changes nothing.
+ * @param options progress and cancel; NULL for defaults. `convert` must be FERRY_CONVERT_NONE, and
  *         `stream` is ignored
  * @return the usual statuses (see the top of this file); FERRY_ERROR_CANCELLED when keep_going
  *         returned false; the message says how many bytes of the range are current.
@@ -540,6 +539,15 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_available(ferry_buffer 
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset,
                                                             size_t count, int place,
                                                             const ferry_copy_options *options);
+/**
+ * The asynchronous twin of ferry_buffer_sync_to(): see the top of <ferry/copy.h>. A failure without
+ * an event is logged.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_sync_to_async(ferry_buffer *buffer,
+                                                                  size_t offset, size_t count,
+                                                                  int place,
+                                                                  const ferry_copy_options *options,
+                                                                  ferry_event **event);
 /**
  * Declares that the program wrote the range at `place` through a raw pointer. From then on the
  * range is current only at that place.

@@ -17,10 +17,11 @@ FERRY_BEGIN_DECLS
 
 /**
  * How a conversion rounds, and what it does with a value that the target type cannot hold. The
- * meaning of a value never changes. Where a call takes a policy, 0 means FERRY_CONVERT_SATURATE,
- * unless its comment says otherwise.
+ * meaning of a value never changes.
  */
 typedef enum ferry_convert_policy {
+    FERRY_CONVERT_NONE = 0, /**< convert nothing: a copy between different types fails. Functions
+                                 that convert refuse it */
     FERRY_CONVERT_SATURATE = 1, /**< round to the nearest value, ties to even, and clamp to the
                                      range of an integer type, where NaN becomes 0. A value that is
                                      too large for a floating-point type becomes infinity */

@@ -18,8 +18,26 @@ FERRY_BEGIN_DECLS
 /**
  * @file
  * Copies between buffers, host memory and files. ferry_copy() makes every kind of copy: of one
- * region or many, in one to three dimensions, with or without a conversion, blocking or
- * asynchronous. The other functions are short forms of it.
+ * region or many, in one to three dimensions, with or without a conversion. The other functions are
+ * short forms of it.
+ *
+ * Each function blocks until its bytes have arrived, and has a twin whose name ends in `_async`.
+ * The twin checks its arguments and returns before the bytes have moved, and a worker thread copies
+ * them. Later scopes, launches and copies that need the bytes wait for the copy.
+ * - Work that the program queues directly on a native stream does not wait. The program must wait
+ *   for the event first.
+ * - When the call has returned, the caller may reuse the regions, the paths, the values and the
+ *   options.
+ * - Until the event completes, the caller must not change source memory, must not use target
+ *   memory, and must not unload its conversion functions. The call keeps the buffers alive.
+ * - On success the twin sets `*event`, which the caller then owns. The event completes when the
+ *   copy has ended, and reports failures that occur after the call has returned, such as a missing
+ *   file.
+ * - `event` may be NULL: then nobody waits for the copy. If it fails, the bytes of target buffers
+ *   are lost, as those of a launch that fails: the next call that reads them returns the failure.
+ *   A failure without a target buffer is logged.
+ * - keep_going is called on the worker thread.
+ * - FERRY_CONVERT_CHECK needs the function that blocks: the twin returns FERRY_ERROR_UNSUPPORTED.
  */
 
 /**
@@ -69,24 +87,21 @@ typedef struct ferry_copy_region {
 
 /** Options of a copy. NULL, or zero in any field, means the default. */
 typedef struct ferry_copy_options {
-    ferry_stream *stream; /**< the copy writes target buffers at the place of this stream.
-                               Default: at a place where the range is current; the host is
-                               preferred if there are several */
-    ferry_event **event;  /**< if not NULL, the call is asynchronous: on success it sets `*event`,
-                               which the caller then owns, and which completes when the copy has
-                               ended */
-    int convert;          /**< a ferry_convert_policy for regions whose two sides have different
-                               element types. 0: such a region fails with FERRY_ERROR_WRONG_TYPE,
-                               unless its `conversion` is set */
-    size_t chunk_bytes;   /**< number of bytes that Ferry copies between two calls of keep_going.
-                               Ferry keeps rows together and the blocks of a file whole, so that up
-                               to twice as many bytes may lie between two calls. Default: the chunk
-                               size of the staging ring, which is the page-locked memory through
-                               which Ferry copies pageable memory */
-    bool file_direct;     /**< Ferry reads and writes files without the page cache (O_DIRECT),
-                               where the file system and the alignment allow it */
-    bool file_keep_rest;  /**< true: the bytes of a target file after the region are kept. false:
-                               the call truncates the file at the end of the region */
+    ferry_stream *stream;         /**< the copy writes target buffers at the place of this stream.
+                                       Default: at a place where the range is current; the host is
+                                       preferred if there are several */
+    ferry_convert_policy convert; /**< for regions whose two sides have different element types.
+                               FERRY_CONVERT_NONE: such a region fails with
+                               FERRY_ERROR_WRONG_TYPE, unless its `conversion` is set */
+    size_t chunk_bytes;  /**< number of bytes that Ferry copies between two calls of keep_going.
+                              Ferry keeps rows together and the blocks of a file whole, so that up
+                              to twice as many bytes may lie between two calls. Default: the chunk
+                              size of the staging ring, which is the page-locked memory through
+                              which Ferry copies pageable memory */
+    bool file_direct;    /**< Ferry reads and writes files without the page cache (O_DIRECT),
+                              where the file system and the alignment allow it */
+    bool file_keep_rest; /**< true: the bytes of a target file after the region are kept. false:
+                              the call truncates the file at the end of the region */
     bool (*keep_going)(size_t done, size_t total, void *user); /**< called after each chunk; returns
                                                                     false to cancel the copy. `done`
                                                                     and `total` are bytes of all
@@ -111,10 +126,10 @@ typedef struct ferry_copy_options {
  *
  * Conversions: if both sides of a region have the same element type and its `conversion` is NULL,
  * the bytes are copied unchanged. Any other region is converted with the policy options->convert.
- * If that policy is 0, a region whose `conversion` is set is converted with FERRY_CONVERT_SATURATE,
- * and any other fails with FERRY_ERROR_WRONG_TYPE. A conversion function of the program runs on the
- * host, and receives one part of a region at a time. FERRY_CONVERT_CHECK applies to each region
- * separately:
+ * If that policy is FERRY_CONVERT_NONE, a region whose `conversion` is set is converted with
+ * FERRY_CONVERT_SATURATE, and any other fails with FERRY_ERROR_WRONG_TYPE. A conversion function of
+ * the program runs on the host, and receives one part of a region at a time. FERRY_CONVERT_CHECK
+ * applies to each region separately:
  * - If an element of a region does not fit, that region stays unchanged. The regions before it have
  *   been copied.
  * - ferry_error_index() returns the index of that element in the region, counted row by row.
@@ -131,25 +146,12 @@ typedef struct ferry_copy_options {
  * `offset`: the file gets that length, even if it was shorter, or keeps its own length if
  * options->file_keep_rest is set.
  *
- * Asynchronous calls: if options->event is set, the call returns before the bytes have moved, and a
- * worker thread copies them. Later scopes, launches and copies that need the bytes wait for the
- * copy.
- * - Work that the program queues directly on a native stream does not wait. The program must wait
- *   for the event first.
- * - When the call has returned, the caller may reuse the array of regions, the paths and the
- *   values.
- * - Until the event completes, the caller must not change source memory, must not use target
- *   memory, and must not unload its conversion functions. The call keeps the buffers alive.
- * - The event reports failures that occur after the call has returned, such as a missing or short
- *   file.
- *
  * keep_going and conversion functions of the program are watching callbacks: "Callbacks" in
- * <ferry/status.h> lists which functions they may call. An asynchronous call calls keep_going on
- * the worker thread.
+ * <ferry/status.h> lists which functions they may call.
  *
  * @param regions may be NULL when `count` is 0
- * @param options NULL for defaults: the call blocks. An asynchronous call without regions needs
- *         options->stream.
+ * @param options NULL for defaults. ferry_copy_async() without regions needs options->stream, if it
+ *         has an event.
  * @return a status that <ferry/buffer.h> lists at its top; FERRY_ERROR_INVALID_ARGUMENT (a side
  *         with several of `buffer`, `memory` and `path`, a region without a buffer, a pitch smaller
  *         than the row or plane, an unknown policy, a write to a read-only wrap);
@@ -163,19 +165,26 @@ typedef struct ferry_copy_options {
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy(const ferry_copy_region *regions, size_t count,
                                                   const ferry_copy_options *options);
+/** The asynchronous twin of ferry_copy(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_copy_async(const ferry_copy_region *regions,
+                                                        size_t count,
+                                                        const ferry_copy_options *options,
+                                                        ferry_event **event);
 
 /**
- * For generated code: copies one region, and converts it with `policy`. Blocks unless
- * options->event is set.
- * @param policy 0 means FERRY_CONVERT_SATURATE
- * @param options NULL for defaults; its `convert` is 0 or equal to `policy`
- * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when
- *         options->convert differs from `policy`.
+ * For generated code: copies one region, and converts it with `policy`. Blocks.
+ * @param options NULL for defaults; its `convert` is FERRY_CONVERT_NONE or equal to `policy`
+ * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `policy` is
+ *         FERRY_CONVERT_NONE, or options->convert differs from it.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region,
                                                              ferry_convert_policy policy,
                                                              const ferry_copy_options *options);
+/** For generated code: the asynchronous twin of ferry_copy_converting(). */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_copy_converting_async(const ferry_copy_region *region, ferry_convert_policy policy,
+                            const ferry_copy_options *options, ferry_event **event);
 
 /* -- copies of one region; a NULL `element` means the buffer's --------------------------------- */
 
@@ -185,9 +194,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_re
  *
  * The call writes to the replica at the place of options->stream. Without a stream it writes to the
  * host if the range is current there or nowhere, and otherwise to a device where the range is
- * current. It copies no other bytes. When a blocking call returns, the caller may reuse `source`.
+ * current. It copies no other bytes. When the call returns, the caller may reuse `source`.
  * @param element element type of `source`, which must be that of the buffer; NULL: the buffer's
- * @param options NULL: the call blocks and reports no progress
+ * @param options NULL: the call reports no progress
  * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `source` is
  *         NULL and count > 0.
  * Threads: any.
@@ -197,14 +206,18 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from(ferry_buffer *buff
                                                               size_t offset, size_t count,
                                                               const void *source,
                                                               const ferry_copy_options *options);
+/** The asynchronous twin of ferry_buffer_copy_from(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_from_async(
+    ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+    const void *source, const ferry_copy_options *options, ferry_event **event);
 /**
  * Copies `count` elements, starting at element `offset` of the buffer, to the caller's memory.
  *
  * Bytes that are current on the host are read there, and others are read from a device. The call
- * allocates no replica, and does not change which bytes are current where. When a blocking call
- * returns, `target` holds the values.
+ * allocates no replica, and does not change which bytes are current where. When the call returns,
+ * `target` holds the values.
  * @param element element type of `target`, which must be that of the buffer; NULL: the buffer's
- * @param options NULL: the call blocks and reports no progress
+ * @param options NULL: the call reports no progress
  * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `target` is
  *         NULL and count > 0.
  * Threads: any.
@@ -214,6 +227,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer
                                                             size_t offset, size_t count,
                                                             void *target,
                                                             const ferry_copy_options *options);
+/** The asynchronous twin of ferry_buffer_copy_to(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to_async(
+    ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count, void *target,
+    const ferry_copy_options *options, ferry_event **event);
 /**
  * Copies `count` elements from one buffer to another of the same context. Without options->stream
  * the call writes the target at the place where the source is current.
@@ -221,7 +238,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_to(ferry_buffer *buffer
  * Both buffers may be the same, and the two ranges may overlap. The result is then that of
  * memmove(), and other threads never see a partial result.
  * @param element element type of both buffers; NULL: that of the buffers
- * @param options NULL: the call blocks and reports no progress
+ * @param options NULL: the call reports no progress
  * @return the same statuses as ferry_copy().
  * Threads: any.
  */
@@ -230,12 +247,16 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy(ferry_buffer *target,
                                                          size_t target_offset, ferry_buffer *source,
                                                          size_t source_offset, size_t count,
                                                          const ferry_copy_options *options);
+/** The asynchronous twin of ferry_buffer_copy(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_copy_async(
+    ferry_buffer *target, const ferry_element *element, size_t target_offset, ferry_buffer *source,
+    size_t source_offset, size_t count, const ferry_copy_options *options, ferry_event **event);
 /**
  * Sets each element of the range to `*value`. Without options->stream the call writes to the host
  * if the range is current there or nowhere, and otherwise to a device where the range is current.
  * The caller may reuse `*value` when the call has returned.
  * @param element type of `*value`, which must be that of the buffer; NULL: the buffer's
- * @param options NULL: the call blocks and reports no progress
+ * @param options NULL: the call reports no progress
  * @return the same statuses as ferry_copy().
  * Threads: any.
  */
@@ -244,6 +265,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer,
                                                          size_t offset, size_t count,
                                                          const void *value,
                                                          const ferry_copy_options *options);
+/** The asynchronous twin of ferry_buffer_fill(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill_async(
+    ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+    const void *value, const ferry_copy_options *options, ferry_event **event);
 /**
  * Reads `count` elements from a file into the buffer, starting at byte `file_offset` of the file
  * and at element `offset` of the buffer.
@@ -255,7 +280,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_fill(ferry_buffer *buffer,
  * another failure or a cancel, each chunk of the range holds either its old or its new values. If
  * `count` is 0, the call does not open the file.
  * @param path not NULL
- * @param options NULL: the call blocks and reports no progress
+ * @param options NULL: the call reports no progress
  * @return the same statuses as ferry_copy(); FERRY_ERROR_OVERFLOW when `file_offset` is larger than
  *         any file can be.
  * Threads: any.
@@ -265,6 +290,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer,
                                                          size_t offset, size_t count,
                                                          const char *path, uint64_t file_offset,
                                                          const ferry_copy_options *options);
+/** The asynchronous twin of ferry_buffer_load(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load_async(
+    ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+    const char *path, uint64_t file_offset, const ferry_copy_options *options, ferry_event **event);
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. The call reads the bytes at a place where they are current.
@@ -275,7 +304,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_load(ferry_buffer *buffer,
  * cancel, the message says how many bytes were written, and the rest of the file is unchanged. The
  * call does not flush the file to disk; use fsync() for that.
  * @param path not NULL
- * @param options NULL: the call blocks and reports no progress
+ * @param options NULL: the call reports no progress
  * @return the same statuses as ferry_buffer_load().
  * Threads: any.
  */
@@ -284,6 +313,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store(ferry_buffer *buffer,
                                                           size_t offset, size_t count,
                                                           const char *path, uint64_t file_offset,
                                                           const ferry_copy_options *options);
+/** The asynchronous twin of ferry_buffer_store(): see the top of this file. */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_store_async(
+    ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+    const char *path, uint64_t file_offset, const ferry_copy_options *options, ferry_event **event);
 
 /* -- regions: these functions check nothing, ferry_copy() checks its regions ------------------- */
 

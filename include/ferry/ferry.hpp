@@ -1112,17 +1112,13 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
 namespace detail
 {
 
-/** Makes an asynchronous call: sets `event` in the options, and returns that event. */
+/** Makes an asynchronous call, and returns its event. */
 template <class Call>
 inline event
-start(const ferry_copy_options *options, const Call &call)
+start(const Call &call)
 {
-    ferry_copy_options asynchronous = {};
     ferry_event *point = nullptr;
-    if (options != nullptr)
-        asynchronous = *options;
-    asynchronous.event = &point;
-    check(call(&asynchronous));
+    check(call(&point));
     return event::adopt(point);
 }
 
@@ -1490,8 +1486,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     }
 
     /*
-     * Asynchronous copies. The comment of ferry_copy() says what the program may do with memory
-     * until the event completes.
+     * Asynchronous copies. <ferry/copy.h> says what the program may do with memory until the event
+     * completes.
      */
 
     /**
@@ -1501,8 +1497,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     [[nodiscard]] event
     copy_from_async(ferry::span<const T> source, std::size_t offset = 0, const ferry_copy_options *options = nullptr)
     {
-        return detail::start(options, [&](const ferry_copy_options *with) {
-            return ferry_buffer_copy_from(raw_, element<T>(), offset, source.size(), source.data(), with);
+        return detail::start([&](ferry_event **point) {
+            return ferry_buffer_copy_from_async(raw_, element<T>(), offset, source.size(), source.data(), options, point);
         });
     }
     template <class Container, class = std::enable_if_t<!detail::is_lasting<Container>>>
@@ -1511,8 +1507,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     [[nodiscard]] event
     copy_to_async(ferry::span<T> target, std::size_t offset = 0, const ferry_copy_options *options = nullptr) const
     {
-        return detail::start(options, [&](const ferry_copy_options *with) {
-            return ferry_buffer_copy_to(raw_, element<T>(), offset, target.size(), target.data(), with);
+        return detail::start([&](ferry_event **point) {
+            return ferry_buffer_copy_to_async(raw_, element<T>(), offset, target.size(), target.data(), options, point);
         });
     }
     /** Queues load() and returns its event. */
@@ -1520,8 +1516,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     load_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
                const ferry_copy_options *options = nullptr)
     {
-        return detail::start(options, [&](const ferry_copy_options *with) {
-            return ferry_buffer_load(raw_, element<T>(), offset, count, path, file_offset, with);
+        return detail::start([&](ferry_event **point) {
+            return ferry_buffer_load_async(raw_, element<T>(), offset, count, path, file_offset, options, point);
         });
     }
     /** Queues store() and returns its event. */
@@ -1529,8 +1525,8 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     store_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
                 const ferry_copy_options *options = nullptr) const
     {
-        return detail::start(options, [&](const ferry_copy_options *with) {
-            return ferry_buffer_store(raw_, element<T>(), offset, count, path, file_offset, with);
+        return detail::start([&](ferry_event **point) {
+            return ferry_buffer_store_async(raw_, element<T>(), offset, count, path, file_offset, options, point);
         });
     }
 
@@ -1706,12 +1702,12 @@ copy(std::initializer_list<ferry_copy_region> regions, const ferry_copy_options 
 [[nodiscard]] inline event
 copy_async(ferry::span<const ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
 {
-    return detail::start(options, [&](const ferry_copy_options *with) { return ferry_copy(regions.data(), regions.size(), with); });
+    return detail::start([&](ferry_event **point) { return ferry_copy_async(regions.data(), regions.size(), options, point); });
 }
 [[nodiscard]] inline event
 copy_async(std::initializer_list<ferry_copy_region> regions, const ferry_copy_options *options = nullptr)
 {
-    return detail::start(options, [&](const ferry_copy_options *with) { return ferry_copy(regions.begin(), regions.size(), with); });
+    return detail::start([&](ferry_event **point) { return ferry_copy_async(regions.begin(), regions.size(), options, point); });
 }
 
 /* -- kernels --------------------------------------------------------------------------------------- */

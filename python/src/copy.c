@@ -125,12 +125,12 @@ copy(PyObject *module, PyObject *arguments)
     long long file_offset;
     size_t count = FERRY_REST, source_count;
     ferry_event *event = NULL;
-    int wait, direct, keep_rest;
+    int convert, wait, direct, keep_rest;
     ferry_status status;
 
     (void)module;
-    if (!ferrypy_parse(arguments, "OOOiOpOLpp:copy", &target, &source, &element, &options.convert,
-                       &stream, &wait, &progress_function, &file_offset, &direct, &keep_rest))
+    if (!ferrypy_parse(arguments, "OOOiOpOLpp:copy", &target, &source, &element, &convert, &stream,
+                       &wait, &progress_function, &file_offset, &direct, &keep_rest))
         return NULL;
     if (file_offset < 0)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the offset %lld is negative",
@@ -159,7 +159,7 @@ copy(PyObject *module, PyObject *arguments)
         options.keep_going = ferrypy_keep_going;
         options.user = &progress;
     }
-    options.event = wait ? NULL : &event;
+    options.convert = (ferry_convert_policy)convert;
     options.file_direct = direct != 0;
     options.file_keep_rest = keep_rest != 0;
 
@@ -175,7 +175,8 @@ copy(PyObject *module, PyObject *arguments)
     }
     region.count = source_count;
     (region.target.path ? &region.target : &region.source)->file_offset = (uint64_t)file_offset;
-    FERRYPY_BLOCKING(status, ferry_copy(&region, 1, &options));
+    FERRYPY_BLOCKING(status, wait ? ferry_copy(&region, 1, &options)
+                                  : ferry_copy_async(&region, 1, &options, &event));
     if (!ferrypy_progress_end(&progress, status)) {
         ferrypy_name_file(region.target.path);
         ferrypy_name_file(region.source.path);

@@ -626,6 +626,9 @@ void ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *ti
  * buffer's lock, and possibly on a device's thread. */
 void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
                        ferry_status status, const char *text);
+/* Does the same for the bytes at all places: the value of the range is lost. */
+void ferryi_store_lose_value(ferryi_store *store, struct ferryi_range range, ferry_status status,
+                             const char *text);
 
 /* Reserves room in the valid map for `count` changes that will follow (see valid_map.h). If the
  * function fails, it reserves no room. Called without the buffer's lock. */

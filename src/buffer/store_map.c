@@ -32,23 +32,41 @@ ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change,
         ferryi_valid_map_unreserve(&store->map, 1);
 }
 
-void
-ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferry_status status,
-                  const char *text)
+/* Marks the range as lost at `place`. If `everywhere`, the range counts as written at that place
+ * first, so that no other place has its value. */
+static void
+lose(ferryi_store *store, int place, struct ferryi_range range, bool everywhere,
+     ferry_status status, const char *text)
 {
     char *copy = text ? strdup(text) : NULL;
     struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
-    bool room = ferryi_store_reserve_changes(store, 1) == FERRY_OK;
+    bool room = ferryi_store_reserve_changes(store, everywhere ? 2 : 1) == FERRY_OK;
     ferryi_store_lock(store);
     /* A resize may have shortened the buffer since the range was computed. */
-    end = ferryi_min_size(end, store->map.bytes);
+    size_t begin = range.begin, end = ferryi_min_size(range.end, store->map.bytes);
     char *old = copy;
     if (cold && begin < end) {
         old = cold->lost_text;
         cold->lost_status = status;
         cold->lost_text = copy;
     }
+    if (everywhere)
+        ferryi_store_withdraw(store, place, FERRYI_CHANGE_WRITE, begin, end, room);
     ferryi_store_withdraw(store, place, FERRYI_CHANGE_LOSE, begin, end, room);
     ferryi_store_unlock_waking(store);
     free(old);
+}
+
+void
+ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end, ferry_status status,
+                  const char *text)
+{
+    lose(store, place, (struct ferryi_range){begin, end}, false, status, text);
+}
+
+void
+ferryi_store_lose_value(ferryi_store *store, struct ferryi_range range, ferry_status status,
+                        const char *text)
+{
+    lose(store, FERRY_PLACE_HOST, range, true, status, text);
 }

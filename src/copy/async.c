@@ -43,6 +43,7 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
     atomic_fetch_add(&event->references, 1);
     event->bytes = bytes;
     event->is_hint = async->is_hint;
+    event->is_unseen = !out;
     async->event = event;
     async->job.run = run_job;
     status = ferryi_access_claim(async->claims, async->claim_count);
@@ -70,9 +71,9 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
 ferry_status
 ferryi_async_check_policy(const ferry_copy_options *options, const char *what)
 {
-    if (options && (options->convert < 0 || options->convert > FERRY_CONVERT_TRUNCATE))
+    if (options && (unsigned)options->convert > FERRY_CONVERT_TRUNCATE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: conversion policy %d is unknown",
-                           what, options->convert);
+                           what, (int)options->convert);
     return FERRY_OK;
 }
 
@@ -92,9 +93,9 @@ ferryi_async_place(ferry_context *context, const ferry_copy_options *options, co
 }
 
 ferry_status
-ferryi_async_finished(ferry_context *context, const ferry_copy_options *options)
+ferryi_async_finished(ferry_context *context, struct ferryi_caller caller)
 {
-    return options && options->event ? ferryi_event_new(context, false, options->event) : FERRY_OK;
+    return caller.event ? ferryi_event_new(context, false, caller.event) : FERRY_OK;
 }
 
 /* -- copies and fills -------------------------------------------------------------------------- */
@@ -167,10 +168,9 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
 }
 
 ferry_status
-ferryi_async_run(struct ferryi_copy_call *call)
+ferryi_async_run(struct ferryi_copy_call *call, struct ferryi_caller caller)
 {
-    return call->options && call->options->event ? ferryi_async_copy(call, call->options->event)
-                                                 : ferryi_copy_run(call);
+    return caller.goes_on ? ferryi_async_copy(call, caller.event) : ferryi_copy_run(call);
 }
 
 /* -- calls with many ranges ------------------------------------------------------------------ */
@@ -235,12 +235,12 @@ ferryi_whole_call_note(struct ferryi_whole_call *call, const struct ferryi_trans
 }
 
 ferry_status
-ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event)
+ferryi_whole_call_do(struct ferryi_whole_call *call, struct ferryi_caller caller)
 {
     call->async.claims = call->claims.items;
     call->async.claim_count = call->claims.count;
-    if (event)
-        return start(&call->async, call->job.total, event);
+    if (caller.goes_on)
+        return start(&call->async, call->job.total, caller.event);
     ferry_status status = ferryi_access_claim(call->claims.items, call->claims.count);
     if (status == FERRY_OK)
         status = run_whole(call, NULL);

@@ -28,14 +28,29 @@ struct ferryi_async {
     void (*free)(struct ferryi_async *async);
 };
 
+/* What the caller of a copy does: it waits for the copy, or it goes on while a worker thread runs
+ * the copy. */
+struct ferryi_caller {
+    bool goes_on;
+    ferry_event **event; /* receives the event of a copy whose caller goes on. NULL: the caller will
+                            not wait for this copy */
+};
+
+/* Returns whether no one will learn from an event that the copy failed. */
+static inline bool
+ferryi_caller_never_waits(struct ferryi_caller caller)
+{
+    return caller.goes_on && !caller.event;
+}
+
 struct ferryi_copy_call;
 /* Starts a prepared copy or fill asynchronously. Locks its ranges on this thread, so that later
  * conflicting calls wait for it, and submits it to a worker thread. `out` may be NULL. */
 ferry_status ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out);
 
-/* Runs a prepared copy or fill. If its options contain an event, starts the call asynchronously.
- * Otherwise runs it on this thread. */
-ferry_status ferryi_async_run(struct ferryi_copy_call *call);
+/* Runs a prepared copy or fill: on a worker thread if the caller goes on, otherwise on this thread.
+ */
+ferry_status ferryi_async_run(struct ferryi_copy_call *call, struct ferryi_caller caller);
 
 /* Returns INVALID_ARGUMENT if the options contain a conversion policy that does not exist.
  * `options` may be NULL. */
@@ -44,9 +59,9 @@ ferry_status ferryi_async_check_policy(const ferry_copy_options *options, const 
  * stream. Checks the conversion policy, too. `options` may be NULL. */
 ferry_status ferryi_async_place(ferry_context *context, const ferry_copy_options *options,
                                 const char *what, int *out);
-/* Completes a call that has nothing to do. If its options contain an event pointer, creates the
- * event, which is already complete. `options` may be NULL. */
-ferry_status ferryi_async_finished(ferry_context *context, const ferry_copy_options *options);
+/* Completes a call that has nothing to do. If the caller wants an event, creates one that is
+ * already complete. */
+ferry_status ferryi_async_finished(ferry_context *context, struct ferryi_caller caller);
 
 /*
  * A copy call with many ranges, which runs as a plan, a list of copies (plan.c), or as a list of
@@ -69,9 +84,9 @@ struct ferryi_whole_call {
  * messages. `options` may be NULL. */
 void ferryi_whole_call_init(struct ferryi_whole_call *call, ferry_context *context,
                             const char *reason, const ferry_copy_options *options);
-/* Locks the ranges of a call, runs the call and frees it. If `event` is NULL, the call runs on this
- * thread. Otherwise it runs on a worker thread. */
-ferry_status ferryi_whole_call_do(struct ferryi_whole_call *call, ferry_event **event);
+/* Locks the ranges of a call, runs the call and frees it: on a worker thread if the caller goes on,
+ * otherwise on this thread. */
+ferry_status ferryi_whole_call_do(struct ferryi_whole_call *call, struct ferryi_caller caller);
 
 /* Returns the id of the call's lock on a buffer's storage. Returns 0 if the call has no lock on it.
  */

@@ -79,7 +79,10 @@ ferry_conversion_run(const ferry_conversion *conversion, void *target, const voi
 
     if (status != FERRY_OK)
         return status;
-    if ((int)policy < 0 || (int)policy > FERRY_CONVERT_TRUNCATE)
+    if (policy == FERRY_CONVERT_NONE)
+        return refuse(conversion, FERRY_ERROR_INVALID_ARGUMENT, count,
+                      "FERRY_CONVERT_NONE is no policy that converts");
+    if ((unsigned)policy > FERRY_CONVERT_TRUNCATE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "convert %zu elements from %s to %s: policy %d is unknown", count,
                            conversion->from->name, conversion->to->name, (int)policy);

@@ -230,12 +230,12 @@ ferryi_plan_drop(ferryi_plan *plan)
 }
 
 ferry_status
-ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event)
+ferryi_plan_do(ferryi_plan *plan, int place, struct ferryi_caller caller)
 {
     plan->place = place;
     ferry_status status = plan->count > 0 ? make_levels(plan) : FERRY_OK;
     if (status == FERRY_OK)
-        return ferryi_whole_call_do(&plan->call, event);
+        return ferryi_whole_call_do(&plan->call, caller);
     free_plan(&plan->call.async);
     return status;
 }
@@ -251,7 +251,7 @@ ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
         status = ferryi_plan_add(plan, &regions[i]);
     if (status == FERRY_OK)
-        return ferryi_plan_do(plan, place, NULL);
+        return ferryi_plan_do(plan, place, (struct ferryi_caller){0});
     ferryi_plan_drop(plan);
     return status;
 }

@@ -35,10 +35,10 @@ ferry_status ferryi_plan_begin(ferry_context *context, size_t count,
 ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region);
 /* Frees a plan that was not run. Does nothing if the plan is NULL. */
 void ferryi_plan_drop(ferryi_plan *plan);
-/* Locks the ranges of a plan, runs the plan and frees it. If `event` is NULL, the plan runs on this
- * thread. Otherwise it runs on a worker thread. The target buffers are written at `place`. If
+/* Locks the ranges of a plan, runs the plan and frees it: on a worker thread if the caller goes on,
+ * otherwise on this thread. The target buffers are written at `place`. If
  * `place` is -1, each copy writes at a place where its bytes are current. */
-ferry_status ferryi_plan_do(ferryi_plan *plan, int place, ferry_event **event);
+ferry_status ferryi_plan_do(ferryi_plan *plan, int place, struct ferryi_caller caller);
 
 /* Makes a plan of regions without fill, conversion or file, and runs it on this thread. */
 ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,

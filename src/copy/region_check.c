@@ -70,14 +70,15 @@ find_conversion(const ferry_copy_region *from, const struct ferryi_region_settin
             "%s: the conversion is from %s to %s, but the source has %s and the target %s", what,
             from->conversion->from->name, from->conversion->to->name, source->name, target->name);
     if (!from->conversion && (!setting->transfer || !setting->transfer->convert))
-        return ferryi_fail(
-            FERRY_ERROR_WRONG_TYPE,
-            "%s: the source has elements %s%s, the target %s, and options.convert is 0", what,
-            source->name, ferryi_element_namesake(source, target), target->name);
-    if (setting->policy == FERRY_CONVERT_CHECK && setting->event)
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
+                           "%s: the source has elements %s%s, the target %s, and options.convert "
+                           "is FERRY_CONVERT_NONE",
+                           what, source->name, ferryi_element_namesake(source, target),
+                           target->name);
+    if (setting->policy == FERRY_CONVERT_CHECK && setting->caller.goes_on)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "%s: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy "
-                           "without an event",
+                           "%s: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: call "
+                           "the function that blocks",
                            what);
     if (setting->policy == FERRY_CONVERT_CHECK && from->source.path)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,

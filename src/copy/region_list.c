@@ -135,6 +135,22 @@ run_plain(struct ferryi_region_list *list, const struct ferryi_region *regions, 
                                &options);
 }
 
+/* Marks the targets of a failed call as lost, as the failure of a launch does with what it writes.
+ * The next call that reads them returns the failure. */
+static void
+lose_targets(const struct ferryi_region_list *list, ferry_status status)
+{
+    FERRYI_KEEP_ERROR(why);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct ferryi_region *region = &list->regions[i];
+        size_t rows = region->target.store && region->count > 0 ? ferryi_region_rows(region) : 0;
+        for (size_t row = 0; row < rows; row++) {
+            struct ferryi_range range = ferryi_region_row(region, &region->target, row);
+            ferryi_store_lose_value(region->target.store, range, status, ferry_last_error());
+        }
+    }
+}
+
 static ferry_status
 run_regions(struct ferryi_whole_call *whole)
 {
@@ -156,6 +172,8 @@ run_regions(struct ferryi_whole_call *whole)
     if (status != FERRY_OK && list->setting.many)
         ferryi_fail_in(status, "%zu of %zu bytes arrived", list->whole.job.done,
                        list->whole.job.total);
+    if (status != FERRY_OK && ferryi_caller_never_waits(list->setting.caller))
+        lose_targets(list, status);
     return status;
 }
 
@@ -189,5 +207,5 @@ ferryi_region_list_do(const struct ferryi_region_setting *setting,
 {
     struct ferryi_region_list *list;
     ferry_status status = list_make(setting, regions, count, &list);
-    return status == FERRY_OK ? ferryi_whole_call_do(&list->whole, setting->event) : status;
+    return status == FERRY_OK ? ferryi_whole_call_do(&list->whole, setting->caller) : status;
 }

@@ -22,8 +22,8 @@ struct ferryi_region_list {
     unsigned char *kept; /* memory that contains copies of the regions' paths and values */
 };
 
-/* Runs a list of regions. If `setting->event` is not NULL, the function returns after it has
- * started the list. The caller may change or free `regions` as soon as the function returns. */
+/* Runs a list of regions. If the caller goes on, the function returns after it has started the
+ * list. The caller may change or free `regions` as soon as the function returns. */
 ferry_status ferryi_region_list_do(const struct ferryi_region_setting *setting,
                                    const struct ferryi_region *regions, size_t count);
 

@@ -43,12 +43,12 @@ copy_row(const struct ferryi_region *region, const struct ferryi_region_setting 
     const struct ferryi_convert_call convert = {&region->conversion, setting->policy};
     struct ferryi_copy_call call = {.options = setting->transfer};
     ferry_status status = ferryi_region_plan_row(region, 0, &convert, setting->place, &call);
-    return status == FERRY_OK ? ferryi_async_run(&call) : status;
+    return status == FERRY_OK ? ferryi_async_run(&call, setting->caller) : status;
 }
 
 /* Returns whether the region can run as a single copy or fill of one contiguous range. */
 static bool
-is_one_call(const struct ferryi_region *region, bool async)
+is_one_call(const struct ferryi_region *region, struct ferryi_caller caller)
 {
     if (ferryi_region_rows(region) > 1)
         return false;
@@ -58,7 +58,7 @@ is_one_call(const struct ferryi_region *region, bool async)
     case FERRYI_REGION_FILL:
         return !region->converts;
     case FERRYI_REGION_CONVERT:
-        return !async && !region->target.path && !region->source.path &&
+        return !caller.goes_on && !region->target.path && !region->source.path &&
                !ferryi_region_overlaps(region);
     default:
         return false;
@@ -195,14 +195,14 @@ copy_one(const ferry_copy_region *from, struct ferryi_region_setting *setting)
     FERRYI_OR_RETURN(check_region(from, 0, setting, &total, &region));
     FERRYI_OR_RETURN(find_place(setting));
     if (region.kind == FERRYI_REGION_NOTHING)
-        return ferryi_async_finished(setting->context, setting->transfer);
-    if (is_one_call(&region, setting->event != NULL))
+        return ferryi_async_finished(setting->context, setting->caller);
+    if (is_one_call(&region, setting->caller))
         return copy_row(&region, setting);
     if (region.kind != FERRYI_REGION_PLAIN)
         return ferryi_region_list_do(setting, &region, 1);
     ferry_status status = add_to_plan(&region, 1, setting, &plan);
     if (status == FERRY_OK)
-        return ferryi_plan_do(plan, setting->place, setting->event);
+        return ferryi_plan_do(plan, setting->place, setting->caller);
     ferryi_plan_drop(plan);
     return status;
 }
@@ -216,46 +216,50 @@ copy_many(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     if (status == FERRY_OK && plain)
         status = find_place(setting);
     if (status == FERRY_OK && plain && plan)
-        return ferryi_plan_do(plan, setting->place, setting->event);
+        return ferryi_plan_do(plan, setting->place, setting->caller);
     ferryi_plan_drop(plan);
     if (status != FERRY_OK)
         return status;
     if (!plain)
         return copy_list(from, count, setting);
-    return ferryi_async_finished(setting->context, setting->transfer);
+    return ferryi_async_finished(setting->context, setting->caller);
 }
 
 /* Runs a copy call without regions. Such a call has no buffer, so its event is created in the
  * context of the stream. */
 static ferry_status
-copy_no_regions(const ferry_copy_options *options)
+copy_no_regions(const ferry_copy_options *options, struct ferryi_caller caller)
 {
-    if (!options || !options->event)
+    if (!caller.event)
         return FERRY_OK;
-    if (!options->stream)
+    if (!options || !options->stream)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "%s: an asynchronous call of no regions needs a stream, for its context",
                            what);
     ferry_status status = ferryi_stream_check(options->stream, what);
-    return status == FERRY_OK ? ferryi_async_finished(options->stream->context, options) : status;
+    return status == FERRY_OK ? ferryi_async_finished(options->stream->context, caller) : status;
 }
 
 ferry_status
 ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
-                    const ferry_copy_options *options)
+                    const ferry_copy_options *options, struct ferryi_caller caller)
 {
-    struct ferryi_region_setting setting = {
-        .place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1, .transfer = options};
+    struct ferryi_region_setting setting = {.place = -1,
+                                            .policy = FERRY_CONVERT_SATURATE,
+                                            .many = count > 1,
+                                            .transfer = options,
+                                            .caller = caller};
     if (count > 0 && !regions)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the array of %zu regions is NULL",
                            what, count);
     FERRYI_OR_RETURN(ferryi_async_check_policy(options, what));
     if (count == 0)
-        return copy_no_regions(options);
+        return copy_no_regions(options, caller);
     if (options && options->convert)
-        setting.policy = (ferry_convert_policy)options->convert;
-    if (options)
-        setting.event = options->event;
+        setting.policy = options->convert;
+    /* The list alone knows its targets after a failure, which it marks as lost then. */
+    if (ferryi_caller_never_waits(caller))
+        return copy_list(regions, count, &setting);
     return count == 1 ? copy_one(regions, &setting) : copy_many(regions, count, &setting);
 }
 
@@ -313,7 +317,7 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
     ferry_status status;
     if (count == 1 && regions && copy_simple(regions, options, &status))
         return status;
-    status = ferryi_regions_copy(regions, count, options);
+    status = ferryi_regions_copy(regions, count, options, (struct ferryi_caller){0});
     /* The asm statement prevents a tail call, which would remove this function's frame. With debug
      * checks, Ferry finds the program's call site through this frame. */
     __asm__ volatile("" : "+r"(status));
@@ -321,14 +325,45 @@ ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_opti
 }
 
 ferry_status
+ferry_copy_async(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options,
+                 ferry_event **event)
+{
+    ferry_status status =
+        ferryi_regions_copy(regions, count, options, (struct ferryi_caller){true, event});
+    __asm__ volatile("" : "+r"(status)); /* no tail call, as in ferry_copy() */
+    return status;
+}
+
+/* Sets *out to the options with the policy of a function of a generated header. */
+static ferry_status
+set_policy(const ferry_copy_options *options, ferry_convert_policy policy, ferry_copy_options *out)
+{
+    *out = options ? *options : (ferry_copy_options){0};
+    if (policy == FERRY_CONVERT_NONE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: a conversion needs a policy, and FERRY_CONVERT_NONE is none", what);
+    if (out->convert && out->convert != policy)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: the policy is %d, but options.convert is %d", what, (int)policy,
+                           (int)out->convert);
+    out->convert = policy;
+    return FERRY_OK;
+}
+
+ferry_status
 ferry_copy_converting(const ferry_copy_region *region, ferry_convert_policy policy,
                       const ferry_copy_options *options)
 {
-    ferry_copy_options converting = options ? *options : (ferry_copy_options){0};
-    if (converting.convert && converting.convert != (int)policy)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "%s: the policy is %d, but options.convert is %d", what, (int)policy,
-                           converting.convert);
-    converting.convert = policy ? (int)policy : FERRY_CONVERT_SATURATE;
-    return ferry_copy(region, 1, &converting);
+    ferry_copy_options converting;
+    ferry_status status = set_policy(options, policy, &converting);
+    return status == FERRY_OK ? ferry_copy(region, 1, &converting) : status;
+}
+
+ferry_status
+ferry_copy_converting_async(const ferry_copy_region *region, ferry_convert_policy policy,
+                            const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_options converting;
+    ferry_status status = set_policy(options, policy, &converting);
+    return status == FERRY_OK ? ferry_copy_async(region, 1, &converting, event) : status;
 }

@@ -59,7 +59,7 @@ struct ferryi_region_setting {
     /* whether the call has more than one region, so that messages must name the region */
     bool many;
     const ferry_copy_options *transfer; /* or NULL */
-    ferry_event **event;                /* `transfer->event`, or NULL if the call blocks */
+    struct ferryi_caller caller;
 };
 
 static inline size_t
@@ -131,6 +131,6 @@ bool ferryi_region_overlaps(const struct ferryi_region *region);
 /* Runs ferry_copy() for any list of regions. ferry_copy() calls it unless its fast path for one
  * simple region applies. */
 ferry_status ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
-                                 const ferry_copy_options *options);
+                                 const ferry_copy_options *options, struct ferryi_caller caller);
 
 #endif

@@ -26,8 +26,9 @@ check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, s
  * public functions. With debug checks, Ferry finds the program's call site through the frame of the
  * public function. */
 FERRYI_INLINE ferry_status
-copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
-            size_t count, const ferry_copy_options *options, bool from)
+copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+            const void *memory, const ferry_copy_options *options, struct ferryi_caller caller,
+            bool from)
 {
     const char *what = from ? "copy from memory" : "copy to memory";
     struct ferryi_range range;
@@ -39,25 +40,49 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, c
     if (status != FERRY_OK)
         return status;
     if (range.begin == range.end)
-        return ferryi_async_finished(buffer->store->context, options);
+        return ferryi_async_finished(buffer->store->context, caller);
+    if (from && ferryi_caller_never_waits(caller)) {
+        ferry_copy_region region = ferry_buffer_region_from(buffer, element, offset, count, memory);
+        return ferryi_regions_copy(&region, 1, options, caller);
+    }
     struct ferryi_range there = ferryi_copy_memory(memory);
     status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
                   : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
-    return status == FERRY_OK ? ferryi_async_run(&call) : status;
+    return status == FERRY_OK ? ferryi_async_run(&call, caller) : status;
 }
 
 ferry_status
 ferry_buffer_copy_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                        size_t count, const void *source, const ferry_copy_options *options)
 {
-    return copy_memory(buffer, element, offset, source, count, options, true);
+    return copy_memory(buffer, element, offset, count, source, options, (struct ferryi_caller){0},
+                       true);
+}
+
+ferry_status
+ferry_buffer_copy_from_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                             size_t count, const void *source, const ferry_copy_options *options,
+                             ferry_event **event)
+{
+    return copy_memory(buffer, element, offset, count, source, options,
+                       (struct ferryi_caller){true, event}, true);
 }
 
 ferry_status
 ferry_buffer_copy_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                      size_t count, void *target, const ferry_copy_options *options)
 {
-    return copy_memory(buffer, element, offset, target, count, options, false);
+    return copy_memory(buffer, element, offset, count, target, options, (struct ferryi_caller){0},
+                       false);
+}
+
+ferry_status
+ferry_buffer_copy_to_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                           size_t count, void *target, const ferry_copy_options *options,
+                           ferry_event **event)
+{
+    return copy_memory(buffer, element, offset, count, target, options,
+                       (struct ferryi_caller){true, event}, false);
 }
 
 /* Checks the two ranges of a copy between buffers. Both buffers must have the same element type. If
@@ -78,10 +103,10 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
     return status;
 }
 
-ferry_status
-ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
-                  ferry_buffer *source, size_t source_offset, size_t count,
-                  const ferry_copy_options *options)
+FERRYI_INLINE ferry_status
+copy_buffer(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+            ferry_buffer *source, size_t source_offset, size_t count,
+            const ferry_copy_options *options, struct ferryi_caller caller)
 {
     struct ferryi_range to, from;
     struct ferryi_copy_call call = {.options = options};
@@ -90,14 +115,37 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from));
     FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy a buffer", &place));
     if (to.begin == to.end || (target->store == source->store && to.begin == from.begin))
-        return ferryi_async_finished(target->store->context, options);
+        return ferryi_async_finished(target->store->context, caller);
+    if (ferryi_caller_never_waits(caller)) {
+        ferry_copy_region region =
+            ferry_buffer_region(target, element, target_offset, source, source_offset, count);
+        return ferryi_regions_copy(&region, 1, options, caller);
+    }
     ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
-    return status == FERRY_OK ? ferryi_async_run(&call) : status;
+    return status == FERRY_OK ? ferryi_async_run(&call, caller) : status;
 }
 
 ferry_status
-ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-                  const void *value, const ferry_copy_options *options)
+ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                  ferry_buffer *source, size_t source_offset, size_t count,
+                  const ferry_copy_options *options)
+{
+    return copy_buffer(target, element, target_offset, source, source_offset, count, options,
+                       (struct ferryi_caller){0});
+}
+
+ferry_status
+ferry_buffer_copy_async(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                        ferry_buffer *source, size_t source_offset, size_t count,
+                        const ferry_copy_options *options, ferry_event **event)
+{
+    return copy_buffer(target, element, target_offset, source, source_offset, count, options,
+                       (struct ferryi_caller){true, event});
+}
+
+FERRYI_INLINE ferry_status
+fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+     const void *value, const ferry_copy_options *options, struct ferryi_caller caller)
 {
     ferry_status status;
     do {
@@ -110,41 +158,96 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
-            return ferryi_async_finished(buffer->store->context, options);
+            return ferryi_async_finished(buffer->store->context, caller);
+        if (ferryi_caller_never_waits(caller)) {
+            ferry_copy_region region = {
+                .target = {.buffer = buffer, .element = element, .offset = offset},
+                .value = value,
+                .count = count};
+            return ferryi_regions_copy(&region, 1, options, caller);
+        }
         status =
             ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)
-            status = ferryi_async_run(&call);
+            status = ferryi_async_run(&call, caller);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }
 
-static ferry_status
-copy_file(const ferry_copy_region *region, const char *path, const char *what,
-          const ferry_copy_options *options)
+ferry_status
+ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+                  const void *value, const ferry_copy_options *options)
 {
-    return path ? ferryi_regions_copy(region, 1, options)
-                : ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the path is NULL", what);
+    return fill(buffer, element, offset, count, value, options, (struct ferryi_caller){0});
+}
+
+ferry_status
+ferry_buffer_fill_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                        size_t count, const void *value, const ferry_copy_options *options,
+                        ferry_event **event)
+{
+    return fill(buffer, element, offset, count, value, options,
+                (struct ferryi_caller){true, event});
+}
+
+static ferry_status
+load(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+     const char *path, uint64_t file_offset, const ferry_copy_options *options,
+     struct ferryi_caller caller)
+{
+    const ferry_copy_region region = {
+        .target = {.buffer = buffer, .element = element, .offset = offset},
+        .source = {.path = path, .file_offset = file_offset},
+        .count = count};
+    return path ? ferryi_regions_copy(&region, 1, options, caller)
+                : ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "load from a file: the path is NULL");
 }
 
 ferry_status
 ferry_buffer_load(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
                   const char *path, uint64_t file_offset, const ferry_copy_options *options)
 {
-    ferry_copy_region region = {.target = {.buffer = buffer, .element = element, .offset = offset},
-                                .source = {.path = path, .file_offset = file_offset},
-                                .count = count};
-    return copy_file(&region, path, "load from a file", options);
+    return load(buffer, element, offset, count, path, file_offset, options,
+                (struct ferryi_caller){0});
+}
+
+ferry_status
+ferry_buffer_load_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                        size_t count, const char *path, uint64_t file_offset,
+                        const ferry_copy_options *options, ferry_event **event)
+{
+    return load(buffer, element, offset, count, path, file_offset, options,
+                (struct ferryi_caller){true, event});
+}
+
+static ferry_status
+store(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+      const char *path, uint64_t file_offset, const ferry_copy_options *options,
+      struct ferryi_caller caller)
+{
+    const ferry_copy_region region = {
+        .source = {.buffer = buffer, .element = element, .offset = offset},
+        .target = {.path = path, .file_offset = file_offset},
+        .count = count};
+    return path ? ferryi_regions_copy(&region, 1, options, caller)
+                : ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "store to a file: the path is NULL");
 }
 
 ferry_status
 ferry_buffer_store(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
                    const char *path, uint64_t file_offset, const ferry_copy_options *options)
 {
-    ferry_copy_region region = {.source = {.buffer = buffer, .element = element, .offset = offset},
-                                .target = {.path = path, .file_offset = file_offset},
-                                .count = count};
-    return copy_file(&region, path, "store to a file", options);
+    return store(buffer, element, offset, count, path, file_offset, options,
+                 (struct ferryi_caller){0});
+}
+
+ferry_status
+ferry_buffer_store_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                         size_t count, const char *path, uint64_t file_offset,
+                         const ferry_copy_options *options, ferry_event **event)
+{
+    return store(buffer, element, offset, count, path, file_offset, options,
+                 (struct ferryi_caller){true, event});
 }
 
 ferry_status

@@ -36,9 +36,9 @@ run_sync(struct ferryi_copy_call *call)
     return status == FERRY_OK ? ferryi_place_wait(store, call->main.place) : status;
 }
 
-ferry_status
-ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
-                     const ferry_copy_options *options)
+FERRYI_INLINE ferry_status
+sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
+        const ferry_copy_options *options, struct ferryi_caller caller)
 {
     ferry_status status;
     do {
@@ -47,17 +47,31 @@ ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int plac
         if (status == FERRY_OK && options && options->convert)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "sync: it converts nothing, but options.convert is %d",
-                                 options->convert);
+                                 (int)options->convert);
         if (status != FERRY_OK)
             return status;
         if (range.begin == range.end)
-            return ferryi_async_finished(buffer->store->context, options);
+            return ferryi_async_finished(buffer->store->context, caller);
         struct ferryi_copy_call call = plan_read(buffer->store, range, place, "sync_to", run_sync);
         call.bytes = range.end - range.begin;
         call.options = options;
-        status = ferryi_async_run(&call);
+        status = ferryi_async_run(&call, caller);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
+}
+
+ferry_status
+ferry_buffer_sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                     const ferry_copy_options *options)
+{
+    return sync_to(buffer, offset, count, place, options, (struct ferryi_caller){0});
+}
+
+ferry_status
+ferry_buffer_sync_to_async(ferry_buffer *buffer, size_t offset, size_t count, int place,
+                           const ferry_copy_options *options, ferry_event **event)
+{
+    return sync_to(buffer, offset, count, place, options, (struct ferryi_caller){true, event});
 }
 
 /* -- prefetch ---------------------------------------------------------------------------------- */

@@ -130,8 +130,8 @@ log_unreported(const ferry_event *event)
     else if (event->is_hint)
         ferryi_log(&event->context->log, FERRY_LOG_ERROR, "prefetch a buffer: %s", why);
     else
-        ferryi_log(&event->context->log, FERRY_LOG_ERROR,
-                   "an asynchronous call failed, and its event was never queried: %s", why);
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and %s: %s",
+                   event->is_unseen ? "it has no event" : "its event was never queried", why);
 }
 
 void

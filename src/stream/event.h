@@ -25,6 +25,7 @@ struct ferry_event {
     atomic_bool heard; /* whether the failure was reported to a caller */
     bool is_hint; /* whether the job is a prefetch; a prefetch that runs out of memory is logged as
                      information, not as an error */
+    bool is_unseen; /* whether the program did not ask for the event */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;

@@ -367,12 +367,11 @@ test_abandon_waits_for_calls(void **state)
     int32_t *memory = map_counting();
     memset(to, 0, sizeof(to));
     OK(ferry_buffer_wrap_host(f->context, INT, COUNT, memory, NULL, &b));
-    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, to,
-                            &(ferry_copy_options){.stream = f->stream,
-                                                  .event = &event,
-                                                  .chunk_bytes = 4096,
-                                                  .keep_going = go_on_later,
-                                                  .user = &helper}));
+    OK(ferry_buffer_copy_to_async(
+        b, INT, 0, COUNT, to,
+        &(ferry_copy_options){
+            .stream = f->stream, .chunk_bytes = 4096, .keep_going = go_on_later, .user = &helper},
+        &event));
     while (!atomic_load(&helper.has_begun))
         ferryi_sleep_ns(100000);
     assert_int_equal(pthread_create(&thread, NULL, let_go_on, &helper), 0);

@@ -37,11 +37,11 @@ test_memory_may_be_touched_after_the_event(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *b = make_ints(f, COUNT);
         ferry_event *event;
-        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values, ON(stream), &event));
         finish(&event);
         memset(values, 0, BYTES);
         assert_true(ferry_buffer_is_current(b, place)); /* the copy writes at the stream's place */
-        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_to_async(b, INT, 0, COUNT, got, ON(stream), &event));
         finish(&event);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i + 1);
@@ -62,12 +62,12 @@ test_calls_take_effect_in_the_order_of_submission(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
         ferry_event *last;
-        QUEUE(ferry_buffer_copy_from(a, INT, 0, COUNT, values, ASYNC(stream, &forgotten)));
-        QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
+        QUEUE(ferry_buffer_copy_from_async(a, INT, 0, COUNT, values, ON(stream), &forgotten));
+        QUEUE(ferry_buffer_fill_async(a, INT, 0, 100, &seven, ON(stream), &forgotten));
         seven = 8; /* the fill has already copied the value */
-        QUEUE(ferry_buffer_copy(b, INT, 0, a, 0, FERRY_REST, ASYNC(stream, &forgotten)));
-        QUEUE(ferry_buffer_fill(a, INT, 0, 100, &seven, ASYNC(stream, &forgotten)));
-        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(stream, &last)));
+        QUEUE(ferry_buffer_copy_async(b, INT, 0, a, 0, FERRY_REST, ON(stream), &forgotten));
+        QUEUE(ferry_buffer_fill_async(a, INT, 0, 100, &seven, ON(stream), &forgotten));
+        OK(ferry_buffer_copy_to_async(b, INT, 0, COUNT, got, ON(stream), &last));
         finish(&last);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(got[i], i < 100 ? 7 : i + 1);
@@ -90,8 +90,8 @@ test_scopes_wait_for_calls_in_flight(void **state)
     int32_t *values = counting(3);
     ferry_buffer *b = make_ints(f, COUNT);
     for (int i = 0; i < 5; i++) {
-        QUEUE(ferry_buffer_copy_from(b, INT, 0, COUNT, values,
-                                     ASYNC(i % 2 ? f->stream : NULL, &forgotten)));
+        QUEUE(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values, ON(i % 2 ? f->stream : NULL),
+                                           &forgotten));
         expect_counting(f, b, i % 3 ? 0 : 1, 0, FERRY_REST, 3);
         add_to(f, b, 0, 0, FERRY_REST, 1);
     }
@@ -112,8 +112,8 @@ test_cancelled_calls_leave_the_map_truthful(void **state)
         ferry_event *event;
         bool done;
         touch(f, b, i % 2, FERRY_UPDATE, 0, FERRY_REST);
-        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values,
-                                  ASYNC(i % 2 ? f->stream : NULL, &event)));
+        OK(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values, ON(i % 2 ? f->stream : NULL),
+                                        &event));
         if (i > 3)
             ferryi_sleep_ns((uint64_t)i * 10000);
         OK(ferry_event_cancel(event));
@@ -150,7 +150,7 @@ test_streams_wait_for_the_event_of_a_copy(void **state)
         ferry_event *event;
         void *memory;
         OK(ferry_buffer_hold(b, place, &memory));
-        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(stream_of(f, place), &event)));
+        OK(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values, ON(stream_of(f, place)), &event));
         OK(ferry_stream_wait_event(stream_of(f, place), event));
         device_read(f, place, &last, (int32_t *)memory + COUNT - 1, sizeof(last));
         assert_int_equal(last, COUNT + 1);
@@ -170,10 +170,10 @@ test_events_and_buffers_may_go_first(void **state)
     int32_t *values = counting(2), *got = counting(0);
     ferry_event *event, *other;
     ferry_buffer *b = make_ints(f, COUNT);
-    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(f->stream, &event)));
+    OK(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values, ON(f->stream), &event));
     ferry_event_destroy(&event);
     expect_counting(f, b, 0, 0, FERRY_REST, 2);
-    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(NULL, &other)));
+    OK(ferry_buffer_copy_to_async(b, INT, 0, COUNT, got, ON(NULL), &other));
     ferry_buffer_destroy(&b);
     finish(&other);
     assert_int_equal(got[COUNT - 1], COUNT + 1);
@@ -212,10 +212,10 @@ test_an_upload_does_not_wait_behind_a_download(void **state)
     ferry_event *down, *up;
     bool done = true;
     write_counting(&f, a, 1, 0, COUNT, 5);
-    OK(ferry_buffer_copy_to(a, INT, 0, COUNT, got, ASYNC(f.stream, &down)));
+    OK(ferry_buffer_copy_to_async(a, INT, 0, COUNT, got, ON(f.stream), &down));
     if (!f.coherent)
         wait_until(&gate.held);
-    OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values, ASYNC(f.stream, &up)));
+    OK(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values, ON(f.stream), &up));
     OK(ferry_event_synchronize(up));
     OK(ferry_event_query(down, &done));
     assert_true(!done || f.coherent);
@@ -246,7 +246,7 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
     ferry_event *up;
     OK(ferry_stream_create(f.context, 1, &stream));
     write_counting(&f, b, 0, 0, COUNT, 5);
-    OK(ferry_buffer_copy_from(a, INT, 0, COUNT, values, ASYNC(f.stream, &up)));
+    OK(ferry_buffer_copy_from_async(a, INT, 0, COUNT, values, ON(f.stream), &up));
     if (!f.coherent)
         wait_until(&gate.held);
     OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream));
@@ -263,7 +263,7 @@ test_the_stream_of_a_prefetch_may_go_first(void **state)
 
 /* -- syncs -- */
 
-/* If options->event is set, ferry_buffer_sync_to() returns at once. The event is reached when the
+/* ferry_buffer_sync_to_async() returns at once. The event is reached when the
  * sync has ended. */
 static void
 test_a_sync_is_followed_by_its_event(void **state)
@@ -274,7 +274,7 @@ test_a_sync_is_followed_by_its_event(void **state)
         ferry_event *event;
         size_t done, total;
         write_counting(f, b, 1 - place, 0, COUNT, 7);
-        OK(ferry_buffer_sync_to(b, 10, COUNT - 10, place, ASYNC(NULL, &event)));
+        OK(ferry_buffer_sync_to_async(b, 10, COUNT - 10, place, ON(NULL), &event));
         OK(ferry_event_synchronize(event));
         OK(ferry_event_progress(event, &done, &total));
         assert_int_equal(total, BYTES - 10 * sizeof(int32_t));
@@ -285,7 +285,7 @@ test_a_sync_is_followed_by_its_event(void **state)
         assert_true(ferry_buffer_is_current(view, place));
         ferry_buffer_destroy(&view);
         expect_counting(f, b, place, 0, COUNT, 7);
-        OK(ferry_buffer_sync_to(b, 0, 0, place, ASYNC(NULL, &event))); /* no bytes */
+        OK(ferry_buffer_sync_to_async(b, 0, 0, place, ON(NULL), &event)); /* no bytes */
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
@@ -317,8 +317,8 @@ test_a_sync_with_an_event_is_stopped(void **state)
     atomic_init(&asked, 0);
     write_counting(f, b, 0, 0, COUNT, 7);
     const ferry_copy_options options = {
-        .event = &event, .chunk_bytes = BYTES / 8, .keep_going = stop_at_once, .user = &asked};
-    OK(ferry_buffer_sync_to(b, 0, COUNT, 1, &options));
+        .chunk_bytes = BYTES / 8, .keep_going = stop_at_once, .user = &asked};
+    OK(ferry_buffer_sync_to_async(b, 0, COUNT, 1, &options, &event));
     FAILS(FERRY_ERROR_CANCELLED, ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     assert_true(atomic_load(&asked) > 0);
@@ -359,26 +359,27 @@ test_progress_of_every_call(void **state)
         ferry_buffer *a = make_ints(f, COUNT), *b = make_ints(f, COUNT);
         ferry_event *event;
         copy_list *batch;
-        OK(ferry_buffer_copy_from(a, INT, 0, COUNT, values, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_from_async(a, INT, 0, COUNT, values, ON(stream), &event));
         expect_progress(event, BYTES);
-        OK(ferry_buffer_copy(b, INT, 0, a, 8, COUNT - 8, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_async(b, INT, 0, a, 8, COUNT - 8, ON(stream), &event));
         expect_progress(event, BYTES - 32);
-        OK(ferry_buffer_copy(b, INT, 8, b, 0, COUNT - 8, ASYNC(stream, &event))); /* overlapping */
+        OK(ferry_buffer_copy_async(b, INT, 8, b, 0, COUNT - 8, ON(stream),
+                                   &event)); /* overlapping */
         expect_progress(event, BYTES - 32);
-        OK(ferry_buffer_fill(b, INT, 4, 100, &seven, ASYNC(stream, &event)));
+        OK(ferry_buffer_fill_async(b, INT, 4, 100, &seven, ON(stream), &event));
         expect_progress(event, 400);
-        OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_to_async(b, INT, 0, COUNT, got, ON(stream), &event));
         expect_progress(event, BYTES);
-        OK(copy_rows_from(a, INT, 0, 64, values, 32, 32, 100, ASYNC(stream, &event)));
+        OK(copy_rows_from_async(a, INT, 0, 64, values, 32, 32, 100, ON(stream), &event));
         expect_progress(event, 32 * 100 * sizeof(int32_t));
         OK(copy_list_create(&batch));
         OK(copy_list_from(batch, a, INT, 10, values, 100));
         OK(copy_list_copy(batch, b, INT, 0, a, 500, 1000));
         OK(copy_list_to(batch, a, INT, 1000, got, 10));
-        OK(copy_list_submit(batch, ASYNC(stream, &event)));
+        OK(copy_list_submit_async(batch, ON(stream), &event));
         expect_progress(event, 1110 * sizeof(int32_t));
         copy_list_destroy(&batch);
-        OK(ferry_buffer_copy_from(a, INT, 0, 0, values, ASYNC(stream, &event)));
+        OK(ferry_buffer_copy_from_async(a, INT, 0, 0, values, ON(stream), &event));
         expect_progress(event, 0);
         OK(ferry_stream_record(f->stream, 0, &event));
         expect_progress(event, 0);
@@ -424,7 +425,7 @@ test_progress_is_that_of_the_moment(void **state)
     write_counting(&f, b, 0, 0, COUNT / 2, 1);
     write_counting(&f, b, 1, COUNT / 2, COUNT / 2, 1);
     atomic_store(&pause.armed, true);
-    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, got, ASYNC(NULL, &event)));
+    OK(ferry_buffer_copy_to_async(b, INT, 0, COUNT, got, ON(NULL), &event));
     wait_until(&pause.held);
     OK(ferry_event_progress(event, &bytes, &total));
     assert_int_equal(bytes, BYTES / 2);
@@ -464,8 +465,8 @@ test_a_failure_is_reported_by_the_event_or_by_the_log(void **state)
         ferry_buffer *b;
         OK(ferry_buffer_create(context, INT, COUNT, NULL, &b));
         ferry_event *event = NULL;
-        OK(ferry_buffer_copy_from(b, INT, 0, COUNT, values,
-                                  ASYNC(ferry_context_stream(context, 1), &event)));
+        OK(ferry_buffer_copy_from_async(b, INT, 0, COUNT, values,
+                                        ON(ferry_context_stream(context, 1)), &event));
         if (asked == 1)
             FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_event_synchronize(event));
         ferry_event_destroy(&event);

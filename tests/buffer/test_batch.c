@@ -127,7 +127,7 @@ test_a_batch_equals_its_copies_one_by_one(void **state)
         } else {
             ferry_event *event;
             size_t place = random_below(&seed, (size_t)f->places + 1);
-            OK(copy_list_submit(batch, ASYNC(place ? stream_of(f, (int)place) : NULL, &event)));
+            OK(copy_list_submit_async(batch, ON(place ? stream_of(f, (int)place) : NULL), &event));
             copy_list_destroy(&batch); /* legal right after the submission */
             OK(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
@@ -320,7 +320,7 @@ test_a_batch_conflicts_on_its_ranges_only(void **state)
     OK(copy_list_submit(reading, NULL));
     snapshot before = take_snapshot(b);
     FAILS(FERRY_ERROR_BUSY, copy_list_submit(batch, NULL));
-    FAILS(FERRY_ERROR_BUSY, copy_list_submit(batch, ASYNC(NULL, &forgotten)));
+    FAILS(FERRY_ERROR_BUSY, copy_list_submit_async(batch, ON(NULL), &forgotten));
     expect_unchanged(b, &before);
     OK(ferry_scope_close(&scope));
     open_at(f, b, 0, FERRY_UPDATE, 909, 1, &scope);
@@ -405,7 +405,8 @@ test_async_batches_keep_the_order_of_submission(void **state)
         for (int turn = 0; turn < 2; turn++) {
             for (size_t i = 0; i < COUNT / 20; i++)
                 OK(copy_list_from(batch, b, INT, 20 * i, values[turn] + 20 * i, 20 - turn));
-            OK(copy_list_submit(batch, ASYNC(stream_of(f, place), turn ? &event : NULL)));
+            OK(copy_regions(batch->regions, batch->count, ON(stream_of(f, place)),
+                            turn ? &event : NULL));
             copy_list_clear(batch);
             assert_int_equal((batch)->count, 0);
         }
@@ -416,7 +417,7 @@ test_async_batches_keep_the_order_of_submission(void **state)
         OK(ferry_stream_wait_event(stream_of(f, place), event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
-        OK(copy_list_submit(batch, ASYNC(stream_of(f, place), &event))); /* an empty batch */
+        OK(copy_list_submit_async(batch, ON(stream_of(f, place)), &event)); /* an empty batch */
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         copy_list_destroy(&batch);
@@ -441,7 +442,7 @@ test_a_cancelled_batch_leaves_the_map_truthful(void **state)
         OK(copy_list_from(batch, b, INT, RANGE * i, values + RANGE * i, RANGE - 1));
     for (int round = 0; round < 5; round++) {
         ferry_event *event;
-        OK(copy_list_submit(batch, ASYNC(NULL, &event)));
+        OK(copy_list_submit_async(batch, ON(NULL), &event));
         OK(ferry_event_cancel(event));
         ferry_status status = ferry_event_synchronize(event);
         if (status != FERRY_OK) {
@@ -505,7 +506,7 @@ test_a_batch_of_more_bytes_than_a_size(void **state)
         OK(copy_list_copy(batch, a, BYTE, 0, b, 0, PTRDIFF_MAX));
     ferry_transfer_stats before = moved(f);
     FAILS(FERRY_ERROR_OVERFLOW, copy_list_submit(batch, NULL));
-    FAILS(FERRY_ERROR_OVERFLOW, copy_list_submit(batch, ASYNC(NULL, &forgotten)));
+    FAILS(FERRY_ERROR_OVERFLOW, copy_list_submit_async(batch, ON(NULL), &forgotten));
     expect_moved(f, &before, 0, 0);
     STATE(a, UNINITIALIZED);
     copy_list_destroy(&batch);
@@ -524,7 +525,7 @@ refuses(fixture *f, ferry_buffer *right, ferry_copy_region wrong, ferry_status s
     ferry_transfer_stats before = moved(f);
     FAILS(status, ferry_copy(regions, 3, NULL));
     assert_non_null(strstr(ferry_last_error(), "region 1"));
-    FAILS(status, ferry_copy(regions, 3, ASYNC(NULL, &forgotten)));
+    FAILS(status, ferry_copy_async(regions, 3, ON(NULL), &forgotten));
     expect_moved(f, &before, 0, 0);
 }
 
@@ -553,16 +554,16 @@ test_every_region_is_checked(void **state)
     refuses(f, b, ferry_buffer_region(b, INT, 9, b, 0, 2), range);
     refuses(f, b, ferry_buffer_region(b, INT, 0, foreign, 0, 1), FERRY_ERROR_WRONG_CONTEXT);
     FAILS(invalid, ferry_copy(NULL, 1, NULL));
-    FAILS(invalid, ferry_copy(NULL, 1, ASYNC(NULL, &forgotten)));
+    FAILS(invalid, ferry_copy_async(NULL, 1, ON(NULL), &forgotten));
     const ferry_copy_region right = ferry_buffer_region_from(b, INT, 0, 1, &value);
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
-          ferry_copy(&right, 1, ASYNC(ferry_context_stream(other, 1), &forgotten)));
+          ferry_copy_async(&right, 1, ON(ferry_context_stream(other, 1)), &forgotten));
 
     ferry_copy_region stale[2] = {ferry_buffer_region_from(foreign, INT, 0, 1, &value),
                                   ferry_buffer_region_from(foreign, INT, 1, 1, &value)};
     ferry_context_destroy(&other);
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, NULL));
-    FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy(stale, 2, ASYNC(NULL, &forgotten)));
+    FAILS(FERRY_ERROR_INVALID_STATE, ferry_copy_async(stale, 2, ON(NULL), &forgotten));
     ferry_buffer_destroy(&foreign);
     ferry_buffer_destroy(&b);
 }

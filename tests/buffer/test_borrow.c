@@ -114,7 +114,7 @@ test_read_only_wraps_refuse_writes(void **state)
     FAILS(refused, ferry_buffer_copy_from(b, INT, 0, 1, &value, NULL));
     FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, NULL));
     FAILS(refused, ferry_buffer_copy(b, INT, 0, b, 2, 1, NULL));
-    FAILS(refused, ferry_buffer_fill(b, INT, 0, 1, &value, ASYNC(NULL, &event)));
+    FAILS(refused, ferry_buffer_fill_async(b, INT, 0, 1, &value, ON(NULL), &event));
     FAILS(refused, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(refused, ferry_buffer_discard(b, 0, 1));
     /* Invalidating the host's bytes of a read-only wrap is refused, because the next use at the
@@ -231,7 +231,7 @@ test_queued_calls_end_before_the_wrap(void **state)
         if (way & 1)
             OK(ferry_buffer_prefetch(b, 0, FERRY_REST, 0, NULL));
         else
-            QUEUE(ferry_buffer_fill(b, INT, 0, COUNT, &(int){7}, ASYNC(f->stream, &forgotten)));
+            QUEUE(ferry_buffer_fill_async(b, INT, 0, COUNT, &(int){7}, ON(f->stream), &forgotten));
         if (way & 2)
             OK(ferry_buffer_unwrap(&b, NULL));
         else

@@ -322,11 +322,13 @@ RETURN(ferry_buffer_copy_to, B, INT, 0, COUNT, more, NULL)
 RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10, NULL)
 DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, NULL);)
 DO(copy_from_async,
-   return ferry_buffer_copy_from(B, INT, 0, COUNT, memory, ASYNC(NULL, &w->made_event));)
-DO(copy_to_async, return ferry_buffer_copy_to(B, INT, 0, COUNT, more, ASYNC(NULL, &w->made_event));)
-DO(copy_async, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, ASYNC(NULL, &w->made_event));)
+   return ferry_buffer_copy_from_async(B, INT, 0, COUNT, memory, ON(NULL), &w->made_event);)
+DO(copy_to_async,
+   return ferry_buffer_copy_to_async(B, INT, 0, COUNT, more, ON(NULL), &w->made_event);)
+DO(copy_async,
+   return ferry_buffer_copy_async(B, INT, 0, w->other, 0, 10, ON(NULL), &w->made_event);)
 DO(fill_async, int value = 1;
-   return ferry_buffer_fill(B, INT, 0, COUNT, &value, ASYNC(NULL, &w->made_event));)
+   return ferry_buffer_fill_async(B, INT, 0, COUNT, &value, ON(NULL), &w->made_event);)
 DO(copy_from_watched, return ferry_buffer_copy_from(B, INT, 0, COUNT, memory, &watched);)
 DO(copy_to_watched, return ferry_buffer_copy_to(B, INT, 0, COUNT, more, &watched);)
 DO(copy_watched, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, &watched);)
@@ -335,9 +337,11 @@ DO(ferry_copy, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, NULL);)
 DO(rows_to, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, NULL);)
 DO(rows, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, NULL);)
 DO(rows_from_async,
-   return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, ASYNC(NULL, &w->made_event));)
-DO(rows_to_async, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, ASYNC(NULL, &w->made_event));)
-DO(rows_async, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, ASYNC(NULL, &w->made_event));)
+   return copy_rows_from_async(B, INT, 0, 16, memory, 16, 8, 8, ON(NULL), &w->made_event);)
+DO(rows_to_async,
+   return copy_rows_to_async(B, INT, 0, 16, more, 16, 8, 8, ON(NULL), &w->made_event);)
+DO(rows_async,
+   return copy_rows_async(B, INT, 0, 16, w->other, 0, 16, 8, 8, ON(NULL), &w->made_event);)
 DO(rows_from_watched, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, &watched);)
 DO(rows_to_watched, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, &watched);)
 DO(rows_watched, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, &watched);)
@@ -360,7 +364,7 @@ DO(ferry_copy_converting,
 RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0, NULL)
 DO(sync_to_watched, return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, &watched);)
 DO(sync_to_async,
-   return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, ASYNC(NULL, &w->made_event));)
+   return ferry_buffer_sync_to_async(B, 0, FERRY_REST, w->place, ON(NULL), &w->made_event);)
 RETURN(ferry_buffer_mark_dirty, B, 0, 1, 0, NULL)
 RETURN(ferry_buffer_invalidate, B, 0, FERRY_REST, w->place)
 RETURN(ferry_buffer_discard, B, 0, 1)
@@ -418,7 +422,7 @@ DO(ferry_event_elapsed, double seconds; return ferry_event_elapsed(w->timed, w->
 DO(ferry_event_query, bool done; return ferry_event_query(w->event, &done);)
 DO(list, return copy_list_submit(w->batch, NULL);)
 DO(list_watched, return copy_list_submit(w->batch, &watched);)
-DO(list_async, return copy_list_submit(w->batch, ASYNC(NULL, &w->made_event));)
+DO(list_async, return copy_list_submit_async(w->batch, ON(NULL), &w->made_event);)
 DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERRY_UPDATE};
    ferry_parameter one = parameter; one.element = INT; return ferry_kernel_create(
        w->context,
@@ -716,7 +720,7 @@ open_handles(struct world *w)
     OK(ferry_stream_create(w->context, 1, &w->own_stream));
     OK(ferry_stream_record(w->stream, 0, &w->event));
     OK(ferry_stream_record(w->stream, FERRY_EVENT_TIMED, &w->timed));
-    OK(ferry_buffer_copy_to(w->other, INT, 0, 10, more, ASYNC(NULL, &w->job)));
+    OK(ferry_buffer_copy_to_async(w->other, INT, 0, 10, more, ON(NULL), &w->job));
     OK(ferry_event_synchronize(w->job));
     OK(ferry_kernel_create(w->context, &source, &w->kernel));
     OK(copy_list_create(&w->batch));

@@ -2,6 +2,7 @@
 /* Tests ferry_copy() with every kind of source, target, shape, conversion and wait. The results are
  * compared with a model in plain C arrays. */
 #include "tests/buffer/files.h"
+#include "tests/support/copies.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -292,12 +293,11 @@ leave_ones_out(ferry_copy_region *r)
 
 static void
 copy_and_wait(struct world *w, ferry_copy_region *regions, size_t count,
-              ferry_copy_options *options, bool async)
+              const ferry_copy_options *options, bool async)
 {
     ferry_event *event = NULL;
     size_t done, total;
-    options->event = async ? &event : NULL;
-    OK(ferry_copy(regions, count, options));
+    OK(copy_regions(regions, count, options, async ? &event : NULL));
     if (!async)
         return;
     memset(regions, 0xee, count * sizeof(*regions)); /* the caller may reuse the array on return */
@@ -402,8 +402,7 @@ test_lists_in_a_row(void **state)
             static const enum operation chosen[] = {FROM_MEMORY, BETWEEN, FILL, LOAD};
             ferry_copy_region regions[REGIONS];
             ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE,
-                                          .stream = random_stream(w),
-                                          .event = &events[list]};
+                                          .stream = random_stream(w)};
             size_t count = 1 + random_below(&w->seed, REGIONS);
             for (size_t i = 0; i < count; i++) {
                 enum mode mode = (enum mode)random_below(&w->seed, MODES);
@@ -412,7 +411,7 @@ test_lists_in_a_row(void **state)
                                   1 + (int)random_below(&w->seed, 3), mode, &conversion, i);
                 model_copy(w, &regions[i], mode, false);
             }
-            OK(ferry_copy(regions, count, &options));
+            OK(ferry_copy_async(regions, count, &options, &events[list]));
         }
         expect_same(w, w->target, w->target_model, sizeof(w->target_model), "lists in a row");
         ferry_copy_region last[2] = {
@@ -421,7 +420,7 @@ test_lists_in_a_row(void **state)
              .source = {.buffer = w->target},
              .count = FERRY_REST}};
         ferry_event *event;
-        OK(ferry_copy(last, 2, &(ferry_copy_options){.event = &event}));
+        OK(ferry_copy_async(last, 2, NULL, &event));
         DESTROY_BUFFERS(&w->target, &w->ints, &w->doubles);
         OK(ferry_event_synchronize(event));
         assert_memory_equal(w->memory, w->target_model, sizeof(w->memory));
@@ -494,9 +493,8 @@ test_overlap_that_converts(void **state)
             ferry_copy_region r = {.target = {.buffer = ints, .offset = 100},
                                    .source = {.buffer = doubles, .offset = 20},
                                    .count = 300};
-            OK(ferry_copy(&r, 1,
-                          &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE,
-                                                .event = async ? &event : NULL}));
+            OK(copy_regions(&r, 1, &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE},
+                            async ? &event : NULL));
             if (async)
                 OK(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
@@ -555,7 +553,6 @@ test_arguments_are_refused(void **state)
     const ferry_copy_options saturate = {.convert = FERRY_CONVERT_SATURATE},
                              check = {.convert = FERRY_CONVERT_CHECK}, unknown = {.convert = 9};
     ferry_event *event = NULL;
-    const ferry_copy_options async_check = {.convert = FERRY_CONVERT_CHECK, .event = &event};
 
 #define BAD(change, status, options, part)                                                         \
     do {                                                                                           \
@@ -574,9 +571,10 @@ test_arguments_are_refused(void **state)
          r.target.memory = NULL),
         FERRY_ERROR_INVALID_ARGUMENT, NULL, "the target has no buffer");
     BAD(r.target.element = FLOAT, FERRY_ERROR_WRONG_TYPE, NULL, "float");
-    BAD(r.source.element = DOUBLE, FERRY_ERROR_WRONG_TYPE, NULL, "options.convert is 0");
+    BAD(r.source.element = DOUBLE, FERRY_ERROR_WRONG_TYPE, NULL,
+        "options.convert is FERRY_CONVERT_NONE");
     BAD(r.source = (ferry_copy_side){.buffer = w->doubles}, FERRY_ERROR_WRONG_TYPE, NULL,
-        "options.convert is 0");
+        "options.convert is FERRY_CONVERT_NONE");
     BAD((r.conversion = &conversion, r.source.element = INT), FERRY_ERROR_WRONG_TYPE, &saturate,
         "the conversion is from double to int");
     BAD(r.conversion = &(ferry_conversion){0}, FERRY_ERROR_INVALID_ARGUMENT, NULL, "conversion");
@@ -595,10 +593,10 @@ test_arguments_are_refused(void **state)
         FERRY_ERROR_OVERFLOW, NULL, "");
     BAD(r.target.buffer = read_only, FERRY_ERROR_INVALID_ARGUMENT, NULL, "read-only");
 #undef BAD
-    refuses(w, FERRY_ERROR_UNSUPPORTED,
-            (ferry_copy_region){
-                .target = {.buffer = w->target}, .source = {.buffer = w->doubles}, .count = 1},
-            &async_check, "cannot be asynchronous");
+    r = (ferry_copy_region){
+        .target = {.buffer = w->target}, .source = {.buffer = w->doubles}, .count = 1};
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_copy_async(&r, 1, &check, &event));
+    expect_text("cannot be asynchronous");
     refuses(w, FERRY_ERROR_UNSUPPORTED,
             (ferry_copy_region){.target = {.buffer = w->target},
                                 .source = {.path = w->doubles_path, .element = DOUBLE},
@@ -610,9 +608,8 @@ test_arguments_are_refused(void **state)
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy(&r, 1, &unknown));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy(NULL, 2, NULL));
     OK(ferry_copy(NULL, 0, NULL));
-    FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-          ferry_copy(NULL, 0, &(ferry_copy_options){.event = &event}));
-    OK(ferry_copy(NULL, 0, &(ferry_copy_options){.event = &event, .stream = f->stream}));
+    FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy_async(NULL, 0, NULL, &event));
+    OK(ferry_copy_async(NULL, 0, &(ferry_copy_options){.stream = f->stream}, &event));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
 
@@ -641,7 +638,7 @@ test_arguments_are_refused(void **state)
     OK(ferry_copy(nothing, LENGTH(nothing), NULL));
     for (size_t i = 0; i < LENGTH(nothing); i++) {
         OK(ferry_copy(&nothing[i], 1, NULL));
-        OK(ferry_copy(&nothing[i], 1, &(ferry_copy_options){.event = &event}));
+        OK(ferry_copy_async(&nothing[i], 1, NULL, &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
     }
@@ -657,15 +654,14 @@ test_files_that_fail(void **state)
     fixture *f = *state;
     struct world *w = make_world(f, 6);
     ferry_event *event;
-    const ferry_copy_options async = {.convert = FERRY_CONVERT_SATURATE, .event = &event},
-                             sync = {.convert = FERRY_CONVERT_SATURATE};
+    const ferry_copy_options saturate = {.convert = FERRY_CONVERT_SATURATE};
     ferry_copy_region r = {
         .target = {.buffer = w->target}, .source = {.path = path_of("missing")}, .count = 10};
     for (int converts = 0; converts < 2; converts++) {
         r.source.element = converts ? DOUBLE : INT;
-        FAILS(FERRY_ERROR_IO, ferry_copy(&r, 1, &sync));
+        FAILS(FERRY_ERROR_IO, ferry_copy(&r, 1, &saturate));
         expect_text("missing");
-        OK(ferry_copy(&r, 1, &async));
+        OK(ferry_copy_async(&r, 1, &saturate, &event));
         FAILS(FERRY_ERROR_IO, ferry_event_synchronize(event));
         ferry_event_destroy(&event);
     }
@@ -836,12 +832,9 @@ test_progress_and_cancel(void **state)
         }
         struct progress p = {.stop_at = stops ? 1 + random_below(&w->seed, bytes) : SIZE_MAX};
         ferry_event *event = NULL;
-        ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE,
-                                      .chunk_bytes = 128,
-                                      .keep_going = watch,
-                                      .user = &p,
-                                      .event = async ? &event : NULL};
-        ferry_status status = ferry_copy(regions, count, &options);
+        ferry_copy_options options = {
+            .convert = FERRY_CONVERT_SATURATE, .chunk_bytes = 128, .keep_going = watch, .user = &p};
+        ferry_status status = copy_regions(regions, count, &options, async ? &event : NULL);
         if (async) {
             assert_int_equal(status, FERRY_OK);
             status = ferry_event_synchronize(event);
@@ -898,7 +891,7 @@ test_an_event_cancels_a_list(void **state)
     ferry_event *event;
     size_t done, total;
     atomic_store(&may_go, false);
-    OK(ferry_copy(regions, 3, &(ferry_copy_options){.event = &event}));
+    OK(ferry_copy_async(regions, 3, NULL, &event));
     OK(ferry_event_cancel(event));
     atomic_store(&may_go, true);
     FAILS(FERRY_ERROR_CANCELLED, ferry_event_synchronize(event));
@@ -932,8 +925,8 @@ test_later_calls_wait_for_a_list(void **state)
                                          .count = 10}};
         ferry_event *event, *second;
         atomic_store(&may_go, false);
-        OK(ferry_copy(regions, 2,
-                      &(ferry_copy_options){.event = &event, .convert = FERRY_CONVERT_SATURATE}));
+        OK(ferry_copy_async(regions, 2, &(ferry_copy_options){.convert = FERRY_CONVERT_SATURATE},
+                            &event));
         /* ferry_buffer_prefetch() need not wait for the ferry_copy(), because both only read the
          * buffer `doubles`. */
         OK(ferry_buffer_prefetch(w->doubles, 0, FERRY_REST, place, NULL));
@@ -942,7 +935,7 @@ test_later_calls_wait_for_a_list(void **state)
                                .count = 10};
         /* The second ferry_copy() waits for the first one, because both use the same ranges. */
         atomic_store(&may_go, true);
-        OK(ferry_copy(&r, 1, &(ferry_copy_options){.event = &second}));
+        OK(ferry_copy_async(&r, 1, NULL, &second));
         for (int i = 0; i < 10; i++) {
             w->target_model[i] = own(w->source_doubles[i]);
             w->target_model[1000 + i] = saturated(w->doubles_model[3 + i]);
@@ -1027,14 +1020,12 @@ test_shortcuts(void **state)
         struct world *w = make_world(f, 12);
         ferry_event *event = NULL;
         struct progress p;
-        ferry_copy_options set = {
-            .event = async ? &event : NULL, .keep_going = watch, .user = &p, .stream = f->stream};
-        const ferry_copy_options *options = async ? &set : NULL;
+        const ferry_copy_options set = {.keep_going = watch, .user = &p, .stream = f->stream};
         int32_t value = 8;
-#define SHORT(call)                                                                                \
+#define SHORT(function, ...)                                                                       \
     do {                                                                                           \
         p = (struct progress){.stop_at = SIZE_MAX};                                                \
-        OK(call);                                                                                  \
+        OK(async ? function##_async(__VA_ARGS__, &set, &event) : function(__VA_ARGS__, NULL));     \
         if (async) {                                                                               \
             OK(ferry_event_synchronize(event));                                                    \
             ferry_event_destroy(&event);                                                           \
@@ -1042,34 +1033,34 @@ test_shortcuts(void **state)
         }                                                                                          \
     } while (0)
         memcpy(w->target_model + 5, w->source_ints, 400);
-        SHORT(ferry_buffer_copy_from(w->target, INT, 5, 100, w->source_ints, options));
+        SHORT(ferry_buffer_copy_from, w->target, INT, 5, 100, w->source_ints);
         memcpy(w->target_model + 50, w->ints_model + 7, 400);
-        SHORT(ferry_buffer_copy(w->target, NULL, 50, w->ints, 7, 100, options));
+        SHORT(ferry_buffer_copy, w->target, NULL, 50, w->ints, 7, 100);
         memmove(w->target_model + 90, w->target_model + 50, 400);
-        SHORT(ferry_buffer_copy(w->target, INT, 90, w->target, 50, 100, options));
+        SHORT(ferry_buffer_copy, w->target, INT, 90, w->target, 50, 100);
         for (int i = 0; i < 10; i++)
             w->target_model[30 + i] = value;
-        SHORT(ferry_buffer_fill(w->target, INT, 30, 10, &value, options));
+        SHORT(ferry_buffer_fill, w->target, INT, 30, 10, &value);
         memcpy(w->memory_model, w->target_model, 800);
-        SHORT(ferry_buffer_copy_to(w->target, INT, 0, 200, w->memory, options));
+        SHORT(ferry_buffer_copy_to, w->target, INT, 0, 200, w->memory);
         memcpy(w->target_model + 600, w->source_ints + 2, 400);
-        SHORT(ferry_buffer_load(w->target, INT, 600, 100, w->ints_path, 8, options));
+        SHORT(ferry_buffer_load, w->target, INT, 600, 100, w->ints_path, 8);
         w->file_bytes = 2004;
         memcpy(w->file_model + 4, w->target_model + 500, 2000);
-        SHORT(ferry_buffer_store(w->target, INT, 500, 500, w->target_path, 4, options));
+        SHORT(ferry_buffer_store, w->target, INT, 500, 500, w->target_path, 4);
 #undef SHORT
         FAILS(FERRY_ERROR_WRONG_TYPE,
-              ferry_buffer_copy_from(w->target, FLOAT, 0, 1, w->source_ints, options));
+              ferry_buffer_copy_from(w->target, FLOAT, 0, 1, w->source_ints, &set));
         FAILS(FERRY_ERROR_WRONG_TYPE,
-              ferry_buffer_copy(w->target, INT, 0, w->doubles, 0, 1, options));
+              ferry_buffer_copy(w->target, INT, 0, w->doubles, 0, 1, &set));
         FAILS(FERRY_ERROR_WRONG_TYPE,
-              ferry_buffer_copy(w->target, DOUBLE, 0, w->doubles, 0, 1, options));
+              ferry_buffer_copy(w->target, DOUBLE, 0, w->doubles, 0, 1, &set));
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-              ferry_buffer_load(w->target, INT, 0, 1, NULL, 0, options));
+              ferry_buffer_load(w->target, INT, 0, 1, NULL, 0, &set));
         FAILS(FERRY_ERROR_INVALID_ARGUMENT,
-              ferry_buffer_copy_to(w->target, INT, 0, 1, NULL, options));
+              ferry_buffer_copy_to(w->target, INT, 0, 1, NULL, &set));
         FAILS(FERRY_ERROR_OUT_OF_RANGE,
-              ferry_buffer_fill(w->target, INT, COUNT, 1, &value, options));
+              ferry_buffer_fill(w->target, INT, COUNT, 1, &value, &set));
         expect_world(w, "shortcuts");
         free_world(w);
     }

@@ -234,8 +234,8 @@ test_zero_lengths_do_nothing(void **state)
             OK(ferry_buffer_open_device(b, INT, access, count, 0, f->stream, &scope, &memory));
             OK(ferry_scope_abandon(&scope));
         }
-        QUEUE(ferry_buffer_copy_from(b, INT, count, 0, NULL, ASYNC(NULL, &forgotten)));
-        OK(ferry_buffer_copy_to(b, INT, count, 0, NULL, ASYNC(NULL, &event)));
+        QUEUE(ferry_buffer_copy_from_async(b, INT, count, 0, NULL, ON(NULL), &forgotten));
+        OK(ferry_buffer_copy_to_async(b, INT, count, 0, NULL, ON(NULL), &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         OK(ferry_buffer_sync_to(b, count, 0, 1, NULL));

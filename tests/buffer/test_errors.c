@@ -241,10 +241,10 @@ test_handles_of_nothing_answer_with_nothing(void **state)
     FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, 1, &value, NULL));
     FAILS(INVALID, ferry_buffer_copy(NULL, INT, 0, NULL, 0, 1, NULL));
     FAILS(INVALID, ferry_buffer_fill(NULL, INT, 0, 1, &value, NULL));
-    FAILS(INVALID, ferry_buffer_copy_from(NULL, INT, 0, 1, &value, ASYNC(NULL, &forgotten)));
-    FAILS(INVALID, ferry_buffer_copy_to(NULL, INT, 0, 1, &value, ASYNC(NULL, &forgotten)));
-    FAILS(INVALID, ferry_buffer_copy(NULL, INT, 0, NULL, 0, 1, ASYNC(NULL, &forgotten)));
-    FAILS(INVALID, ferry_buffer_fill(NULL, INT, 0, 1, &value, ASYNC(NULL, &forgotten)));
+    FAILS(INVALID, ferry_buffer_copy_from_async(NULL, INT, 0, 1, &value, ON(NULL), &forgotten));
+    FAILS(INVALID, ferry_buffer_copy_to_async(NULL, INT, 0, 1, &value, ON(NULL), &forgotten));
+    FAILS(INVALID, ferry_buffer_copy_async(NULL, INT, 0, NULL, 0, 1, ON(NULL), &forgotten));
+    FAILS(INVALID, ferry_buffer_fill_async(NULL, INT, 0, 1, &value, ON(NULL), &forgotten));
     FAILS(INVALID, ferry_buffer_sync_to(NULL, 0, 0, 0, NULL));
     FAILS(INVALID, ferry_buffer_mark_dirty(NULL, 0, 0, 0, NULL));
     FAILS(INVALID, ferry_buffer_invalidate(NULL, 0, 0, 0));
@@ -304,11 +304,11 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
         REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values, NULL));
         REFUSED(RANGE, b, ferry_buffer_fill(b, INT, offset, count, values, NULL));
         REFUSES(RANGE, b, event,
-                ferry_buffer_copy_from(b, INT, offset, count, values, ASYNC(NULL, &event)));
+                ferry_buffer_copy_from_async(b, INT, offset, count, values, ON(NULL), &event));
         REFUSES(RANGE, b, event,
-                ferry_buffer_copy_to(b, INT, offset, count, values, ASYNC(NULL, &event)));
+                ferry_buffer_copy_to_async(b, INT, offset, count, values, ON(NULL), &event));
         REFUSES(RANGE, b, event,
-                ferry_buffer_fill(b, INT, offset, count, values, ASYNC(NULL, &event)));
+                ferry_buffer_fill_async(b, INT, offset, count, values, ON(NULL), &event));
         REFUSED(RANGE, b, ferry_buffer_copy(other, INT, 0, b, offset, count, NULL));
         REFUSED(RANGE, b, ferry_buffer_sync_to(b, offset, count, 1, NULL));
         REFUSED(RANGE, b, ferry_buffer_mark_dirty(b, offset, count, 0, NULL));
@@ -321,7 +321,7 @@ test_ranges_past_the_end_are_refused_everywhere(void **state)
     REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 5, other, 0, 6, NULL));
     REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 11, other, 0, 0, NULL));
     REFUSED(RANGE, b, ferry_buffer_copy(b, INT, 0, other, 0, FERRY_REST, NULL));
-    REFUSES(RANGE, b, event, ferry_buffer_copy(b, INT, 5, other, 0, 6, ASYNC(NULL, &event)));
+    REFUSES(RANGE, b, event, ferry_buffer_copy_async(b, INT, 5, other, 0, 6, ON(NULL), &event));
     REFUSES(RANGE, b, out, ferry_buffer_reinterpret(b, BYTE, 41, 0, &out));
     REFUSES(RANGE, b, out, ferry_buffer_reinterpret(b, BYTE, 0, 41, &out));
     REFUSES(RANGE, b, out, ferry_buffer_reinterpret(b, BYTE, SIZE_MAX, 1, &out));
@@ -360,10 +360,10 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         REFUSED(s, b, ferry_buffer_copy_from(b, e, 0, 1, values, NULL));
         REFUSED(s, b, ferry_buffer_copy_to(b, e, 0, 1, values, NULL));
         REFUSED(s, b, ferry_buffer_fill(b, e, 0, 1, values, NULL));
-        REFUSES(s, b, event, ferry_buffer_copy_from(b, e, 0, 1, values, ASYNC(NULL, &event)));
-        REFUSES(s, b, event, ferry_buffer_copy_to(b, e, 0, 1, values, ASYNC(NULL, &event)));
-        REFUSES(s, b, event, ferry_buffer_fill(b, e, 0, 1, values, ASYNC(NULL, &event)));
-        REFUSES(s, b, event, ferry_buffer_copy(b, e, 0, b, 5, 1, ASYNC(NULL, &event)));
+        REFUSES(s, b, event, ferry_buffer_copy_from_async(b, e, 0, 1, values, ON(NULL), &event));
+        REFUSES(s, b, event, ferry_buffer_copy_to_async(b, e, 0, 1, values, ON(NULL), &event));
+        REFUSES(s, b, event, ferry_buffer_fill_async(b, e, 0, 1, values, ON(NULL), &event));
+        REFUSES(s, b, event, ferry_buffer_copy_async(b, e, 0, b, 5, 1, ON(NULL), &event));
         REFUSED(s, b, ferry_buffer_copy(b, e, 0, b, 5, 1, NULL));
         ferry_argument argument =
             ferry_argument_with(ferry_buffer_argument(b, e, 0, 1), FERRY_UPDATE);
@@ -379,9 +379,9 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
     REFUSED(INVALID, b, ferry_buffer_copy_from(b, INT, 0, 1, NULL, NULL));
     REFUSED(INVALID, b, ferry_buffer_copy_to(b, INT, 0, 1, NULL, NULL));
     REFUSED(INVALID, b, ferry_buffer_fill(b, INT, 0, 1, NULL, NULL));
-    REFUSES(INVALID, b, event, ferry_buffer_copy_from(b, INT, 0, 1, NULL, ASYNC(NULL, &event)));
-    REFUSES(INVALID, b, event, ferry_buffer_copy_to(b, INT, 0, 1, NULL, ASYNC(NULL, &event)));
-    REFUSES(INVALID, b, event, ferry_buffer_fill(b, INT, 0, 1, NULL, ASYNC(NULL, &event)));
+    REFUSES(INVALID, b, event, ferry_buffer_copy_from_async(b, INT, 0, 1, NULL, ON(NULL), &event));
+    REFUSES(INVALID, b, event, ferry_buffer_copy_to_async(b, INT, 0, 1, NULL, ON(NULL), &event));
+    REFUSES(INVALID, b, event, ferry_buffer_fill_async(b, INT, 0, 1, NULL, ON(NULL), &event));
     REFUSED(INVALID, b, ferry_buffer_view(b, INT, 0, 1, NULL));
     REFUSED(INVALID, b, ferry_buffer_reinterpret(b, INT, 0, 1, NULL));
     REFUSES(INVALID, b, out, ferry_buffer_reinterpret(b, NULL, 0, 1, &out));
@@ -476,11 +476,12 @@ test_foreign_objects_are_refused_everywhere(void **state)
     REFUSED(status, b, ferry_buffer_prefetch(b, 0, FERRY_REST, 1, stream));
     REFUSED(status, b, ferry_buffer_copy(b, INT, 0, other, 0, 1, NULL));
     REFUSED(status, b, ferry_buffer_copy(other, INT, 0, b, 0, 1, NULL));
-    REFUSES(status, b, event, ferry_buffer_copy_from(b, INT, 0, 1, values, ASYNC(stream, &event)));
-    REFUSES(status, b, event, ferry_buffer_copy_to(b, INT, 0, 1, values, ASYNC(stream, &event)));
-    REFUSES(status, b, event, ferry_buffer_fill(b, INT, 0, 1, values, ASYNC(stream, &event)));
-    REFUSES(status, b, event, ferry_buffer_copy(b, INT, 0, b, 5, 1, ASYNC(stream, &event)));
-    REFUSES(status, b, event, ferry_buffer_copy(b, INT, 0, other, 5, 1, ASYNC(NULL, &event)));
+    REFUSES(status, b, event,
+            ferry_buffer_copy_from_async(b, INT, 0, 1, values, ON(stream), &event));
+    REFUSES(status, b, event, ferry_buffer_copy_to_async(b, INT, 0, 1, values, ON(stream), &event));
+    REFUSES(status, b, event, ferry_buffer_fill_async(b, INT, 0, 1, values, ON(stream), &event));
+    REFUSES(status, b, event, ferry_buffer_copy_async(b, INT, 0, b, 5, 1, ON(stream), &event));
+    REFUSES(status, b, event, ferry_buffer_copy_async(b, INT, 0, other, 5, 1, ON(NULL), &event));
     ferry_argument arguments[2] = {
         ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), FERRY_UPDATE),
         ferry_argument_with(ferry_buffer_argument(other, INT, 0, 1), FERRY_UPDATE)};
@@ -569,10 +570,11 @@ test_open_scopes_make_conflicting_calls_busy(void **state)
         BLOCKED(b, place, ferry_buffer_fill(b, INT, 0, 3, values, NULL));
         BLOCKED(b, place, ferry_buffer_copy(b, INT, 0, other, 0, 3, NULL));
         BLOCKED(b, place, ferry_buffer_copy(other, INT, 0, b, 0, 3, NULL));
-        REFUSES(busy, b, event, ferry_buffer_copy_from(b, INT, 0, 3, values, ASYNC(NULL, &event)));
-        REFUSES(busy, b, event, ferry_buffer_copy_to(b, INT, 0, 3, values, ASYNC(NULL, &event)));
-        REFUSES(busy, b, event, ferry_buffer_fill(b, INT, 0, 3, values, ASYNC(NULL, &event)));
-        REFUSES(busy, b, event, ferry_buffer_copy(other, INT, 0, b, 0, 3, ASYNC(NULL, &event)));
+        REFUSES(busy, b, event,
+                ferry_buffer_copy_from_async(b, INT, 0, 3, values, ON(NULL), &event));
+        REFUSES(busy, b, event, ferry_buffer_copy_to_async(b, INT, 0, 3, values, ON(NULL), &event));
+        REFUSES(busy, b, event, ferry_buffer_fill_async(b, INT, 0, 3, values, ON(NULL), &event));
+        REFUSES(busy, b, event, ferry_buffer_copy_async(other, INT, 0, b, 0, 3, ON(NULL), &event));
         BLOCKED(b, place, ferry_buffer_sync_to(b, 4, 2, place ? 0 : 1, NULL));
         BLOCKED(b, place, ferry_buffer_discard(b, 4, 2));
         BLOCKED(b, place, ferry_buffer_resize(b, 20));
@@ -798,10 +800,10 @@ test_after_the_context_handles_answer_little(void **state)
     FAILS(dead, ferry_buffer_copy(b, INT, 0, other, 5, 1, NULL));
     FAILS(dead, ferry_buffer_copy(other, INT, 0, b, 5, 1, NULL));
     FAILS(dead, ferry_buffer_fill(b, INT, 0, 1, values, NULL));
-    FAILS(dead, ferry_buffer_copy_from(b, INT, 0, 1, values, ASYNC(NULL, &none)));
-    FAILS(dead, ferry_buffer_copy_to(b, INT, 0, 1, values, ASYNC(NULL, &none)));
-    FAILS(dead, ferry_buffer_copy(b, INT, 0, b, 5, 1, ASYNC(NULL, &none)));
-    FAILS(dead, ferry_buffer_fill(b, INT, 0, 1, values, ASYNC(NULL, &none)));
+    FAILS(dead, ferry_buffer_copy_from_async(b, INT, 0, 1, values, ON(NULL), &none));
+    FAILS(dead, ferry_buffer_copy_to_async(b, INT, 0, 1, values, ON(NULL), &none));
+    FAILS(dead, ferry_buffer_copy_async(b, INT, 0, b, 5, 1, ON(NULL), &none));
+    FAILS(dead, ferry_buffer_fill_async(b, INT, 0, 1, values, ON(NULL), &none));
     FAILS(dead, ferry_buffer_sync_to(b, 0, 1, 0, NULL));
     FAILS(dead, ferry_buffer_mark_dirty(b, 0, 1, 0, NULL));
     FAILS(dead, ferry_buffer_invalidate(b, 0, 1, 0));

@@ -451,8 +451,8 @@ test_calls_under_way_are_given_a_moment(void **state)
         for (int i = 0; i < FIT; i++)
             touch(&f, set[i], 1, FERRY_READ, 0, COUNT);
         for (int i = 0; i < FIT; i++)
-            QUEUE(
-                ferry_buffer_copy_from(set[i], INT, 0, COUNT, values, ASYNC(f.stream, &forgotten)));
+            QUEUE(ferry_buffer_copy_from_async(set[i], INT, 0, COUNT, values, ON(f.stream),
+                                               &forgotten));
         touch(&f, set[FIT], 1, FERRY_READ, 0, COUNT);
     }
     for (int i = 0; i < FIT; i++)
@@ -487,7 +487,7 @@ test_asynchronous_calls_do_not_wait_for_themselves(void **state)
         to[i] = make_ints(f, COUNT);
     atomic_store(&pauses, 0);
     for (int i = 0; i < CALLS; i++)
-        OK(ferry_buffer_copy(to[i], INT, 0, from[i], 0, COUNT, ASYNC(f->stream, &events[i])));
+        OK(ferry_buffer_copy_async(to[i], INT, 0, from[i], 0, COUNT, ON(f->stream), &events[i]));
     for (int i = 0; i < CALLS; i++) {
         OK(ferry_event_synchronize(events[i]));
         ferry_event_destroy(&events[i]);
@@ -518,8 +518,7 @@ test_asynchronous_calls_do_not_wait_for_queued_ones(void **state)
         *large_from = make_counting(f, LARGE, 1), *large_to = make_ints(f, LARGE);
     ferry_event *copied;
     atomic_bool queued = false;
-    ferry_copy_options held = {
-        .stream = f->stream, .event = &forgotten, .keep_going = go_on_when_set, .user = &queued};
+    ferry_copy_options held = {.stream = f->stream, .keep_going = go_on_when_set, .user = &queued};
     make_set(f, from, PAIRS, NULL);
     make_set(f, to, PAIRS, NULL);
     for (int i = 0; i < PAIRS; i++) {
@@ -527,10 +526,10 @@ test_asynchronous_calls_do_not_wait_for_queued_ones(void **state)
         touch(f, to[i], 1, FERRY_READ, 0, COUNT);
     }
     atomic_store(&pauses, 0);
-    QUEUE(ferry_buffer_copy(small_to, INT, 0, small_from, 0, 1, &held));
-    OK(ferry_buffer_copy(large_to, INT, 0, large_from, 0, LARGE, ASYNC(f->stream, &copied)));
+    QUEUE(ferry_buffer_copy_async(small_to, INT, 0, small_from, 0, 1, &held, &forgotten));
+    OK(ferry_buffer_copy_async(large_to, INT, 0, large_from, 0, LARGE, ON(f->stream), &copied));
     for (int i = 0; i < PAIRS; i++)
-        QUEUE(ferry_buffer_copy(to[i], INT, 0, from[i], 0, COUNT, ASYNC(f->stream, &forgotten)));
+        QUEUE(ferry_buffer_copy_async(to[i], INT, 0, from[i], 0, COUNT, ON(f->stream), &forgotten));
     atomic_store(&queued, true);
     assert_int_equal(ferry_event_synchronize(copied),
                      f->coherent ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY);

@@ -513,8 +513,8 @@ static ferry_status
 run_copy_from_async(struct world *world)
 {
     ferry_event *event = NULL;
-    ferry_status status = ferry_buffer_copy_from(world->a, INT, 0, COUNT, world->memory,
-                                                 ASYNC(world->stream, &event));
+    ferry_status status = ferry_buffer_copy_from_async(world->a, INT, 0, COUNT, world->memory,
+                                                       ON(world->stream), &event);
     return finish(status, &event);
 }
 
@@ -523,7 +523,7 @@ run_copy_async(struct world *world)
 {
     ferry_event *event = NULL;
     ferry_status status =
-        ferry_buffer_copy(world->a, INT, 100, world->b, 200, 2000, ASYNC(world->stream, &event));
+        ferry_buffer_copy_async(world->a, INT, 100, world->b, 200, 2000, ON(world->stream), &event);
     return finish(status, &event);
 }
 
@@ -533,7 +533,7 @@ run_fill_async(struct world *world)
     ferry_event *event = NULL;
     int value = 77;
     ferry_status status =
-        ferry_buffer_fill(world->a, INT, 50, 2000, &value, ASYNC(world->stream, &event));
+        ferry_buffer_fill_async(world->a, INT, 50, 2000, &value, ON(world->stream), &event);
     return finish(status, &event);
 }
 
@@ -562,7 +562,7 @@ run_batch_as(struct world *world, bool async)
         FERRY_TRY(status, fail, copy_list_copy(batch, world->a, INT, at + 8, world->b, at, 15));
     }
     if (async) {
-        status = copy_list_submit(batch, ASYNC(world->stream, &event));
+        status = copy_list_submit_async(batch, ON(world->stream), &event);
         status = finish(status, &event);
     } else {
         status = copy_list_submit(batch, NULL);

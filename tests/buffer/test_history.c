@@ -785,8 +785,8 @@ do_copy_from_async(struct history *h)
     }
     struct pending *p = new_pending(h, count);
     memcpy(p->memory, fresh_values(h, count), count * sizeof(int32_t));
-    OK(ferry_buffer_copy_from(t.handle, INT, t.offset, t.count, p->memory,
-                              ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
+    OK(ferry_buffer_copy_from_async(t.handle, INT, t.offset, t.count, p->memory,
+                                    ON(place ? stream_of(&h->f, place) : NULL), &p->event));
     h->pending_count++;
     if (place != 0)
         h->crossed += count * sizeof(int32_t);
@@ -809,7 +809,8 @@ do_copy_to_async(struct history *h)
         p->known[i] = t.model->cells[t.begin + i].known;
     }
     model_copy_to(h, &t, true);
-    OK(ferry_buffer_copy_to(t.handle, INT, t.offset, t.count, p->memory, ASYNC(NULL, &p->event)));
+    OK(ferry_buffer_copy_to_async(t.handle, INT, t.offset, t.count, p->memory, ON(NULL),
+                                  &p->event));
     h->pending_count++;
 }
 
@@ -824,8 +825,8 @@ do_copy_async(struct history *h)
         place = model_meeting_place(h, &to, &from);
     }
     struct pending *p = new_pending(h, 0);
-    OK(ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset, to.count,
-                         ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
+    OK(ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count,
+                               ON(place ? stream_of(&h->f, place) : NULL), &p->event));
     h->pending_count++;
     if (any && !(overlap(&to, &from) && to.begin == from.begin))
         model_copy_at(h, &to, &from, place);
@@ -842,8 +843,8 @@ do_fill_async(struct history *h)
     }
     struct pending *p = new_pending(h, 0);
     int32_t value = h->next_value++;
-    OK(ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value,
-                         ASYNC(place ? stream_of(&h->f, place) : NULL, &p->event)));
+    OK(ferry_buffer_fill_async(t.handle, INT, t.offset, t.count, &value,
+                               ON(place ? stream_of(&h->f, place) : NULL), &p->event));
     h->pending_count++;
     model_take(t.model, t.begin, t.end, place);
     for (size_t i = t.begin; i < t.end; i++)

@@ -438,7 +438,7 @@ play_transfers(fixture *f, struct sites *sites)
     REPORTED(ferry_buffer_open_host(view, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &p));
     OK(ferry_scope_close(&scope));
     REPORTED(ferry_buffer_evict(a, 1));
-    OK(ferry_buffer_copy_from(a, INT, 0, 1000, numbers, ASYNC(f->stream, &event)));
+    OK(ferry_buffer_copy_from_async(a, INT, 0, 1000, numbers, ON(f->stream), &event));
     OK(ferry_event_synchronize(event));
     expect_named(sites, "copy_from_async");
     ferry_event_destroy(&event);

@@ -424,12 +424,12 @@ test_the_last_owner_may_be_a_helper_thread(void **state)
     OK(ferry_buffer_copy_from(b, INT, 0, COUNT, from, NULL));
     OK(ferry_buffer_sync_to(b, 0, FERRY_REST, 1, NULL));
     OK(ferry_buffer_invalidate(b, 0, FERRY_REST, 0));
-    OK(ferry_buffer_copy_to(b, INT, 0, COUNT, to,
-                            &(ferry_copy_options){.stream = o.stream,
-                                                  .event = &event,
-                                                  .chunk_bytes = 1024,
-                                                  .keep_going = destroy_in_keep_going,
-                                                  .user = &o}));
+    OK(ferry_buffer_copy_to_async(b, INT, 0, COUNT, to,
+                                  &(ferry_copy_options){.stream = o.stream,
+                                                        .chunk_bytes = 1024,
+                                                        .keep_going = destroy_in_keep_going,
+                                                        .user = &o},
+                                  &event));
     atomic_store(&o.step, 1);
     wait_for_end(&o);
     assert_false(atomic_load(&o.stays));

@@ -237,7 +237,7 @@ static ferry_status
 submit_at(fixture *f, copy_list *batch, int place)
 {
     ferry_event *event = NULL;
-    ferry_status status = copy_list_submit(batch, ASYNC(stream_of(f, place), &event));
+    ferry_status status = copy_list_submit_async(batch, ON(stream_of(f, place)), &event);
     if (status == FERRY_OK)
         status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);
@@ -267,7 +267,7 @@ check_submissions(fixture *f, bool without_peers)
     }
     ferry_transfer_stats before = moved(f);
     ferry_event *event;
-    OK(copy_rows(b, INT, 4, STEP, a, 4, STEP, 1, RANGES - 1, ASYNC(stream_of(f, 2), &event)));
+    OK(copy_rows_async(b, INT, 4, STEP, a, 4, STEP, 1, RANGES - 1, ON(stream_of(f, 2)), &event));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     expect_one_submission(f, &before, RANGES - 1, without_peers);
@@ -453,13 +453,13 @@ check_copies(fixture *f, bool without_peers)
         OK(copy_list_create(&batch));
         for (size_t i = 0; i < 10; i++)
             OK(copy_list_copy(batch, b, INT, 100 * i, a, 100 * i, 60));
-        OK(copy_list_submit(batch, ASYNC(stream_of(f, to), &event)));
+        OK(copy_list_submit_async(batch, ON(stream_of(f, to)), &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         EXPECT_COUNTS(f, &before, 0, 0, 2400);
         expect_one_submission(f, &before, 10, without_peers);
         before = moved(f);
-        OK(copy_rows(b, INT, 1000, 100, a, 1000, 100, 60, 10, ASYNC(stream_of(f, to), &event)));
+        OK(copy_rows_async(b, INT, 1000, 100, a, 1000, 100, 60, 10, ON(stream_of(f, to)), &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         EXPECT_COUNTS(f, &before, 0, 0, 2400);

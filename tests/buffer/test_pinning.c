@@ -120,7 +120,7 @@ cross_in_pieces(ferry_buffer *target, ferry_buffer *const sources[2], size_t pie
         for (size_t s = 0; s < 2; s++)
             OK(copy_list_copy(batch, target, INT, (2 * i + s) * (COUNT / 10), sources[s],
                               i * (COUNT / 10), COUNT / 10));
-    OK(copy_list_submit(batch, ASYNC(stream, &event)));
+    OK(copy_list_submit_async(batch, ON(stream), &event));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     copy_list_destroy(&batch);

@@ -318,7 +318,7 @@ copy_over(fixture *f, ferry_buffer *b)
 {
     ferry_event *event = NULL;
     ferry_status status =
-        copy_rows(b, INT, HALF, 100, b, 0, 100, 50, 10, ASYNC(stream_of(f, 2), &event));
+        copy_rows_async(b, INT, HALF, 100, b, 0, 100, 50, 10, ON(stream_of(f, 2)), &event);
     if (status == FERRY_OK)
         status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);

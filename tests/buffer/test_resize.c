@@ -231,7 +231,7 @@ copy_in_the_background(struct race *race)
 {
     ferry_event *event;
     ferry_status status =
-        ferry_buffer_copy_from(race->buffer, INT, 0, LONG, race->memory, ASYNC(NULL, &event));
+        ferry_buffer_copy_from_async(race->buffer, INT, 0, LONG, race->memory, ON(NULL), &event);
     expect_done_or_out_of_range(status);
     if (status != FERRY_OK)
         return;

@@ -150,7 +150,7 @@ test_rows_conflict_only_on_themselves(void **state)
     snapshot before = take_snapshot(b);
     FAILS(FERRY_ERROR_BUSY, copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, NULL));
     FAILS(FERRY_ERROR_BUSY,
-          copy_rows_from(b, INT, 0, 100, memory, 10, 10, 20, ASYNC(NULL, &forgotten)));
+          copy_rows_from_async(b, INT, 0, 100, memory, 10, 10, 20, ON(NULL), &forgotten));
     expect_unchanged(b, &before);
     OK(copy_rows_to(b, INT, 0, 100, memory, 10, 10, 20, NULL));
     OK(ferry_scope_close(&scope));
@@ -226,16 +226,16 @@ test_asynchronous_rows(void **state)
         ferry_stream *stream = place ? stream_of(f, place) : NULL;
         ferry_buffer *a = make_counting(f, COUNT, 0), *b = make_counting(f, COUNT, 0);
         ferry_event *event;
-        QUEUE(copy_rows_from(a, INT, 0, 70, memory, 60, 50, 80, ASYNC(stream, &forgotten)));
-        QUEUE(copy_rows(b, INT, 5, 70, a, 0, 70, 50, 80, ASYNC(stream, &forgotten)));
-        QUEUE(copy_rows(b, INT, 6, 70, b, 5, 70, 50, 80,
-                        ASYNC(stream, &forgotten))); /* onto itself */
-        OK(copy_rows_to(b, INT, 6, 70, got, 50, 50, 80, ASYNC(stream, &event)));
+        QUEUE(copy_rows_from_async(a, INT, 0, 70, memory, 60, 50, 80, ON(stream), &forgotten));
+        QUEUE(copy_rows_async(b, INT, 5, 70, a, 0, 70, 50, 80, ON(stream), &forgotten));
+        QUEUE(copy_rows_async(b, INT, 6, 70, b, 5, 70, 50, 80, ON(stream),
+                              &forgotten)); /* onto itself */
+        OK(copy_rows_to_async(b, INT, 6, 70, got, 50, 50, 80, ON(stream), &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         for (int i = 0; i < 4000; i++)
             assert_int_equal(got[i], (i / 50 * 60 + i % 50) * 3);
-        OK(copy_rows_from(a, INT, 0, 70, memory, 60, 0, 80, ASYNC(stream, &event)));
+        OK(copy_rows_from_async(a, INT, 0, 70, memory, 60, 0, 80, ON(stream), &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         ferry_buffer_destroy(&a);
@@ -284,8 +284,8 @@ test_rows_check_everything(void **state)
     FAILS(range, copy_rows(b, INT, 90, 10, c, 0, 10, 5, 2, NULL));
     FAILS(FERRY_ERROR_WRONG_CONTEXT, copy_rows(b, INT, 0, 10, foreign, 0, 10, 5, 2, NULL));
     FAILS(FERRY_ERROR_WRONG_CONTEXT,
-          copy_rows_from(b, INT, 0, 10, memory, 10, 5, 2,
-                         ASYNC(ferry_context_stream(other, 1), &forgotten)));
+          copy_rows_from_async(b, INT, 0, 10, memory, 10, 5, 2, ON(ferry_context_stream(other, 1)),
+                               &forgotten));
     expect_unchanged(b, &before);
 
     OK(copy_rows_from(b, INT, 95, 10, memory, 10, 5, 1,
@@ -308,7 +308,7 @@ test_rows_of_nothing_are_copied_at_once(void **state)
     ferry_transfer_stats before = moved(f);
     OK(copy_rows(b, INT, 0, 10, b, 50, 10, 0, 5, NULL));
     OK(copy_rows(b, INT, 0, 10, b, 50, 10, 5, 0, NULL));
-    OK(copy_rows(b, INT, 0, 10, b, 50, 10, 0, 5, ASYNC(f->stream, &event)));
+    OK(copy_rows_async(b, INT, 0, 10, b, 50, 10, 0, 5, ON(f->stream), &event));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     expect_moved(f, &before, 0, 0);

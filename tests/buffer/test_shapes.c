@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/buffer/files.h"
+#include "tests/support/copies.h"
 
 enum { BUFFERS = 3, ELEMENTS = 120, OUTSIDE = 1200, REGIONS = 3, ROUNDS = 250 };
 
@@ -343,11 +344,10 @@ expect_arrays(struct model *m, const ferry_copy_region *regions, bool copied)
 /* -- rounds ------------------------------------------------------------------------------------ */
 
 static void
-draw_options(struct model *m, ferry_event **event)
+draw_options(struct model *m)
 {
     size_t place = below(m, (size_t)m->f->places + 2);
     m->options = (ferry_copy_options){.stream = place ? stream_of(m->f, (int)place - 1) : NULL,
-                                      .event = one_in(m, 2) ? event : NULL,
                                       .convert = one_in(m, 4) ? 0 : FERRY_CONVERT_SATURATE,
                                       .chunk_bytes = one_in(m, 2) ? 0 : 64,
                                       .file_keep_rest = one_in(m, 2)};
@@ -368,7 +368,8 @@ play(struct model *m)
     ferry_copy_region regions[REGIONS];
     ferry_event *event = NULL;
     memset(m->wrong, 0, sizeof(m->wrong));
-    draw_options(m, &event);
+    draw_options(m);
+    bool async = one_in(m, 2);
     m->count = 1 + below(m, REGIONS);
     for (size_t i = 0; i < m->count; i++) {
         draw_region(m, &m->regions[i], &regions[i]);
@@ -378,8 +379,8 @@ play(struct model *m)
     bool fails = may_fail(m);
     for (size_t i = 0; i < m->count && !fails; i++)
         copy_region(&m->regions[i]);
-    ferry_status status = ferry_copy(regions, m->count, &m->options);
-    if (status == FERRY_OK && m->options.event) {
+    ferry_status status = copy_regions(regions, m->count, &m->options, async ? &event : NULL);
+    if (status == FERRY_OK && async) {
         status = ferry_event_synchronize(event);
         ferry_event_destroy(&event);
     }

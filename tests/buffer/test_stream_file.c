@@ -117,8 +117,8 @@ use_chunk(const ferry_file_chunk *chunk, void *user)
     if (job->chunks % 2) /* written at the host, and then at the device again */
         add_to(f, b, 0, 0, FERRY_REST, 1);
     else
-        QUEUE(
-            ferry_buffer_copy(b, INT, 0, other, 0, chunk->count, ASYNC(chunk->stream, &forgotten)));
+        QUEUE(ferry_buffer_copy_async(b, INT, 0, other, 0, chunk->count, ON(chunk->stream),
+                                      &forgotten));
     if (job->chunks++ % 3 == 0)
         OK(launch_add(&job->w, chunk->stream, b, 0, 1, 100));
     ferry_buffer_destroy(&other);

@@ -337,7 +337,8 @@ step(struct member *m, struct account *a, ferry_stream *stream)
         disturb(m, b);
         break;
     case 6:
-        if (GOOD(ferry_buffer_fill(buffer, INT, offset, a->piece, &value, ASYNC(stream, &event)))) {
+        if (GOOD(ferry_buffer_fill_async(buffer, INT, offset, a->piece, &value, ON(stream),
+                                         &event))) {
             a->values[b][piece] = value;
             (void)GOOD(ferry_event_synchronize(event));
             ferry_event_destroy(&event);
@@ -376,7 +377,7 @@ drain_helper(fixture *f)
     ferry_buffer *last = make_ints(f, 1);
     ferry_event *event;
     int zero = 0;
-    OK(ferry_buffer_fill(last, INT, 0, 1, &zero, ASYNC(NULL, &event)));
+    OK(ferry_buffer_fill_async(last, INT, 0, 1, &zero, ON(NULL), &event));
     OK(ferry_event_synchronize(event));
     ferry_event_destroy(&event);
     ferry_buffer_destroy(&last);

@@ -184,8 +184,8 @@ test_copies_are_timed(void **state)
     touch(&f, x, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     OK(ferry_stream_synchronize(f.stream));
     ferry_event *begin = record_timed(f.stream), *copy;
-    OK(ferry_buffer_copy_from(x, INT, 0, COUNT, values,
-                              &(ferry_copy_options){.stream = f.stream, .event = &copy}));
+    OK(ferry_buffer_copy_from_async(x, INT, 0, COUNT, values,
+                                    &(ferry_copy_options){.stream = f.stream}, &copy));
     OK(ferry_stream_wait_event(f.stream, copy));
     ferry_event *end = record_timed(f.stream);
     double seconds = elapsed(begin, end);
@@ -275,7 +275,7 @@ test_what_is_refused(void **state)
     assert_non_null(strstr(ferry_last_error(), "`end` was recorded without FERRY_EVENT_TIMED"));
 
     ferry_buffer *x = make_ints(f, COUNT);
-    OK(ferry_buffer_copy_from(x, INT, 0, COUNT, values, &(ferry_copy_options){.event = &copy}));
+    OK(ferry_buffer_copy_from_async(x, INT, 0, COUNT, values, NULL, &copy));
     FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_event_elapsed(timed, copy, &seconds));
     assert_non_null(strstr(ferry_last_error(), "`end` is the event of an asynchronous call"));
     OK(ferry_event_synchronize(copy));

@@ -218,8 +218,7 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         OK(ferry_buffer_load(b, INT, offset, count, path_of("traffic"), 0, NULL));
         break;
     case 10:
-        OK(ferry_buffer_copy_from(b, INT, offset, count, values,
-                                  &(ferry_copy_options){.event = &event}));
+        OK(ferry_buffer_copy_from_async(b, INT, offset, count, values, NULL, &event));
         OK(ferry_event_synchronize(event));
         ferry_event_destroy(&event);
         break;

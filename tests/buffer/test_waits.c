@@ -70,8 +70,7 @@ static ferry_status
 sync_later(struct world *w)
 {
     ferry_event *event;
-    ferry_copy_options options = {.event = &event};
-    return wait_for(ferry_buffer_sync_to(w->buffer, 0, FERRY_REST, 1, &options), &event);
+    return wait_for(ferry_buffer_sync_to_async(w->buffer, 0, FERRY_REST, 1, NULL, &event), &event);
 }
 
 static ferry_status
@@ -214,8 +213,8 @@ copy_to_memory_later(struct world *w)
 {
     static int values[COUNT];
     ferry_event *event;
-    ferry_copy_options options = {.event = &event};
-    return wait_for(ferry_buffer_copy_to(w->buffer, INT, 0, FERRY_REST, values, &options), &event);
+    return wait_for(ferry_buffer_copy_to_async(w->buffer, INT, 0, FERRY_REST, values, NULL, &event),
+                    &event);
 }
 
 static ferry_status
@@ -313,9 +312,8 @@ static ferry_status
 prefetch_to_device(struct world *w)
 {
     ferry_event *event;
-    ferry_copy_options options = {.event = &event};
     ferry_status status = ferry_buffer_prefetch(w->buffer, 0, FERRY_REST, 1, w->stream);
-    OK(wait_for(ferry_buffer_sync_to(w->other, 0, FERRY_REST, 1, &options), &event));
+    OK(wait_for(ferry_buffer_sync_to_async(w->other, 0, FERRY_REST, 1, NULL, &event), &event));
     w->f->errors = 0;
     return status;
 }
@@ -542,7 +540,6 @@ test_an_asynchronous_call_returns_before_the_kernel(void **state)
     fixture *f = *state;
     work k;
     ferry_event *event;
-    ferry_copy_options options = {.event = &event};
     int values[COUNT];
     if (!runs_apart(f))
         skip();
@@ -551,7 +548,7 @@ test_an_asynchronous_call_returns_before_the_kernel(void **state)
     ferry_buffer *buffer = make_ints(f, COUNT);
     work_gate(false);
     OK(launch_fill(&k, f->stream, buffer, 0, COUNT, 7));
-    OK(ferry_buffer_copy_to(buffer, INT, 0, FERRY_REST, values, &options));
+    OK(ferry_buffer_copy_to_async(buffer, INT, 0, FERRY_REST, values, NULL, &event));
     work_gate(true);
     OK(wait_for(FERRY_OK, &event));
     for (size_t i = 0; i < COUNT; i++)

@@ -339,11 +339,11 @@ step_copy_from_async(struct player *p)
     set_counting(pending->values, t.count, first);
     set_counting(&t.subject->next[t.begin], t.count, first);
     say(p,
-        "TRY(ferry_buffer_copy_from(%s, INT, %zu, %zu, counting(%zu, %d), ASYNC(%s, "
-        "&pending[%zu])));",
+        "TRY(ferry_buffer_copy_from_async(%s, INT, %zu, %zu, counting(%zu, %d), ON(%s), "
+        "&pending[%zu]));",
         t.name, t.offset, t.count, t.count, (int)first, stream_name, which);
-    ferry_status status = ferry_buffer_copy_from(t.handle, INT, t.offset, t.count, pending->values,
-                                                 ASYNC(stream, &pending->event));
+    ferry_status status = ferry_buffer_copy_from_async(
+        t.handle, INT, t.offset, t.count, pending->values, ON(stream), &pending->event);
     end_async(p, &t, which, status, chooses_cancel(p));
 }
 
@@ -356,10 +356,10 @@ step_copy_to_async(struct player *p)
     char stream_name[32];
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_copy_to(%s, INT, %zu, %zu, later[%zu], ASYNC(%s, &pending[%zu])));",
+    say(p, "TRY(ferry_buffer_copy_to_async(%s, INT, %zu, %zu, later[%zu], ON(%s), &pending[%zu]));",
         t.name, t.offset, t.count, which, stream_name, which);
-    ferry_status status = ferry_buffer_copy_to(t.handle, INT, t.offset, t.count, pending->values,
-                                               ASYNC(stream, &pending->event));
+    ferry_status status = ferry_buffer_copy_to_async(t.handle, INT, t.offset, t.count,
+                                                     pending->values, ON(stream), &pending->event);
     end_async(p, &t, which, status, false);
 }
 
@@ -374,10 +374,11 @@ step_copy_async(struct player *p)
     begin_call(p, &to);
     memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
             to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_copy(%s, INT, %zu, %s, %zu, %zu, ASYNC(%s, &pending[%zu])));", to.name,
-        to.offset, from.name, from.offset, to.count, stream_name, which);
-    ferry_status status = ferry_buffer_copy(to.handle, INT, to.offset, from.handle, from.offset,
-                                            to.count, ASYNC(stream, &p->pending[which].event));
+    say(p, "TRY(ferry_buffer_copy_async(%s, INT, %zu, %s, %zu, %zu, ON(%s), &pending[%zu]));",
+        to.name, to.offset, from.name, from.offset, to.count, stream_name, which);
+    ferry_status status =
+        ferry_buffer_copy_async(to.handle, INT, to.offset, from.handle, from.offset, to.count,
+                                ON(stream), &p->pending[which].event);
     end_async(p, &to, which, status, chooses_cancel(p));
 }
 
@@ -391,10 +392,10 @@ step_fill_async(struct player *p)
     ferry_stream *stream = async_stream(p, stream_name, sizeof(stream_name));
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value);
-    say(p, "TRY(ferry_buffer_fill(%s, INT, %zu, %zu, &(int){%d}, ASYNC(%s, &pending[%zu])));",
+    say(p, "TRY(ferry_buffer_fill_async(%s, INT, %zu, %zu, &(int){%d}, ON(%s), &pending[%zu]));",
         t.name, t.offset, t.count, (int)value, stream_name, which);
-    ferry_status status = ferry_buffer_fill(t.handle, INT, t.offset, t.count, &value,
-                                            ASYNC(stream, &p->pending[which].event));
+    ferry_status status = ferry_buffer_fill_async(t.handle, INT, t.offset, t.count, &value,
+                                                  ON(stream), &p->pending[which].event);
     end_async(p, &t, which, status, chooses_cancel(p));
 }
 
@@ -489,7 +490,8 @@ step_batch_async(struct player *p)
     say(p, "if (status == FERRY_OK) status = copy_list_copy(batch, %s, INT, %zu, %s, %zu, %zu);",
         to.name, to.offset + half, from.name, from.offset, to.count - half);
     say(p,
-        "if (status == FERRY_OK) status = TRY(copy_list_submit(batch, ASYNC(%s, &pending[%zu])));",
+        "if (status == FERRY_OK) status = TRY(copy_list_submit_async(batch, ON(%s), "
+        "&pending[%zu]));",
         stream_name, which);
     ferry_status status = copy_list_create(&batch);
     if (status == FERRY_OK)
@@ -498,7 +500,7 @@ step_batch_async(struct player *p)
         status = copy_list_copy(batch, to.handle, INT, to.offset + half, from.handle, from.offset,
                                 to.count - half);
     if (status == FERRY_OK)
-        status = copy_list_submit(batch, ASYNC(stream, &pending->event));
+        status = copy_list_submit_async(batch, ON(stream), &pending->event);
     if (status == FERRY_OK)
         MUST(p, ferry_event_progress(pending->event, &done, &total));
     if (status == FERRY_OK && done > total)
@@ -573,12 +575,12 @@ step_rows_async(struct player *p)
         for (size_t row = 0; row < height; row++)
             set_counting(&next[to.begin + row * pitch], width, first + (int32_t)(row * pitch));
         say(p,
-            "TRY(copy_rows_from(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu, ASYNC(%s, "
-            "&pending[%zu])));",
+            "TRY(copy_rows_from_async(%s, INT, %zu, %zu, counting(%zu, %d), %zu, %zu, %zu, ON(%s), "
+            "&pending[%zu]));",
             to.name, to.offset, pitch, to.count, (int)first, pitch, width, height, stream_name,
             which);
-        status = copy_rows_from(to.handle, INT, to.offset, pitch, pending->values, pitch, width,
-                                height, ASYNC(stream, &pending->event));
+        status = copy_rows_from_async(to.handle, INT, to.offset, pitch, pending->values, pitch,
+                                      width, height, ON(stream), &pending->event);
     } else if (way == 1) {
         memcpy(pending->values, pending->expected, to.count * sizeof(int32_t));
         pending->pitch = pitch;
@@ -587,11 +589,11 @@ step_rows_async(struct player *p)
         snprintf(memory, sizeof(memory), "later[%zu]", which);
         say_values(p, "put", memory, pending->expected, to.count);
         say(p,
-            "TRY(copy_rows_to(%s, INT, %zu, %zu, later[%zu], %zu, %zu, %zu, ASYNC(%s, "
-            "&pending[%zu])));",
+            "TRY(copy_rows_to_async(%s, INT, %zu, %zu, later[%zu], %zu, %zu, %zu, ON(%s), "
+            "&pending[%zu]));",
             to.name, to.offset, pitch, which, pitch, width, height, stream_name, which);
-        status = copy_rows_to(to.handle, INT, to.offset, pitch, pending->values, pitch, width,
-                              height, ASYNC(stream, &pending->event));
+        status = copy_rows_to_async(to.handle, INT, to.offset, pitch, pending->values, pitch, width,
+                                    height, ON(stream), &pending->event);
     } else {
         if (overlap(&to, &from))
             return;
@@ -599,11 +601,12 @@ step_rows_async(struct player *p)
             memmove(&next[to.begin + row * pitch],
                     &from.subject->expected[from.begin + row * pitch], width * sizeof(int32_t));
         say(p,
-            "TRY(copy_rows(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu, ASYNC(%s, &pending[%zu])));",
+            "TRY(copy_rows_async(%s, INT, %zu, %zu, %s, %zu, %zu, %zu, %zu, ON(%s), "
+            "&pending[%zu]));",
             to.name, to.offset, pitch, from.name, from.offset, pitch, width, height, stream_name,
             which);
-        status = copy_rows(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch, width,
-                           height, ASYNC(stream, &pending->event));
+        status = copy_rows_async(to.handle, INT, to.offset, pitch, from.handle, from.offset, pitch,
+                                 width, height, ON(stream), &pending->event);
     }
     end_async(p, &to, which, status, way == 1 ? false : chooses_cancel(p));
 }

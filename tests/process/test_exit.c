@@ -46,8 +46,8 @@ start_work(void)
     WORKS(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     for (int i = 0; i < 8; i++) {
         ferry_event *event;
-        WORKS(ferry_buffer_copy_from(buffer, INT, 0, COUNT, source,
-                                     ASYNC(ferry_context_stream(context, 1), &event)));
+        WORKS(ferry_buffer_copy_from_async(buffer, INT, 0, COUNT, source,
+                                           ON(ferry_context_stream(context, 1)), &event));
         ferry_event_destroy(&event);
     }
     WORKS(ferry_context_pool(context, 0, FERRY_MEMORY_DEFAULT, &pool));
@@ -130,10 +130,11 @@ start_end(bool goes_on)
     const ferry_context_options options = {.log = note_end};
     WORKS(ferry_context_create(&options, &context));
     WORKS(ferry_buffer_create_from(context, INT, COUNT, source, NULL, &buffer));
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, COUNT, target,
-                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
-                                                     .event = &event,
-                                                     .keep_going = destroy_and_go_on}));
+    WORKS(
+        ferry_buffer_copy_to_async(buffer, INT, 0, COUNT, target,
+                                   &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
+                                                         .keep_going = destroy_and_go_on},
+                                   &event));
     while (!atomic_load(&given_back))
         ferryi_sleep_ns(100000);
     TRUE(!context);
@@ -175,10 +176,11 @@ exit_in_the_callback_that_ends(void)
     static ferry_event *event;
     WORKS(ferry_context_create(NULL, &context));
     WORKS(ferry_buffer_create_from(context, INT, COUNT, source, NULL, &buffer));
-    WORKS(ferry_buffer_copy_to(buffer, INT, 0, COUNT, target,
-                               &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
-                                                     .event = &event,
-                                                     .keep_going = destroy_and_exit}));
+    WORKS(
+        ferry_buffer_copy_to_async(buffer, INT, 0, COUNT, target,
+                                   &(ferry_copy_options){.stream = ferry_context_stream(context, 1),
+                                                         .keep_going = destroy_and_exit},
+                                   &event));
     for (;;)
         pause();
 }

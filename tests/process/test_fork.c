@@ -130,10 +130,10 @@ ask_buffers(ferry_context *context, struct things *t)
     REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, 4, values, NULL));
     REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4, NULL));
     REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values, NULL));
-    REFUSED(ferry_buffer_copy_from(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
-    REFUSED(ferry_buffer_copy_to(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
-    REFUSED(ferry_buffer_copy(t->buffer, INT, 0, t->other, 0, 4, ASYNC(t->stream, &event)));
-    REFUSED(ferry_buffer_fill(t->buffer, INT, 0, 4, values, ASYNC(t->stream, &event)));
+    REFUSED(ferry_buffer_copy_from_async(t->buffer, INT, 0, 4, values, ON(t->stream), &event));
+    REFUSED(ferry_buffer_copy_to_async(t->buffer, INT, 0, 4, values, ON(t->stream), &event));
+    REFUSED(ferry_buffer_copy_async(t->buffer, INT, 0, t->other, 0, 4, ON(t->stream), &event));
+    REFUSED(ferry_buffer_fill_async(t->buffer, INT, 0, 4, values, ON(t->stream), &event));
     REFUSED(ferry_buffer_prefetch(t->buffer, 0, FERRY_REST, 1, t->stream));
     REFUSED(ferry_buffer_sync_to(t->buffer, 0, 4, 0, NULL));
     REFUSED(ferry_buffer_mark_dirty(t->buffer, 0, 4, 0, NULL));
@@ -193,7 +193,7 @@ ask_others(ferry_context *context, struct things *t)
     REFUSED(ferry_kernel_create(context, &source, &kernel));
     REFUSED(ferry_kernel_launch(t->kernel, ferry_grid_for(1, 1), t->stream, &argument, 1));
     REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, NULL));
-    REFUSED(copy_rows(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, ASYNC(t->stream, &event)));
+    REFUSED(copy_rows_async(t->buffer, INT, 0, 4, t->other, 0, 4, 2, 2, ON(t->stream), &event));
     REFUSED(ferry_pool_allocate(t->pool, 4096, NULL, &block));
     REFUSED(ferry_pool_allocate(t->pool, 4096, t->stream, &block));
     REFUSED(ferry_block_free(&t->block, NULL));
@@ -507,8 +507,8 @@ one_round(struct busy *busy, int *values, size_t count)
               ferry_buffer_create_from(busy->context, INT, count, values, NULL, &buffer));
     FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, busy->places, NULL));
     FERRY_TRY(status, out,
-              ferry_buffer_copy_from(buffer, INT, 0, count, values,
-                                     ASYNC(ferry_context_stream(busy->context, 1), &event)));
+              ferry_buffer_copy_from_async(buffer, INT, 0, count, values,
+                                           ON(ferry_context_stream(busy->context, 1)), &event));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
     FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, count, values, NULL));
 out:

@@ -132,8 +132,8 @@ use_context(void)
     OK(ferry_stream_create(context, 1, &stream));
     OK(ferry_buffer_create_from(context, INT, LENGTH(values), values, NULL, &buffer));
     OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
-    QUEUE(
-        ferry_buffer_copy_from(buffer, INT, 0, LENGTH(values), values, ASYNC(stream, &forgotten)));
+    QUEUE(ferry_buffer_copy_from_async(buffer, INT, 0, LENGTH(values), values, ON(stream),
+                                       &forgotten));
     OK(ferry_buffer_copy_to(buffer, INT, 0, LENGTH(values), values, NULL));
     ferry_buffer_destroy(&buffer);
     ferry_stream_destroy(&stream);

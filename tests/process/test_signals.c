@@ -56,7 +56,7 @@ copy_around(fixture *f, int *values, int *back)
     FERRY_TRY(status, out, ferry_buffer_create_from(f->context, INT, COUNT, values, NULL, &buffer));
     FERRY_TRY(status, out, ferry_buffer_sync_to(buffer, 0, FERRY_REST, 1, NULL));
     FERRY_TRY(status, out,
-              ferry_buffer_copy_from(buffer, INT, 0, COUNT, values, ASYNC(f->stream, &event)));
+              ferry_buffer_copy_from_async(buffer, INT, 0, COUNT, values, ON(f->stream), &event));
     FERRY_TRY(status, out, ferry_event_synchronize(event));
     FERRY_TRY(status, out, ferry_buffer_invalidate(buffer, 0, FERRY_REST, 0));
     FERRY_TRY(status, out, ferry_buffer_copy_to(buffer, INT, 0, COUNT, back, NULL));

@@ -9,6 +9,14 @@
 
 _Thread_local ferry_event *forgotten;
 
+ferry_status
+copy_regions(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options,
+             ferry_event **event)
+{
+    return event ? ferry_copy_async(regions, count, options, event)
+                 : ferry_copy(regions, count, options);
+}
+
 /* -- rows -- */
 
 static ferry_copy_region
@@ -42,6 +50,16 @@ copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset
 }
 
 ferry_status
+copy_rows_from_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                     size_t pitch, const void *source, size_t source_pitch, size_t width,
+                     size_t height, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = rows_of(rows_in(buffer, element, offset, pitch),
+                                       rows_at(source, source_pitch), width, height);
+    return ferry_copy_async(&region, 1, options, event);
+}
+
+ferry_status
 copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch,
              void *target, size_t target_pitch, size_t width, size_t height,
              const ferry_copy_options *options)
@@ -49,6 +67,16 @@ copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset, 
     ferry_copy_region region = rows_of(rows_at(target, target_pitch),
                                        rows_in(buffer, element, offset, pitch), width, height);
     return ferry_copy(&region, 1, options);
+}
+
+ferry_status
+copy_rows_to_async(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t pitch,
+                   void *target, size_t target_pitch, size_t width, size_t height,
+                   const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = rows_of(rows_at(target, target_pitch),
+                                       rows_in(buffer, element, offset, pitch), width, height);
+    return ferry_copy_async(&region, 1, options, event);
 }
 
 ferry_status
@@ -60,6 +88,18 @@ copy_rows(ferry_buffer *target, const ferry_element *element, size_t target_offs
         rows_of(rows_in(target, element, target_offset, target_pitch),
                 rows_in(source, element, source_offset, source_pitch), width, height);
     return ferry_copy(&region, 1, options);
+}
+
+ferry_status
+copy_rows_async(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                size_t target_pitch, ferry_buffer *source, size_t source_offset,
+                size_t source_pitch, size_t width, size_t height, const ferry_copy_options *options,
+                ferry_event **event)
+{
+    ferry_copy_region region =
+        rows_of(rows_in(target, element, target_offset, target_pitch),
+                rows_in(source, element, source_offset, source_pitch), width, height);
+    return ferry_copy_async(&region, 1, options, event);
 }
 
 /* -- conversions -- */
@@ -75,7 +115,7 @@ convert(ferry_copy_side target, ferry_copy_side source, const ferry_conversion *
                                       .count = count,
                                       .conversion = conversion->convert ? conversion : NULL};
     ferry_copy_options converting = options ? *options : (ferry_copy_options){0};
-    converting.convert = policy ? (int)policy : FERRY_CONVERT_SATURATE;
+    converting.convert = policy ? policy : FERRY_CONVERT_SATURATE;
     return ferry_copy(&region, 1, &converting);
 }
 
@@ -165,6 +205,12 @@ ferry_status
 copy_list_submit(copy_list *list, const ferry_copy_options *options)
 {
     return ferry_copy(list->regions, list->count, options);
+}
+
+ferry_status
+copy_list_submit_async(copy_list *list, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_copy_async(list->regions, list->count, options, event);
 }
 
 void

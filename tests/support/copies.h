@@ -4,15 +4,16 @@
 
 /*
  * Short forms of ferry_copy() for tests: copies of rows, conversions, and lists of copies. The
- * parameter `options` may be NULL. Each function returns the status of ferry_copy().
+ * parameter `options` may be NULL. Each function returns the status of ferry_copy(), and those
+ * whose names end in `_async` that of ferry_copy_async().
  */
 
 #include <ferry/copy.h>
 
-/* Copy options of an asynchronous call on the stream `on`. The call stores its event in `out`. */
-#define ASYNC(on, out) (&(ferry_copy_options){.stream = (on), .event = (out)})
+/* Options of a copy on a stream. */
+#define ON(on) (&(ferry_copy_options){.stream = (on)})
 /* Checks with OK() that an asynchronous call succeeds, and destroys the call's event at once.
- * Example: QUEUE(ferry_buffer_fill(..., ASYNC(stream, &forgotten))). */
+ * Example: QUEUE(ferry_buffer_fill_async(..., ON(stream), &forgotten)). */
 #define QUEUE(call)                                                                                \
     do {                                                                                           \
         OK(call);                                                                                  \
@@ -20,17 +21,33 @@
     } while (0)
 extern _Thread_local ferry_event *forgotten;
 
+/* Copies regions, asynchronously if `event` is not NULL. */
+ferry_status copy_regions(const ferry_copy_region *regions, size_t count,
+                          const ferry_copy_options *options, ferry_event **event);
+
 /* Copies `height` rows of `width` elements each; a height of 0 copies nothing. */
 ferry_status copy_rows_from(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                             size_t pitch, const void *source, size_t source_pitch, size_t width,
                             size_t height, const ferry_copy_options *options);
+ferry_status copy_rows_from_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                  size_t pitch, const void *source, size_t source_pitch,
+                                  size_t width, size_t height, const ferry_copy_options *options,
+                                  ferry_event **event);
 ferry_status copy_rows_to(ferry_buffer *buffer, const ferry_element *element, size_t offset,
                           size_t pitch, void *target, size_t target_pitch, size_t width,
                           size_t height, const ferry_copy_options *options);
+ferry_status copy_rows_to_async(ferry_buffer *buffer, const ferry_element *element, size_t offset,
+                                size_t pitch, void *target, size_t target_pitch, size_t width,
+                                size_t height, const ferry_copy_options *options,
+                                ferry_event **event);
 ferry_status copy_rows(ferry_buffer *target, const ferry_element *element, size_t target_offset,
                        size_t target_pitch, ferry_buffer *source, size_t source_offset,
                        size_t source_pitch, size_t width, size_t height,
                        const ferry_copy_options *options);
+ferry_status copy_rows_async(ferry_buffer *target, const ferry_element *element,
+                             size_t target_offset, size_t target_pitch, ferry_buffer *source,
+                             size_t source_offset, size_t source_pitch, size_t width, size_t height,
+                             const ferry_copy_options *options, ferry_event **event);
 
 /* Copies and converts elements. The parameter `policy` replaces the policy in `options`; 0 means
  * the policy SATURATE. */
@@ -61,6 +78,8 @@ ferry_status copy_list_copy(copy_list *list, ferry_buffer *target, const ferry_e
                             size_t target_offset, ferry_buffer *source, size_t source_offset,
                             size_t count);
 ferry_status copy_list_submit(copy_list *list, const ferry_copy_options *options);
+ferry_status copy_list_submit_async(copy_list *list, const ferry_copy_options *options,
+                                    ferry_event **event);
 void copy_list_clear(copy_list *list);
 /* Destroys the list of copies and sets `*list` to NULL. Does nothing if `*list` is NULL. */
 void copy_list_destroy(copy_list **list);
