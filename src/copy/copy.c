@@ -19,6 +19,7 @@ ferryi_copy_job(const struct ferryi_copy_call *call)
                                       .total = call->bytes};
     if (call->whole)
         job = call->whole->job;
+    job.unit = call->unit;
     ferryi_store_name_job(call->main.store, &job, call->main.reason, call->begin - job.done);
     return job;
 }
@@ -29,6 +30,7 @@ ferryi_copy_quiet_job(const struct ferryi_transfer_job *job)
     return (struct ferryi_transfer_job){.buffer = job->buffer,
                                         .reason = job->reason,
                                         .traffic = job->traffic,
+                                        .unit = job->unit,
                                         .foreign_source = job->foreign_source,
                                         .foreign_target = job->foreign_target,
                                         .id = job->id,
@@ -90,7 +92,8 @@ ferryi_copy_run_move(struct ferryi_copy_call *call)
         return close_all(call, call->bytes);
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
-    (void)close_all(call, job.done - before);
+    size_t done = job.done - before;
+    (void)close_all(call, call->unit > 1 ? done - done % call->unit : done);
     ferryi_last_error_restore(&why);
     return status;
 }

@@ -23,6 +23,7 @@ ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
     struct ferryi_range to = ferryi_region_row(region, target, row),
                         from = ferryi_region_row(region, source, row);
+    call->unit = target->element->bytes;
     if (region->kind == FERRYI_REGION_FILL)
         return ferryi_copy_plan_fill(call, target->store, to, region->value, target->element->bytes,
                                      place);

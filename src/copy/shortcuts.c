@@ -40,6 +40,7 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, c
         return status;
     if (range.begin == range.end)
         return ferryi_async_finished(buffer->store->context, options);
+    call.unit = buffer->element_bytes;
     struct ferryi_range there = ferryi_copy_memory(memory);
     status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
                   : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
@@ -91,6 +92,7 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy a buffer", &place));
     if (to.begin == to.end || (target->store == source->store && to.begin == from.begin))
         return ferryi_async_finished(target->store->context, options);
+    call.unit = target->element_bytes;
     ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
 }
@@ -111,6 +113,7 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
             return status;
         if (range.begin == range.end)
             return ferryi_async_finished(buffer->store->context, options);
+        call.unit = buffer->element_bytes;
         status =
             ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)
