@@ -102,7 +102,8 @@ typedef struct ferry_copy_options {
  *
  * At least one side of each region is a buffer, and all buffers belong to one context. The two
  * sides of a region may overlap in one buffer: the result is then that of memmove(), even for rows
- * and planes. Memory of the caller must not overlap in this way.
+ * and planes. A region whose two sides are the same bytes moves nothing, but is a write as any
+ * other. Memory of the caller must not overlap in this way.
  *
  * Errors: before it moves any bytes, the call checks all arguments, and checks that no open scope
  * conflicts. Bytes move in chunks. If the call fails later, each chunk holds either its old or its

@@ -318,7 +318,7 @@ kind_of(const struct ferryi_region *region)
         return FERRYI_REGION_CONVERT;
     if (region->target.path || region->source.path)
         return region->target.path ? FERRYI_REGION_STORE : FERRYI_REGION_LOAD;
-    return is_onto_itself(region) ? FERRYI_REGION_NOTHING : FERRYI_REGION_PLAIN;
+    return is_onto_itself(region) ? FERRYI_REGION_SELF : FERRYI_REGION_PLAIN;
 }
 
 ferry_status

@@ -392,6 +392,8 @@ ferry_status
 ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     switch (region->kind) {
+    case FERRYI_REGION_SELF:
+        return run_rows(list, region, NULL);
     case FERRYI_REGION_FILL:
         return fill(list, region);
     case FERRYI_REGION_CONVERT:

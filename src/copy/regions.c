@@ -53,6 +53,7 @@ is_one_call(const struct ferryi_region *region, bool async)
     if (ferryi_region_rows(region) > 1)
         return false;
     switch (region->kind) {
+    case FERRYI_REGION_SELF:
     case FERRYI_REGION_PLAIN:
         return true;
     case FERRYI_REGION_FILL:

@@ -90,7 +90,7 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     FERRYI_OR_RETURN(
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from));
     FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy a buffer", &place));
-    if (to.begin == to.end || (target->store == source->store && to.begin == from.begin))
+    if (to.begin == to.end)
         return ferryi_async_finished(target->store->context, options);
     call.unit = target->element_bytes;
     ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
