@@ -279,10 +279,21 @@ launch_with_arrays(struct ferryi_launch_request *plan)
     return status;
 }
 
+static ferry_status
+check_grid(const ferry_kernel *kernel, const ferry_grid *grid)
+{
+    if (grid->blocks[0] > 0 && grid->threads[0] > 0)
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "launch kernel \"%s\": the grid has %u blocks of %u threads in x; "
+                       "ferry_grid_for() returns a grid for a number of items",
+                       kernel->name, grid->blocks[0], grid->threads[0]);
+}
+
 static ferry_grid
 without_zeros(ferry_grid grid)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 1; i < 3; i++) {
         grid.blocks[i] = grid.blocks[i] ? grid.blocks[i] : 1;
         grid.threads[i] = grid.threads[i] ? grid.threads[i] : 1;
     }
@@ -316,6 +327,7 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_stream *stream, ferry_grid grid,
                            kernel->name, kernel->parameter_count,
                            argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
+    FERRYI_OR_RETURN(check_grid(kernel, &grid));
     struct ferryi_launch_request plan = {
         .kernel = kernel,
         .stream = stream ? stream : kernel->context->defaults[timeline->place],
