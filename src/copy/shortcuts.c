@@ -22,12 +22,10 @@ check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, s
     return status == FERRY_OK ? ferryi_checked_memory(buffer->store, memory, what) : status;
 }
 
-/* Copies between a buffer and memory, in either direction. The function must be inlined into the
- * public functions. With debug checks, Ferry finds the program's call site through the frame of the
- * public function. */
+/* Makes one attempt of copy_memory(). */
 FERRYI_INLINE ferry_status
-copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
-            size_t count, const ferry_copy_options *options, bool from)
+try_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
+           size_t count, const ferry_copy_options *options, bool from)
 {
     const char *what = from ? "copy from memory" : "copy to memory";
     struct ferryi_range range;
@@ -45,6 +43,20 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, c
     status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
                   : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
+}
+
+/* Copies between a buffer and memory, in either direction. The function must be inlined into the
+ * public functions. With debug checks, Ferry finds the program's call site through the frame of the
+ * public function. */
+FERRYI_INLINE ferry_status
+copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, const void *memory,
+            size_t count, const ferry_copy_options *options, bool from)
+{
+    ferry_status status;
+    do
+        status = try_memory(buffer, element, offset, memory, count, options, from);
+    while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status
@@ -69,20 +81,25 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            struct ferryi_range *from)
 {
     FERRYI_OR_RETURN(check_range(source, element, source_offset, count, "", "copy a buffer", from));
-    if (count == FERRY_REST)
+    struct ferryi_range now;
+    bool is_rest = count == FERRY_REST;
+    if (is_rest)
         count = (from->end - from->begin) / source->element_bytes;
     ferry_status status =
         check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
+    if (status == FERRY_ERROR_OUT_OF_RANGE && is_rest &&
+        (!ferryi_buffer_range(source, source_offset, FERRY_REST, &now) || now.end != from->end))
+        status = ferryi_fail_resized(); /* by another thread, after the check of the source */
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                              "copy a buffer: the buffers belong to different contexts");
     return status;
 }
 
-ferry_status
-ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
-                  ferry_buffer *source, size_t source_offset, size_t count,
-                  const ferry_copy_options *options)
+static ferry_status
+copy_buffer(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+            ferry_buffer *source, size_t source_offset, size_t count,
+            const ferry_copy_options *options)
 {
     struct ferryi_range to, from;
     struct ferryi_copy_call call = {.options = options};
@@ -95,6 +112,18 @@ ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t tar
     call.unit = target->element_bytes;
     ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? ferryi_async_run(&call) : status;
+}
+
+ferry_status
+ferry_buffer_copy(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+                  ferry_buffer *source, size_t source_offset, size_t count,
+                  const ferry_copy_options *options)
+{
+    ferry_status status;
+    do
+        status = copy_buffer(target, element, target_offset, source, source_offset, count, options);
+    while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status

@@ -250,6 +250,29 @@ launch(struct ferryi_launch_request *plan)
     return status;
 }
 
+static bool
+has_rest(const ferry_argument *arguments, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!arguments[i].is_value && arguments[i].count == FERRY_REST)
+            return true;
+    return false;
+}
+
+/* Launches the kernel. Repeats the launch if an argument is the rest of a buffer that another
+ * thread resized before the range was locked. */
+static ferry_status
+launch_until_fits(struct ferryi_launch_request *plan)
+{
+    ferry_status status;
+    do {
+        plan->wanted_count = 0;
+        status = launch(plan);
+    } while (ferryi_buffer_starts_over(status, FERRY_REST) &&
+             has_rest(plan->arguments, plan->count));
+    return status;
+}
+
 /* Provides memory for the arrays of a launch request, and launches the kernel. */
 static ferry_status
 launch_with_arrays(struct ferryi_launch_request *plan)
@@ -274,7 +297,7 @@ launch_with_arrays(struct ferryi_launch_request *plan)
     }
     plan->merged = plan->wanted + plan->count;
     plan->group = plan->index + plan->count;
-    ferry_status status = launch(plan);
+    ferry_status status = launch_until_fits(plan);
     free(many);
     return status;
 }
