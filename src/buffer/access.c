@@ -33,7 +33,7 @@ ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 ferry_status
 ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 {
-    if (status == FERRY_ERROR_DEVICE_LOST && place > 0) {
+    if (status == FERRY_ERROR_DEVICE_LOST && place > 0 && !ferryi_last_error_is_of_program()) {
         struct ferryi_kept_error why;
         ferryi_last_error_keep(&why);
         ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, why.message);

@@ -53,6 +53,7 @@ is_one_call(const struct ferryi_region *region, bool async)
     if (ferryi_region_rows(region) > 1)
         return false;
     switch (region->kind) {
+    case FERRYI_REGION_SELF:
     case FERRYI_REGION_PLAIN:
         return true;
     case FERRYI_REGION_FILL:
@@ -240,9 +241,18 @@ copy_no_regions(const ferry_copy_options *options)
     return status == FERRY_OK ? ferryi_async_finished(options->stream->context, options) : status;
 }
 
-ferry_status
-ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
-                    const ferry_copy_options *options)
+/* Returns whether the rest of a buffer determines the count of a region. */
+static bool
+has_rest(const ferry_copy_region *regions, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (regions[i].count == FERRY_REST)
+            return true;
+    return false;
+}
+
+static ferry_status
+try_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options)
 {
     struct ferryi_region_setting setting = {
         .place = -1, .policy = FERRY_CONVERT_SATURATE, .many = count > 1, .transfer = options};
@@ -257,6 +267,17 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
     if (options)
         setting.event = options->event;
     return count == 1 ? copy_one(regions, &setting) : copy_many(regions, count, &setting);
+}
+
+ferry_status
+ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
+                    const ferry_copy_options *options)
+{
+    ferry_status status;
+    do
+        status = try_copy(regions, count, options);
+    while (ferryi_buffer_starts_over(status, FERRY_REST) && has_rest(regions, count));
+    return status;
 }
 
 /* Returns whether one side of a copy is plain memory with the buffer's element type. A side whose
