@@ -190,6 +190,11 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
     assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
+    ferryi_store_lock(main->store);
+    bool lost = ferryi_store_has_lost(main->store, (struct ferryi_range){main->begin, main->end});
+    ferryi_store_unlock(main->store);
+    if (lost) /* then nothing is written to the target */
+        status = ferryi_access_fail_lost(main);
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
         ferryi_store_lock(main->store);
         struct ferryi_segment segment = ferryi_valid_map_at(&main->store->map, at);
