@@ -85,7 +85,7 @@ test_names_have_patterns(void **state)
     expect_name("a%p-%p.json", expected);
 }
 
-/* Each child of a fork has names of its own, also if it runs after the previous child has ended. */
+/* Each child of a fork has its own names, also if it runs after the previous child has ended. */
 static void
 test_forked_children_have_names(void **state)
 {
@@ -245,7 +245,7 @@ expect_ended(const char *path, const char *begin, const char *end)
     assert_string_equal(text + bytes - strlen(end), end);
 }
 
-/* Several forked children with the same variables. Each of them writes files of its own, and no
+/* Several forked children with the same variables. Each of them writes its own files, and no
  * child replaces the files of one that has ended. */
 static void
 test_each_process_writes_its_own_files(void **state)
