@@ -501,8 +501,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *bu
  * @param out_pointers array of `count` pointers, which receives the address of each range; or NULL
  * @param stream a stream of `place`; must be NULL for the host
  * @return the same statuses as ferry_buffer_open_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         value, an argument without an access, an unknown place, and a stream of another place;
- *         FERRY_ERROR_UNSUPPORTED also when more than 31 ranges would be merged with a write.
+ *         value, an argument without an element or an access, an unknown place, and a stream of
+ *         another place; FERRY_ERROR_UNSUPPORTED also when more than 31 ranges would be merged with
+ *         a write.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(const ferry_argument *arguments,
                                                             size_t count, int place,

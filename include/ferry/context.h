@@ -111,20 +111,21 @@ typedef struct ferry_context_options {
                                      of at least an eighth of the replica count, and a batch of
                                      transfers counts as one. Default: 10. FERRY_PIN_NEVER: Ferry
                                      page-locks no replica automatically */
-    const char *trace_file;     /**< path of a file to which Ferry writes a trace of transfers,
-                                     waits, launches, scopes and the growth of pools. It has the
-                                     Chrome trace event format, which Perfetto and `ferry trace`
-                                     read; docs/tracing.md describes it. Ferry first empties the
-                                     file. The file is complete when the context is destroyed. If
-                                     it cannot be created, the creation of the context fails with
-                                     FERRY_ERROR_IO. "%p" in the path becomes the process id, "%r"
-                                     the rank of the process in its MPI or Slurm job, and "%%" a
-                                     percent sign. Without "%p" and "%r", other ranks than 0
-                                     append .rank and their rank, and a context whose file is being
-                                     written appends .pid and the process id. Copied. NULL: the
-                                     value of the environment variable FERRY_TRACE, or no trace
-                                     if that is not set either; the second context of a process
-                                     appends .2 to that value, the third .3 and so on */
+    const char
+        *trace_file; /**< path of a file to which Ferry writes a trace of transfers,
+                          waits, launches, scopes and the growth of pools. It has the
+                          Chrome trace event format, which Perfetto and `ferry trace`
+                          read; docs/tracing.md describes it. Ferry first empties the
+                          file. The file is complete when the context is destroyed. If
+                          it cannot be created, the creation of the context fails with
+                          FERRY_ERROR_IO. "%p" in the path becomes the process id, "%r"
+                          the rank of the process in its MPI or Slurm job, and "%%" a
+                          percent sign. Without "%p" and "%r", other ranks than 0
+                          append .rank and their rank. A forked child, and a context
+                          whose file is being written, append .pid and the process id.
+                          Copied. NULL: the value of the environment variable
+                          FERRY_TRACE, or no trace if that is not set either; the second context of
+                        a process appends .2 to that value, the third .3 and so on */
     uint64_t reserved[4];
 } ferry_context_options;
 

@@ -94,10 +94,10 @@ typedef struct ferry_copy_options {
                                FERRY_CONVERT_NONE: such a region fails with
                                FERRY_ERROR_WRONG_TYPE, unless its `conversion` is set */
     size_t chunk_bytes;  /**< number of bytes that Ferry copies between two calls of keep_going.
-                              Ferry keeps rows together and the blocks of a file whole, so that up
-                              to twice as many bytes may lie between two calls. Default: the chunk
-                              size of the staging ring, which is the page-locked memory through
-                              which Ferry copies pageable memory */
+                              Ferry keeps elements and the blocks of a file whole, and rows
+                              together, so that up to twice as many bytes, or one element, may lie
+                              between two calls. Default: the chunk size of the staging ring, which
+                              is the page-locked memory through which Ferry copies pageable memory */
     bool file_direct;    /**< Ferry reads and writes files without the page cache (O_DIRECT),
                               where the file system and the alignment allow it */
     bool file_keep_rest; /**< true: the bytes of a target file after the region are kept. false:
@@ -116,13 +116,15 @@ typedef struct ferry_copy_options {
  *
  * At least one side of each region is a buffer, and all buffers belong to one context. The two
  * sides of a region may overlap in one buffer: the result is then that of memmove(), even for rows
- * and planes. Memory of the caller must not overlap in this way.
+ * and planes. A region whose two sides are the same bytes moves nothing, but is a write as any
+ * other. Memory of the caller must not overlap in this way.
  *
  * Errors: before it moves any bytes, the call checks all arguments, and checks that no open scope
  * conflicts. Bytes move in chunks. If the call fails later, each chunk holds either its old or its
- * new values. Every buffer records which of its bytes are new, and the message says how many bytes
- * arrived. If there are several regions, the message about an invalid argument names the region by
- * its index in the array.
+ * new values. A chunk ends between two elements, so no element is a mixture, unless it is larger
+ * than a chunk of the staging ring. Every buffer records which of its bytes are new, and the
+ * message says how many bytes arrived. If there are several regions, the message about an invalid
+ * argument names the region by its index in the array.
  *
  * Conversions: if both sides of a region have the same element type and its `conversion` is NULL,
  * the bytes are copied unchanged. Any other region is converted with the policy options->convert.

@@ -45,7 +45,7 @@ typedef struct ferry_parameter {
 
 /**
  * Dimensions of a launch: the number of blocks, and the number of threads in each block, each as x,
- * y, z. 0 in y or z means 1.
+ * y, z. 0 in y or z means 1; 0 in x is an error.
  */
 typedef struct ferry_grid {
     uint32_t blocks[3];
@@ -244,14 +244,13 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *contex
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
  * @param arguments `argument_count` arguments, in the order of the kernel's parameters
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a wrong number of arguments, a value for a
- *         buffer or a buffer for a value, an overlap that a parameter forbids);
- *         FERRY_ERROR_UNSUPPORTED (the kernel has no code for this
- *         device, or the stream is being captured and bytes must be copied);
- *         FERRY_ERROR_WRONG_TYPE, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_WRONG_CONTEXT,
- *         FERRY_ERROR_BUSY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_OUT_OF_MEMORY,
- *         FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST, for the reasons at the top of
- *         <ferry/buffer.h>.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a grid without blocks or threads in x, a
+ *         wrong number of arguments, a value for a buffer or a buffer for a value, an overlap that
+ *         a parameter forbids); FERRY_ERROR_UNSUPPORTED (the kernel has no code for this device, or
+ *         the stream is being captured and bytes must be copied); FERRY_ERROR_WRONG_TYPE,
+ *         FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_BUSY,
+ *         FERRY_ERROR_INVALID_STATE, FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE or
+ *         FERRY_ERROR_DEVICE_LOST, for the reasons at the top of <ferry/buffer.h>.
  * Threads: any; several threads may launch one kernel at the same time.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Messages of the library name what a program in C would write. What a program in Python writes instead; names of buffers,
 # files and programs may contain any of the words, so that each pattern has the words around them.
+_FRAMES = r" by (?:[\w.@]*\+0x[0-9a-f]+(?: \([^()]*\))?(?:, )?)+"  # where C opened something: the label says where Python did
 _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r", and options\.convert is 0", ": say convert=\"saturate\", \"check\" or \"truncate\""),
     (r"a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy without an event",
@@ -41,9 +42,10 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"\(\d+ scopes?\)", lambda found: found[0].replace("scope", "access")),
     (r": a scope is open$", ": an access is open"),
     (r": (argument \d+(?: \(\"\w+\"\))?) is an empty handle$", r": \1 is a closed array"),
+    (_FRAMES + "(?=held by )", ", "),
     (r"(launch kernel \"[^\"]*\": argument \d+ is .*); pass the buffer$", r"\1; pass the array"),
 )]
-_TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer")
+_TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer", "+0x")
 
 
 def in_python(text: str) -> str:

@@ -86,6 +86,11 @@ void ferryi_fail_index(size_t index);
 ferry_status ferryi_fail_resized(void);
 /* Returns whether this thread's newest failure has the mark of ferryi_fail_resized(). */
 bool ferryi_last_error_is_resized(void);
+/* Marks this thread's newest failure as one that a callback of the program returned. Its status
+ * says nothing about a device: a conversion function may return DEVICE_LOST. */
+void ferryi_fail_of_program(void);
+/* Returns whether this thread's newest failure has the mark of ferryi_fail_of_program(). */
+bool ferryi_last_error_is_of_program(void);
 /* Returns a heap copy of ferry_last_error(), or NULL when memory is short. An asynchronous call
  * that fails keeps its message in such a copy until the program queries the call. */
 char *ferryi_last_error_copy(void);

@@ -43,6 +43,7 @@ ferryi_callback_failed(const struct ferryi_callback *callback, ferry_status stat
         ferryi_explain("%s", own);
     else
         ferryi_explain_in("%s", own);
+    ferryi_fail_of_program();
     return status;
 }
 

@@ -10,6 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/fork.h"
+
+#define PID_BYTES 24
+
 /* -- names ------------------------------------------------------------------------------------- */
 
 /* Returns the rank of this process in its job as text. A launcher that runs inside another one sets
@@ -27,28 +31,53 @@ rank_of_process(void)
     return "0";
 }
 
+/* Returns whether the name is that of a pipe, a terminal or another file that is not regular. All
+ * processes write to such a file. */
+static bool
+is_shared(const char *name)
+{
+    struct stat info;
+    return stat(name, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* Replaces the patterns of a name. Sets `*out_pid` and `*out_rank` to whether it has "%p" and "%r".
+ * Returns the number of characters. */
+static size_t
+expand(const char *pattern, const char *pid, const char *rank, char *name, bool *out_pid,
+       bool *out_rank)
+{
+    size_t length = 0;
+    *out_pid = *out_rank = false;
+    for (const char *at = pattern; *at; at++) {
+        bool is_pid = strncmp(at, "%p", 2) == 0, is_rank = strncmp(at, "%r", 2) == 0;
+        const char *value = is_pid ? pid : is_rank ? rank : NULL;
+        *out_pid |= is_pid;
+        *out_rank |= is_rank;
+        at += value || strncmp(at, "%%", 2) == 0;
+        length +=
+            (size_t)snprintf(name + length, PID_BYTES, "%.*s", value ? -1 : 1, value ? value : at);
+    }
+    name[length] = 0;
+    return length;
+}
+
 char *
 ferryi_output_name(const char *pattern)
 {
     const char *rank = rank_of_process();
-    bool is_own = strcmp(rank, "0") == 0;
-    char pid[24], *name = malloc(strlen(pattern) * sizeof(pid) + sizeof(".rank") + sizeof(pid));
-    size_t length = 0;
+    const size_t own = sizeof(".rank") + sizeof(".pid") + (size_t)2 * PID_BYTES;
+    char pid[PID_BYTES], *name = malloc(strlen(pattern) * PID_BYTES + own);
+    bool has_pid, has_rank;
     if (!name)
         return NULL;
     snprintf(pid, sizeof(pid), "%llu", (unsigned long long)ferryi_process_id());
-    for (const char *at = pattern; *at; at++) {
-        const char *value = strncmp(at, "%p", 2) == 0   ? pid
-                            : strncmp(at, "%r", 2) == 0 ? rank
-                                                        : NULL;
-        at += value || strncmp(at, "%%", 2) == 0;
-        is_own = is_own || value;
-        length += (size_t)snprintf(name + length, sizeof(pid), "%.*s", value ? -1 : 1,
-                                   value ? value : at);
-    }
-    name[length] = 0;
-    if (!is_own)
-        sprintf(name + length, ".rank%s", rank);
+    size_t length = expand(pattern, pid, rank, name, &has_pid, &has_rank);
+    if (is_shared(name))
+        return name;
+    if (!has_pid && !has_rank && strcmp(rank, "0") != 0)
+        length += (size_t)snprintf(name + length, own, ".rank%s", rank);
+    if (!has_pid && ferryi_fork_count() > 0)
+        snprintf(name + length, own, ".pid%s", pid);
     return name;
 }
 

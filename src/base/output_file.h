@@ -14,7 +14,9 @@
  * id, "%r" the rank of the process in its job, and "%%" a percent sign. The rank is what the
  * launcher set in the environment (OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, MV2_COMM_WORLD_RANK,
  * PALS_RANKID or SLURM_PROCID), or 0. A process of another rank than 0 appends ".rank" and its rank
- * to a name without "%p" and "%r". Returns NULL if there is no memory.
+ * to a name without "%p" and "%r". A forked child appends ".pid" and the process id to a name
+ * without "%p", so that the children of a process do not replace each other's files. Nothing is
+ * appended to the name of a pipe or a terminal. Returns NULL if there is no memory.
  */
 char *ferryi_output_name(const char *pattern);
 

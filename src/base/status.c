@@ -28,6 +28,8 @@ static _Thread_local uint64_t error_count;
 /* Whether the thread's last failure says that a resize moved the end of a range; see
  * ferryi_fail_resized(). Not a member of the struct above, so that it needs no memory. */
 static _Thread_local bool failed_resized;
+/* The same for ferryi_fail_of_program(). */
+static _Thread_local bool failed_of_program;
 
 /* The failure that a thread reports if its own failure struct cannot be allocated. Every allocated
  * failure struct starts as a copy of this object. The object is never written. */
@@ -122,7 +124,7 @@ ferry_error_index(void)
 void
 ferryi_explainv(const char *format, va_list arguments)
 {
-    failed_resized = false;
+    failed_resized = failed_of_program = false;
     struct failure *mine = this_failure();
     error_count++;
     if (!mine)
@@ -190,6 +192,18 @@ bool
 ferryi_last_error_is_resized(void)
 {
     return failed_resized;
+}
+
+void
+ferryi_fail_of_program(void)
+{
+    failed_of_program = true;
+}
+
+bool
+ferryi_last_error_is_of_program(void)
+{
+    return failed_of_program;
 }
 
 char *

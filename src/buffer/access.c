@@ -33,7 +33,7 @@ ferryi_access_memory(ferryi_store *store, int place, size_t begin)
 ferry_status
 ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
 {
-    if (status == FERRY_ERROR_DEVICE_LOST && place > 0) {
+    if (status == FERRY_ERROR_DEVICE_LOST && place > 0 && !ferryi_last_error_is_of_program()) {
         struct ferryi_kept_error why;
         ferryi_last_error_keep(&why);
         ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, why.message);
@@ -72,31 +72,50 @@ ferryi_access_job(const struct ferryi_access *access)
     return job;
 }
 
+/* Returns the first lost bytes of the range; an empty range if there are none. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static struct ferryi_range
+first_lost(const ferryi_store *store, struct ferryi_range range)
+{
+    size_t end = ferryi_min_size(range.end, store->map.bytes);
+    struct ferryi_range lost = {0};
+    for (size_t at = range.begin; at < end;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        bool is_lost = segment.places & FERRYI_LOST;
+        if (is_lost && lost.begin == lost.end)
+            lost.begin = at;
+        if (is_lost)
+            lost.end = ferryi_min_size(segment.end, end);
+        else if (lost.begin < lost.end)
+            return lost;
+        at = segment.end;
+    }
+    return lost;
+}
+
 bool
 ferryi_store_has_lost(const ferryi_store *store, struct ferryi_range range)
 {
-    size_t end = ferryi_min_size(range.end, store->map.bytes);
-    for (size_t at = range.begin; at < end;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        if (segment.places & FERRYI_LOST)
-            return true;
-        at = segment.end;
-    }
-    return false;
+    struct ferryi_range lost = first_lost(store, range);
+    return lost.begin < lost.end;
 }
 
 ferry_status
 ferryi_access_fail_lost(const struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
-    char text[512];
+    char text[512], part[80] = "";
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_store_lock(store);
     ferry_status status = cold && cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
     snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(cold));
+    struct ferryi_range lost = first_lost(store, (struct ferryi_range){access->begin, access->end});
     ferryi_store_unlock(store);
-    return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", which were lost: %s",
-                       access->reason, access->begin, access->end, ferryi_store_name(store), text);
+    if (lost.begin < lost.end && (lost.begin > access->begin || lost.end < access->end))
+        snprintf(part, sizeof(part), "of which bytes %zu to %zu", lost.begin, lost.end);
+    return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", %s were lost: %s",
+                       access->reason, access->begin, access->end, ferryi_store_name(store),
+                       *part ? part : "which", text);
 }
 
 ferry_status

@@ -176,7 +176,8 @@ struct ferryi_transfer_job ferryi_access_job(const struct ferryi_access *access)
 FERRYI_REQUIRES(ferryi_claim_lock)
 struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t begin);
 /* Marks all bytes of the buffer as lost at `place`, if `status` is DEVICE_LOST and `place` is a
- * device. If not, changes nothing. Returns `status`. */
+ * device, unless a callback of the program returned this status. If not, changes nothing. Returns
+ * `status`. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
 /* Returns which devices are lost, after a transfer between two places failed with DEVICE_LOST.

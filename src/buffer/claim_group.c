@@ -72,6 +72,7 @@ ferryi_access_merge(const struct ferryi_access *wanted, size_t count, struct fer
         if (last && last->store == next->store && next->begin < last->end) {
             last->end = ferryi_max_size(last->end, next->end);
             last->access = merged_access(last->access, next->access);
+            last->to_end |= next->to_end;
         } else {
             merged[left++] = *next;
         }

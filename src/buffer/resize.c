@@ -41,7 +41,7 @@ why_not(const ferryi_store *store)
     const char *why = NULL;
     for (int place = 0; place <= store->context->place_count; place++)
         if (store->copies[place].pins > 0)
-            why = "its copy is pinned";
+            why = "its copy is held";
     if (store->references > 1)
         why = "views or batches of it live";
     if (store->borrowed_place != FERRYI_PLACE_NONE)

@@ -22,6 +22,9 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
         return ferryi_fail(
             FERRY_ERROR_INVALID_ARGUMENT,
             "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
+    if (argument->buffer && !argument->element)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "open several buffers: the element of argument %zu is NULL", index);
     ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset,
                                               argument->count, "open several buffers", out);
     if (status == FERRY_OK && argument->buffer->store->context != context)
@@ -47,15 +50,17 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
             return status;
         index[i] = range.begin == range.end ? SIZE_MAX : *out_used;
         if (range.begin != range.end)
-            wanted[(*out_used)++] = (struct ferryi_access){.store = arguments[i].buffer->store,
-                                                           .begin = range.begin,
-                                                           .end = range.end,
-                                                           .access = (uint8_t)arguments[i].access,
-                                                           .place = (uint8_t)place,
-                                                           .user = true,
-                                                           .timeline = timeline,
-                                                           .reason = "open_all",
-                                                           .site = site};
+            wanted[(*out_used)++] = (struct ferryi_access){
+                .store = arguments[i].buffer->store,
+                .begin = range.begin,
+                .end = range.end,
+                .access = (uint8_t)arguments[i].access,
+                .place = (uint8_t)place,
+                .user = true,
+                .to_end = ferryi_scope_goes_to_end(arguments[i].buffer, arguments[i].count),
+                .timeline = timeline,
+                .reason = "open_all",
+                .site = site};
     }
     return FERRY_OK;
 }
@@ -166,6 +171,30 @@ open_ranges(struct opening *o)
     return split_reads(o);
 }
 
+static bool
+has_rest(const struct opening *o)
+{
+    for (size_t i = 0; i < o->count; i++)
+        if (o->arguments[i].count == FERRY_REST)
+            return true;
+    return false;
+}
+
+/* Opens the ranges of all arguments. Starts over if an argument is the rest of a buffer that
+ * another thread resized before the range was locked. */
+static ferry_status
+open_arguments(struct opening *o, int place, ferryi_timeline *timeline)
+{
+    ferry_status status;
+    do {
+        memset(o->members, 0, o->count * sizeof(*o->members));
+        status = collect(o->arguments, o->count, place, timeline, o->wanted, o->index, &o->used);
+        if (status == FERRY_OK)
+            status = open_ranges(o);
+    } while (ferryi_buffer_starts_over(status, FERRY_REST) && has_rest(o));
+    return status;
+}
+
 static void
 observe(const ferry_context *context, const struct ferryi_access *access)
 {
@@ -231,10 +260,7 @@ ferry_scope_open_all(const ferry_argument *arguments, size_t count, int place, f
 
     struct opening opening;
     FERRYI_OR_RETURN(opening_new(&opening, arguments, count));
-    status =
-        collect(arguments, count, place, timeline, opening.wanted, opening.index, &opening.used);
-    if (status == FERRY_OK)
-        status = open_ranges(&opening);
+    status = open_arguments(&opening, place, timeline);
     if (status == FERRY_OK)
         hand_out(&opening, scopes, out_pointers);
     opening_free(&opening);

@@ -354,6 +354,7 @@ ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, s
 {
     const struct ferryi_transform transform = transform_of(convert);
     struct ferryi_memory to = {.pointer = target}, from = {.pointer = (void *)(uintptr_t)source};
+    job->unit = transform.target_bytes;
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);
 }
 
@@ -424,6 +425,7 @@ ferryi_convert_plan(struct ferryi_copy_call *call, const struct ferryi_convert_c
                     struct ferryi_range from, int place)
 {
     call->user = convert;
+    call->unit = convert->conversion->to->bytes;
     if (!target)
         return plan_out(call, source, from, (void *)to.begin);
     ferry_status status = FERRY_OK;

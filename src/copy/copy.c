@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
+#include "src/buffer/claim.h"
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
@@ -19,6 +20,7 @@ ferryi_copy_job(const struct ferryi_copy_call *call)
                                       .total = call->bytes};
     if (call->whole)
         job = call->whole->job;
+    job.unit = call->unit;
     ferryi_store_name_job(call->main.store, &job, call->main.reason, call->begin - job.done);
     return job;
 }
@@ -29,6 +31,7 @@ ferryi_copy_quiet_job(const struct ferryi_transfer_job *job)
     return (struct ferryi_transfer_job){.buffer = job->buffer,
                                         .reason = job->reason,
                                         .traffic = job->traffic,
+                                        .unit = job->unit,
                                         .foreign_source = job->foreign_source,
                                         .foreign_target = job->foreign_target,
                                         .id = job->id,
@@ -90,7 +93,8 @@ ferryi_copy_run_move(struct ferryi_copy_call *call)
         return close_all(call, call->bytes);
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
-    (void)close_all(call, job.done - before);
+    size_t done = job.done - before;
+    (void)close_all(call, call->unit > 1 ? done - done % call->unit : done);
     ferryi_last_error_restore(&why);
     return status;
 }
@@ -186,6 +190,11 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
     assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     job.foreign_target = true;
+    ferryi_store_lock(main->store);
+    bool lost = ferryi_store_has_lost(main->store, (struct ferryi_range){main->begin, main->end});
+    ferryi_store_unlock(main->store);
+    if (lost) /* then nothing is written to the target */
+        status = ferryi_access_fail_lost(main);
     for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
         ferryi_store_lock(main->store);
         struct ferryi_segment segment = ferryi_valid_map_at(&main->store->map, at);
@@ -257,10 +266,38 @@ ferryi_copy_run(struct ferryi_copy_call *call)
     return status == FERRY_OK ? ferryi_copy_run_claimed(call) : status;
 }
 
+/* Runs a copy of a range onto itself. The bytes are new when the call begins, so it only reports
+ * them as progress. */
+static ferry_status
+run_onto_itself(struct ferryi_copy_call *call)
+{
+    struct ferryi_transfer_job job = ferryi_copy_job(call);
+    ferry_status status =
+        ferryi_engine_reported(call->main.store->context->engine, &job, call->bytes);
+    if (call->whole)
+        ferryi_whole_call_note(call->whole, &job, 0);
+    ferryi_claim_drop(&call->main);
+    return status;
+}
+
+/* Prepares a copy of a range onto itself. It locks the range as a write does, so that it waits for
+ * the same calls and fails beside the same scopes as any other copy to this range. */
+static ferry_status
+plan_onto_itself(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range)
+{
+    ferryi_copy_add_access(call, store, range, FERRY_UPDATE, FERRYI_PLACE_NONE, NULL, "copy");
+    call->begin = call->from = range.begin;
+    call->bytes = range.end - range.begin;
+    call->run = run_onto_itself;
+    return FERRY_OK;
+}
+
 static ferry_status
 plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
              ferryi_store *source, struct ferryi_range from, int place)
 {
+    if (target == source && to.begin == from.begin)
+        return plan_onto_itself(call, target, to);
     if (place < 0)
         place = ferryi_copy_meeting_place(target, to, source, from);
     if (target == source && to.begin < from.end && from.begin < to.end)

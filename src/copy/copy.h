@@ -29,6 +29,7 @@ struct ferryi_copy_call {
     /* Offset of the range of `main`; if source and target overlap, offset of the target. */
     size_t begin;
     size_t bytes;       /* bytes of the target */
+    size_t unit;        /* bytes of an element of the target */
     size_t from;        /* offset of the source in its store */
     const void *source; /* source in the caller's memory */
     /* Moves the bytes after all accesses were prepared. The argument `main` is the memory of the

@@ -160,6 +160,7 @@ load_all(void *argument)
         uint64_t begun = ferryi_now_ns();
         int place = pipeline->options->direct ? FERRY_PLACE_HOST : pipeline->place;
         struct ferryi_copy_call call = {
+            .unit = pipeline->element->bytes,
             .cancelled = &pipeline->stop,
             .file = {&pipeline->input,
                      pipeline->options->input_offset + bytes_before(pipeline, chunk)}};
@@ -184,7 +185,8 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     struct slot *slot = slot_of(pipeline, chunk);
     size_t bytes = bytes_of(pipeline, chunk);
     uint64_t begun = ferryi_now_ns();
-    struct ferryi_copy_call call = {.cancelled = &pipeline->stop,
+    struct ferryi_copy_call call = {.unit = pipeline->element->bytes,
+                                    .cancelled = &pipeline->stop,
                                     .file = {&pipeline->output, pipeline->options->output_offset +
                                                                     bytes_before(pipeline, chunk)}};
     ferry_status status = FERRY_OK;

@@ -55,6 +55,7 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
                                       ferryi_region_row(region, &region->target, row).begin,
                                       ferryi_region_row(region, &region->source, row).begin,
                                       row_bytes,
+                                      (uint32_t)region->target.element->bytes,
                                       between};
     return FERRY_OK;
 }

@@ -54,8 +54,9 @@ struct ferryi_plan_copy {
         *source_store; /* storage of the target buffer and of the source buffer; NULL for the
                           caller's memory; at most one is NULL */
     uintptr_t target, source;
-    size_t bytes; /* more than 0 */
-    bool between; /* whether the target is temporary storage; such a copy reports no progress */
+    size_t bytes;  /* more than 0 */
+    uint32_t unit; /* bytes of an element */
+    bool between;  /* whether the target is temporary storage; such a copy reports no progress */
 };
 
 struct ferryi_plan {

@@ -28,7 +28,8 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
     return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
            last->target_place == next->target_place && last->source_place == next->source_place &&
            last->note == next->note && last->zeros == next->zeros && last->pinned == next->pinned &&
-           last->between == next->between && (char *)last->target + last->bytes == next->target &&
+           last->unit == next->unit && last->between == next->between &&
+           (char *)last->target + last->bytes == next->target &&
            (last->zeros || (const char *)last->source + last->bytes == next->source);
 }
 
@@ -163,6 +164,7 @@ add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
     struct ferryi_piece piece = {.target = (void *)copy->target,
                                  .source = (const void *)copy->source,
                                  .bytes = copy->bytes,
+                                 .unit = copy->unit,
                                  .between = copy->between};
     if (!copy->target_store)
         return add_from_store(plan, copy, piece);

@@ -319,18 +319,12 @@ kind_of(const struct ferryi_region *region)
         return FERRYI_REGION_CONVERT;
     if (region->target.path || region->source.path)
         return region->target.path ? FERRYI_REGION_STORE : FERRYI_REGION_LOAD;
-    return is_onto_itself(region) ? FERRYI_REGION_NOTHING : FERRYI_REGION_PLAIN;
+    return is_onto_itself(region) ? FERRYI_REGION_SELF : FERRYI_REGION_PLAIN;
 }
 
-ferry_status
-ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
-                    struct ferryi_region *region)
+static ferry_status
+find_sides(const ferry_copy_region *from, struct ferryi_region *region)
 {
-    region->value = from->value;
-    FERRYI_OR_RETURN(check_ways(from));
-    FERRYI_OR_RETURN(find_elements(from, region));
-    FERRYI_OR_RETURN(find_conversion(from, setting, region));
-    FERRYI_OR_RETURN(find_count(from, region));
     /* A side of the region that is a buffer is checked first. A count that exceeds the buffer then
      * fails with FERRY_ERROR_OUT_OF_RANGE, even if the count would overflow on the other side of
      * the region. */
@@ -342,6 +336,32 @@ ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_se
     if (!source_first && !from->value)
         FERRYI_OR_RETURN(
             find_side(region, &from->source, &from->target, "source", &region->source));
+    return FERRY_OK;
+}
+
+/* Returns whether the count of a region came from the length of a buffer that another thread has
+ * resized since then. */
+static bool
+count_has_changed(const ferry_copy_region *from, size_t count)
+{
+    struct ferryi_region now;
+    return from->count == FERRY_REST && (find_count(from, &now) != FERRY_OK || now.count != count);
+}
+
+ferry_status
+ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
+                    struct ferryi_region *region)
+{
+    region->value = from->value;
+    FERRYI_OR_RETURN(check_ways(from));
+    FERRYI_OR_RETURN(find_elements(from, region));
+    FERRYI_OR_RETURN(find_conversion(from, setting, region));
+    FERRYI_OR_RETURN(find_count(from, region));
+    ferry_status status = find_sides(from, region);
+    if (status == FERRY_ERROR_OUT_OF_RANGE && count_has_changed(from, region->count))
+        status = ferryi_fail_resized();
+    if (status != FERRY_OK)
+        return status;
     region->kind = kind_of(region);
     straighten(region);
     return FERRY_OK;

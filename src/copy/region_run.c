@@ -23,6 +23,7 @@ ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
     struct ferryi_range to = ferryi_region_row(region, target, row),
                         from = ferryi_region_row(region, source, row);
+    call->unit = target->element->bytes;
     if (region->kind == FERRYI_REGION_FILL)
         return ferryi_copy_plan_fill(call, target->store, to, region->value, target->element->bytes,
                                      place);
@@ -391,6 +392,8 @@ ferry_status
 ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     switch (region->kind) {
+    case FERRYI_REGION_SELF:
+        return run_rows(list, region, NULL);
     case FERRYI_REGION_FILL:
         return fill(list, region);
     case FERRYI_REGION_CONVERT:

@@ -53,6 +53,7 @@ is_one_call(const struct ferryi_region *region, struct ferryi_caller caller)
     if (ferryi_region_rows(region) > 1)
         return false;
     switch (region->kind) {
+    case FERRYI_REGION_SELF:
     case FERRYI_REGION_PLAIN:
         return true;
     case FERRYI_REGION_FILL:
@@ -141,7 +142,8 @@ copy_list(const ferry_copy_region *from, size_t count, struct ferryi_region_sett
     if (status == FERRY_OK)
         status = find_place(setting);
     if (status == FERRY_OK)
-        status = ferryi_region_list_do(setting, regions, kept);
+        status = kept > 0 ? ferryi_region_list_do(setting, regions, kept)
+                          : ferryi_async_finished(setting->context, setting->caller);
     free(regions);
     return status;
 }
@@ -240,9 +242,19 @@ copy_no_regions(const ferry_copy_options *options, struct ferryi_caller caller)
     return status == FERRY_OK ? ferryi_async_finished(options->stream->context, caller) : status;
 }
 
-ferry_status
-ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
-                    const ferry_copy_options *options, struct ferryi_caller caller)
+/* Returns whether the rest of a buffer determines the count of a region. */
+static bool
+has_rest(const ferry_copy_region *regions, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (regions[i].count == FERRY_REST)
+            return true;
+    return false;
+}
+
+static ferry_status
+try_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options,
+         struct ferryi_caller caller)
 {
     struct ferryi_region_setting setting = {.place = -1,
                                             .policy = FERRY_CONVERT_SATURATE,
@@ -261,6 +273,17 @@ ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
     if (ferryi_caller_never_waits(caller))
         return copy_list(regions, count, &setting);
     return count == 1 ? copy_one(regions, &setting) : copy_many(regions, count, &setting);
+}
+
+ferry_status
+ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
+                    const ferry_copy_options *options, struct ferryi_caller caller)
+{
+    ferry_status status;
+    do
+        status = try_copy(regions, count, options, caller);
+    while (ferryi_buffer_starts_over(status, FERRY_REST) && has_rest(regions, count));
+    return status;
 }
 
 /* Returns whether one side of a copy is plain memory with the buffer's element type. A side whose

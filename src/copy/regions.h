@@ -20,8 +20,9 @@
 #include "src/copy/copy.h"
 
 enum ferryi_region_kind {
-    FERRYI_REGION_NOTHING, /* a region without elements, or whose source and target are the same
-                              bytes */
+    FERRYI_REGION_NOTHING, /* a region without elements */
+    FERRYI_REGION_SELF,    /* a region whose source and target are the same bytes; they are locked,
+                              but not moved */
     FERRYI_REGION_PLAIN,   /* a region between memory and buffers, without conversion */
     FERRYI_REGION_FILL,
     FERRYI_REGION_LOAD,

@@ -22,11 +22,9 @@ check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, s
     return status == FERRY_OK ? ferryi_checked_memory(buffer->store, memory, what) : status;
 }
 
-/* Copies between a buffer and memory, in either direction. The function must be inlined into the
- * public functions. With debug checks, Ferry finds the program's call site through the frame of the
- * public function. */
+/* Makes one attempt of copy_memory(). */
 FERRYI_INLINE ferry_status
-copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+try_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
             const void *memory, const ferry_copy_options *options, struct ferryi_caller caller,
             bool from)
 {
@@ -45,10 +43,26 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, s
         ferry_copy_region region = ferry_buffer_region_from(buffer, element, offset, count, memory);
         return ferryi_regions_copy(&region, 1, options, caller);
     }
+    call.unit = buffer->element_bytes;
     struct ferryi_range there = ferryi_copy_memory(memory);
     status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
                   : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
     return status == FERRY_OK ? ferryi_async_run(&call, caller) : status;
+}
+
+/* Copies between a buffer and memory, in either direction. The function must be inlined into the
+ * public functions. With debug checks, Ferry finds the program's call site through the frame of the
+ * public function. */
+FERRYI_INLINE ferry_status
+copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
+            const void *memory, const ferry_copy_options *options, struct ferryi_caller caller,
+            bool from)
+{
+    ferry_status status;
+    do
+        status = try_memory(buffer, element, offset, count, memory, options, caller, from);
+    while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status
@@ -93,10 +107,15 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            struct ferryi_range *from)
 {
     FERRYI_OR_RETURN(check_range(source, element, source_offset, count, "", "copy a buffer", from));
-    if (count == FERRY_REST)
+    struct ferryi_range now;
+    bool is_rest = count == FERRY_REST;
+    if (is_rest)
         count = (from->end - from->begin) / source->element_bytes;
     ferry_status status =
         check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
+    if (status == FERRY_ERROR_OUT_OF_RANGE && is_rest &&
+        (!ferryi_buffer_range(source, source_offset, FERRY_REST, &now) || now.end != from->end))
+        status = ferryi_fail_resized(); /* by another thread, after the check of the source */
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                              "copy a buffer: the buffers belong to different contexts");
@@ -104,7 +123,7 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
 }
 
 FERRYI_INLINE ferry_status
-copy_buffer(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+try_buffer(ferry_buffer *target, const ferry_element *element, size_t target_offset,
             ferry_buffer *source, size_t source_offset, size_t count,
             const ferry_copy_options *options, struct ferryi_caller caller)
 {
@@ -114,15 +133,29 @@ copy_buffer(ferry_buffer *target, const ferry_element *element, size_t target_of
     FERRYI_OR_RETURN(
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from));
     FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy a buffer", &place));
-    if (to.begin == to.end || (target->store == source->store && to.begin == from.begin))
+    if (to.begin == to.end)
         return ferryi_async_finished(target->store->context, caller);
     if (ferryi_caller_never_waits(caller)) {
         ferry_copy_region region =
             ferry_buffer_region(target, element, target_offset, source, source_offset, count);
         return ferryi_regions_copy(&region, 1, options, caller);
     }
+    call.unit = target->element_bytes;
     ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
     return status == FERRY_OK ? ferryi_async_run(&call, caller) : status;
+}
+
+FERRYI_INLINE ferry_status
+copy_buffer(ferry_buffer *target, const ferry_element *element, size_t target_offset,
+            ferry_buffer *source, size_t source_offset, size_t count,
+            const ferry_copy_options *options, struct ferryi_caller caller)
+{
+    ferry_status status;
+    do
+        status = try_buffer(target, element, target_offset, source, source_offset, count, options,
+                            caller);
+    while (ferryi_buffer_starts_over(status, count));
+    return status;
 }
 
 ferry_status
@@ -166,6 +199,7 @@ fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t c
                 .count = count};
             return ferryi_regions_copy(&region, 1, options, caller);
         }
+        call.unit = buffer->element_bytes;
         status =
             ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
         if (status == FERRY_OK)

@@ -59,7 +59,7 @@ find_path(char path[PATH_MAX])
     return FERRY_OK;
 }
 
-/* Reports once that FERRY_CACHE_DIR names no folder that can be used. */
+/* Reports once a process that FERRY_CACHE_DIR names no folder that can be used. */
 static void
 report_variable(const struct ferryi_log *log)
 {
@@ -75,9 +75,11 @@ open_folder(bool make, const struct ferryi_log *log, int *out)
     char path[PATH_MAX];
     *out = -1;
     ferry_status status = find_path(path);
+    if (status == FERRY_OK)
+        status = ferryi_private_folder_open(path, make, out);
     if (status != FERRY_OK)
         report_variable(log);
-    return status == FERRY_OK ? ferryi_private_folder_open(path, make, out) : status;
+    return status;
 }
 
 /* -- entries ----------------------------------------------------------------------------------- */

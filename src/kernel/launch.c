@@ -250,6 +250,29 @@ launch(struct ferryi_launch_request *plan)
     return status;
 }
 
+static bool
+has_rest(const ferry_argument *arguments, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!arguments[i].is_value && arguments[i].count == FERRY_REST)
+            return true;
+    return false;
+}
+
+/* Launches the kernel. Repeats the launch if an argument is the rest of a buffer that another
+ * thread resized before the range was locked. */
+static ferry_status
+launch_until_fits(struct ferryi_launch_request *plan)
+{
+    ferry_status status;
+    do {
+        plan->wanted_count = 0;
+        status = launch(plan);
+    } while (ferryi_buffer_starts_over(status, FERRY_REST) &&
+             has_rest(plan->arguments, plan->count));
+    return status;
+}
+
 /* Provides memory for the arrays of a launch request, and launches the kernel. */
 static ferry_status
 launch_with_arrays(struct ferryi_launch_request *plan)
@@ -274,15 +297,26 @@ launch_with_arrays(struct ferryi_launch_request *plan)
     }
     plan->merged = plan->wanted + plan->count;
     plan->group = plan->index + plan->count;
-    ferry_status status = launch(plan);
+    ferry_status status = launch_until_fits(plan);
     free(many);
     return status;
+}
+
+static ferry_status
+check_grid(const ferry_kernel *kernel, const ferry_grid *grid)
+{
+    if (grid->blocks[0] > 0 && grid->threads[0] > 0)
+        return FERRY_OK;
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "launch kernel \"%s\": the grid has %u blocks of %u threads in x; "
+                       "ferry_grid_for() returns a grid for a number of items",
+                       kernel->name, grid->blocks[0], grid->threads[0]);
 }
 
 static ferry_grid
 without_zeros(ferry_grid grid)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 1; i < 3; i++) {
         grid.blocks[i] = grid.blocks[i] ? grid.blocks[i] : 1;
         grid.threads[i] = grid.threads[i] ? grid.threads[i] : 1;
     }
@@ -316,6 +350,7 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
                            kernel->name, kernel->parameter_count,
                            argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
+    FERRYI_OR_RETURN(check_grid(kernel, &grid));
     struct ferryi_launch_request plan = {
         .kernel = kernel,
         .stream = stream ? stream : kernel->context->defaults[timeline->place],

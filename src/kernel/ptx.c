@@ -28,8 +28,8 @@ next_entry(const char *line)
             name = after_word(linked, ".entry");
         if (name)
             return name;
-        line = strchr(line, '\n');
-        line += line != NULL;
+        const char *end = strchr(line, '\n');
+        line = end ? end + 1 : NULL;
     }
     return NULL;
 }

@@ -72,7 +72,7 @@ surplus(ferry_pool *pool, size_t need)
     size_t peak = ferryi_max_size((size_t)pool->counters.peak_live_bytes,
                                   (size_t)ferryi_pool_live_bytes(pool) + need),
            most = peak + peak / SPARE_PART,
-           reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need);
+           reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need, pool->limit_bytes);
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
@@ -86,7 +86,7 @@ may_free(const ferry_pool *pool, size_t need)
     size_t left = 0, total = 0;
     bool is_short = !backend->free_waits || !backend->info ||
                     backend->info(backend->user, &left, &total) != FERRY_OK ||
-                    left < ferryi_pool_slab_bytes(need) + total / RESERVE_PART;
+                    left < ferryi_pool_slab_bytes(need, pool->limit_bytes) + total / RESERVE_PART;
     return is_short && !ferryi_pool_puts_off_frees(pool);
 }
 

@@ -41,8 +41,10 @@ reuse_or_grow(struct shortage *shortage)
 {
     ferry_status status = ferryi_pool_reuse(shortage->pool, shortage->request, shortage->out);
     return status == FERRY_OK && !*shortage->out
-               ? ferryi_pool_grow(shortage->pool, shortage->request,
-                                  ferryi_pool_slab_bytes(shortage->request->need), shortage->out)
+               ? ferryi_pool_grow(
+                     shortage->pool, shortage->request,
+                     ferryi_pool_slab_bytes(shortage->request->need, shortage->pool->limit_bytes),
+                     shortage->out)
                : status;
 }
 
@@ -80,7 +82,7 @@ use_own_memory(struct shortage *shortage)
 {
     ferry_pool *pool = shortage->pool;
     size_t need = shortage->request->need;
-    const size_t returned[] = {ferryi_pool_slab_bytes(need), SIZE_MAX};
+    const size_t returned[] = {ferryi_pool_slab_bytes(need, pool->limit_bytes), SIZE_MAX};
     wait_for_backend(pool);
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);

@@ -47,12 +47,12 @@ ferryi_pool_statistics_class(size_t bytes)
 }
 
 size_t
-ferryi_pool_slab_bytes(size_t block_bytes)
+ferryi_pool_slab_bytes(size_t block_bytes, size_t limit)
 {
-    size_t bytes = SLAB;
+    size_t bytes = SLAB, most = limit > 0 ? ferryi_min_size(SLAB_MOST, limit / 4) : SLAB_MOST;
     if (block_bytes > FERRYI_POOL_SLAB_BLOCK)
         return block_bytes;
-    while (bytes < SLAB_MOST && bytes % block_bytes > bytes / 16)
+    while (bytes + SLAB <= most && bytes % block_bytes > bytes / 16)
         bytes += SLAB;
     return bytes;
 }

@@ -263,8 +263,10 @@ size_t ferryi_pool_bytes_of_class(uint32_t size_class);
 /* Returns the index of the class of the public statistics to which a size belongs. */
 unsigned ferryi_pool_statistics_class(size_t bytes);
 /* Returns the size of a new slab for blocks of the given size. When the slab is divided into such
- * blocks, at most 1/16 of the slab remains. The slab of a large block has the size of the block. */
-size_t ferryi_pool_slab_bytes(size_t block_bytes);
+ * blocks, at most 1/16 of the slab remains, unless the slab would be more than a quarter of the
+ * pool's limit: large blocks get no memory of such a slab. `limit` is 0 if there is no limit. The
+ * slab of a large block has the size of the block. */
+size_t ferryi_pool_slab_bytes(size_t block_bytes, size_t limit);
 /* Computes the block size for the members `bytes` and `align` of the request. `zone` is the size of
  * the red zone behind the requested bytes. Returns false if the block size would not fit size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,

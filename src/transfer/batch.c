@@ -118,10 +118,14 @@ size_t
 ferryi_batch_part(const struct ferryi_batch *batch, struct ferryi_cursor at, size_t room,
                   size_t whole)
 {
-    size_t left = batch->pieces[at.piece].bytes - at.offset;
+    const struct ferryi_piece *piece = &batch->pieces[at.piece];
+    const size_t left = piece->bytes - at.offset, unit = ferryi_max_size(piece->unit, 1),
+                 first = unit - at.offset % unit;
     if (left <= room)
         return left;
-    return room < whole && left <= whole ? 0 : room;
+    if (room < whole && (left <= whole || first > room))
+        return 0;
+    return first <= room ? room - (room - first) % unit : room;
 }
 
 void
@@ -391,9 +395,12 @@ static ferry_status
 copy_on_host(struct ferryi_batch *batch)
 {
     ferry_status status = ferryi_run_wait_for_timeline(batch->run);
-    for (size_t i = 0; i < batch->count && status == FERRY_OK; i++)
+    for (size_t i = 0; i < batch->count && status == FERRY_OK; i++) {
+        batch->run->unit = ferryi_max_size(batch->pieces[i].unit, 1);
+        batch->run->unit_begin = batch->run->done;
         status = ferryi_run_copy_on_host(batch->run, batch->pieces[i].target,
                                          batch->pieces[i].source, batch->pieces[i].bytes);
+    }
     return status;
 }
 
@@ -407,6 +414,7 @@ fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count
         const struct ferryi_piece *piece = &pieces[i];
         struct ferryi_memory target = {
             .place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
+        job->unit = piece->unit;
         status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, timeline, job);
     }
     return status;
@@ -539,6 +547,7 @@ ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct fe
     const struct ferryi_piece piece = {.target = target.pointer,
                                        .source = source.pointer,
                                        .bytes = bytes,
+                                       .unit = (uint32_t)job->unit,
                                        .pinned = up ? source.pinned : target.pinned};
     ferry_status status = copy_pieces(&run, &piece, 1, FERRYI_LAYOUT_ANY);
     return ferryi_run_end(&run, status);
@@ -551,12 +560,17 @@ ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
 {
     assert(count > 0);
     size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
+    job->unit = 1;
+    for (size_t i = 0; i < count; i++) {
         bytes += pieces[i].bytes;
+        job->unit = ferryi_max_size(job->unit, pieces[i].unit);
+    }
     if (pieces->zeros)
         return fill_each(engine, pieces, count, timeline, job);
     struct ferryi_run run =
         ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
+    if (count > 1)
+        run.unit = 1;
     ferry_status status = copy_pieces(&run, pieces, count, layout);
     if (run.done > 0) {
         atomic_fetch_add_explicit(&engine->batch_submissions, 1, memory_order_relaxed);

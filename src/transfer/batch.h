@@ -22,9 +22,10 @@ struct ferryi_piece {
      * Adjacent pieces are joined only if they lie in the same allocations */
     const void *target_owner, *source_owner;
     uint8_t target_place, source_place; /* 0: the host */
-    uint8_t note; /* free for use by the caller; the transfer engine does not read it */
-    bool pinned;  /* whether the piece's host memory may be accessed directly by the copy engine */
-    bool zeros;   /* whether the target is filled with zeros; the piece then has no source */
+    uint8_t note;  /* free for use by the caller; the transfer engine does not read it */
+    bool pinned;   /* whether the piece's host memory may be accessed directly by the copy engine */
+    bool zeros;    /* whether the target is filled with zeros; the piece then has no source */
+    uint32_t unit; /* size of the elements that are never cut; 0: the piece may be cut anywhere */
     bool between; /* whether the target is intermediate memory for a later copy; the piece then does
                      not count as progress of the job */
 };

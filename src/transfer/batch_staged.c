@@ -35,8 +35,9 @@ plan_chunks(struct packing *packing)
     packing->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
         packing->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
+    const size_t most = ferryi_min_size(packing->table_at, packing->how->part);
     packing->packed_max =
-        ferryi_run_part(batch->run, 0, ferryi_min_size(packing->table_at, packing->how->part), 1);
+        ferryi_min_size(most, ferryi_run_part(batch->run, 0, most, batch->run->job->unit));
 }
 
 /* Returns the address of the scatter kernel's table of copies in the chunk. Returns NULL if the

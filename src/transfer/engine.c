@@ -354,7 +354,8 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
                              .target_place = target_place,
                              .source_place = source_place,
                              .timeline = timeline,
-                             .bytes = bytes};
+                             .bytes = bytes,
+                             .unit = ferryi_max_size(job->unit, 1)};
     bool to_host = ferryi_engine_is_host(engine, target_place),
          from_host = ferryi_engine_is_host(engine, source_place);
     if (to_host && from_host)
@@ -382,6 +383,7 @@ ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory targe
     assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
     bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
     run.transform = transform;
+    run.unit = 1;
     if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes,
                          &run.bytes))
         return ferryi_fail(FERRY_ERROR_OVERFLOW,

@@ -70,6 +70,8 @@ struct ferryi_transfer_job {
                       single transfer */
     size_t done;   /* number of bytes of `total` that were submitted (uploads) or have arrived
                       (downloads) */
+    size_t unit; /* size of an element of the target, which no part of a transfer cuts; 0: parts may
+                    end anywhere */
     size_t reported; /* value of `done` at the last call of the program's callback keep_going; used
                         only by the engine */
     /* the job whose progress is reported instead of this job's progress; or NULL. It is set if this

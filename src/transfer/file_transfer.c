@@ -24,13 +24,21 @@ struct passing {
 };
 
 /* Returns the number of bytes in the part of the file transfer that begins at byte `begin`. Each
- * part except the last ends at a file offset at which direct I/O may begin. */
+ * part except the last ends at a file offset at which direct I/O may begin, and between two
+ * elements. If no end of the part is both, the part ends at such an offset if the file is open for
+ * direct I/O, and otherwise between two elements. */
 static size_t
 next_part(const struct passing *passing, size_t begin, size_t largest)
 {
-    size_t part = ferryi_run_part(&passing->run, begin, largest, 1);
+    const struct ferryi_run *run = &passing->run;
+    size_t part = ferryi_run_part(run, begin, largest, 1);
     size_t over = (size_t)((passing->range.offset + begin + part) % FERRYI_FILE_ALIGN);
-    return begin + part < passing->run.bytes && over < part ? part - over : part;
+    if (begin + part == run->bytes || over >= part)
+        return part;
+    for (size_t less = over; less < part; less += FERRYI_FILE_ALIGN)
+        if ((begin + part - less) % run->unit == 0)
+            return part - less;
+    return passing->range.file->direct >= 0 ? part - over : part;
 }
 
 /* -- host memory ------------------------------------------------------------------------------- */
@@ -121,6 +129,7 @@ ferryi_engine_copy_file(ferryi_engine *engine, struct ferryi_memory memory,
                                .job = job,
                                .timeline = host ? NULL : timeline,
                                .bytes = bytes,
+                               .unit = ferryi_max_size(job->unit, 1),
                                .staged = !host};
     run->direction = host     ? FERRY_DIRECTION_HOST
                      : stores ? FERRY_DIRECTION_DOWNLOAD

@@ -158,7 +158,8 @@ ferryi_engine_fill(ferryi_engine *engine, struct ferryi_memory target, size_t by
                              .target_place = target.place,
                              .source_place = -1,
                              .timeline = timeline,
-                             .bytes = bytes};
+                             .bytes = bytes,
+                             .unit = ferryi_max_size(job->unit, 1)};
     assert(timeline || ferryi_engine_is_host(engine, target.place));
     ferry_status status = ferryi_run_begin(&run);
     if (status == FERRY_OK)

@@ -120,11 +120,14 @@ ferryi_run_arrived(struct ferryi_run *run, size_t bytes)
     add_done(run->job, in_target(run, bytes));
 }
 
-/* Returns the number of bytes between two calls of the program's callback keep_going. */
+/* Returns the number of bytes between two calls of the program's callback keep_going. These are
+ * whole elements, at least one. */
 static size_t
 interval(const ferryi_engine *engine, const struct ferryi_transfer_job *job)
 {
-    return job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
+    size_t bytes =
+        job->options->chunk_bytes ? job->options->chunk_bytes : engine->config.chunk_bytes;
+    return job->unit > 1 ? ferryi_max_size(bytes / job->unit, 1) * job->unit : bytes;
 }
 
 /* Returns whether the job must stop, because its cancel flag is set or the program's callback
@@ -151,6 +154,8 @@ is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t 
 ferry_status
 ferryi_run_progress(struct ferryi_run *run)
 {
+    if ((run->done - run->unit_begin) % run->unit != 0 && run->done < run->bytes)
+        return FERRY_OK;
     return is_stopped(run->engine, run->job, total_bytes(run)) ? cancelled(run) : FERRY_OK;
 }
 
@@ -173,6 +178,17 @@ ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfer_job *job, s
                        job->reason, progress.done, progress.total);
 }
 
+/* Shortens a part of `part` bytes at byte `begin` of the transfer to whole elements. If the element
+ * at its end is the only one, extends the part to the end of this element, but not beyond `largest`
+ * bytes. */
+static size_t
+whole_elements(const struct ferryi_run *run, size_t begin, size_t part, size_t largest)
+{
+    size_t first = run->unit - (begin - run->unit_begin) % run->unit;
+    return part >= first ? part - (part - first) % run->unit
+                         : ferryi_max_size(part, ferryi_min_size(first, largest));
+}
+
 size_t
 ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit)
 {
@@ -180,6 +196,8 @@ ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size
     if (run->job->options && run->job->options->chunk_bytes)
         part = ferryi_min_size(part, run->job->options->chunk_bytes);
     part = ferryi_max_size(part / unit * unit, unit);
+    if (run->unit > 1)
+        part = whole_elements(run, begin, part, largest);
     return ferryi_min_size(part, run->bytes - begin);
 }
 

@@ -83,6 +83,10 @@ struct ferryi_run {
     size_t bytes;  /* number of bytes of this transfer */
     size_t done; /* number of bytes that have arrived if the transfer waits for its bytes; otherwise
                     the number of bytes that were submitted */
+    /* Size of the elements that the parts of the transfer must not cut, and the byte of the
+     * transfer at which the first of them begins. It is 1 if a transform or a list of pieces keeps
+     * the elements whole. */
+    size_t unit, unit_begin;
     size_t unrecorded; /* number of chunks that were sent since the last event was recorded */
 };
 
@@ -118,9 +122,10 @@ ferry_status ferryi_run_begin(struct ferryi_run *run);
 /* Records that `bytes` more bytes of the transfer were submitted or have arrived. */
 void ferryi_run_arrived(struct ferryi_run *run, size_t bytes);
 /* Reports the transfer's progress to the program's callback keep_going. Returns CANCELLED if
- * keep_going or the job's cancel flag stops the transfer. A transfer that is made in parts must
- * call this function after each part, right after it has returned the part's chunk to the staging
- * ring. */
+ * keep_going or the job's cancel flag stops the transfer. Does nothing while only a part of an
+ * element has arrived, so that no cancelled transfer leaves half an element. A transfer that is
+ * made in parts must call this function after each part, right after it has returned the part's
+ * chunk to the staging ring. */
 ferry_status ferryi_run_progress(struct ferryi_run *run);
 /* Adds `bytes` to the number of bytes that the host copied into and out of chunks. */
 void ferryi_run_count_copied(const struct ferryi_run *run, size_t bytes);
@@ -134,8 +139,10 @@ ferry_status ferryi_run_end(struct ferryi_run *run, ferry_status status);
 void ferryi_run_settle(struct ferryi_run *run);
 
 /* Returns the size in bytes of the transfer's next part, which begins at byte `begin`. The size is
- * a multiple of `unit`, except for the last part. The size does not exceed `largest`, the chunk
- * size in the copy options, or the number of bytes that are left. */
+ * a multiple of `unit`, except for the last part. The part ends between two elements of run->unit
+ * bytes, unless one element is larger than `largest`. The size does not exceed `largest`, the
+ * number of bytes that are left, or, unless one element is larger, the chunk size in the copy
+ * options. */
 size_t ferryi_run_part(const struct ferryi_run *run, size_t begin, size_t largest, size_t unit);
 /* Returns whether the transfer can be cancelled or reports progress. If so, it must be made part by
  * part. */

@@ -844,11 +844,11 @@ test_captured_kernels_stay_loaded(void **state)
         ferry_kernel *captured, *plain;
         OK(ferry_kernel_create(f->context, &source, &captured));
         OK(ferry_kernel_create(f->context, &source, &plain));
-        OK(ferry_kernel_launch(captured, (ferry_grid){0}, a, NULL, 0));
-        OK(ferry_kernel_launch(plain, (ferry_grid){0}, a, NULL, 0));
+        OK(ferry_kernel_launch(captured, ferry_grid_for(1, 1), a, NULL, 0));
+        OK(ferry_kernel_launch(plain, ferry_grid_for(1, 1), a, NULL, 0));
         OK(ferry_stream_flush(a));
         begin(a, mode);
-        OK(ferry_kernel_launch(captured, (ferry_grid){0}, a, NULL, 0));
+        OK(ferry_kernel_launch(captured, ferry_grid_for(1, 1), a, NULL, 0));
         assert_int_equal(end(a), 1);
         OK(ferry_stream_synchronize(a));
         int modules = fake.fakecuda_live().modules;

@@ -397,6 +397,12 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         ferry_argument argument = ferry_argument_with(ferry_buffer_argument(b, INT, 0, 1), a);
         REFUSES(INVALID, b, memory, ferry_scope_open_all(&argument, 1, 0, NULL, &scope, &memory));
     }
+    ferry_argument untyped[] = {
+        ferry_argument_with(ferry_buffer_argument(b, INT, 5, 1), FERRY_READ),
+        ferry_argument_with(ferry_buffer_argument(b, NULL, 0, 1), FERRY_READ)};
+    ferry_scope scopes[2];
+    REFUSED(INVALID, b, ferry_scope_open_all(scopes, NULL, untyped, 2, 0, NULL));
+    assert_non_null(strstr(ferry_last_error(), "the element of argument 1 is NULL"));
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, NULL, &memory));
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, NULL));
     REFUSED(INVALID, b,

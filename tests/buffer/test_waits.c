@@ -283,10 +283,16 @@ unwrap_device(struct world *w)
 
 /* -- calls that do not need the bytes ---------------------------------------------------------- */
 
+/* The device has the only replica, so that afterwards no place has one. */
 static ferry_status
 evict_device(struct world *w)
 {
-    return ferry_buffer_evict(w->buffer, 1);
+    ferry_status status = ferry_buffer_evict(w->buffer, 1);
+    if (!w->f->coherent) {
+        assert_int_equal(info_of(w->buffer).places_with_copy, 0);
+        STATE(w->buffer, HOST_ONLY);
+    }
+    return status;
 }
 
 static ferry_status

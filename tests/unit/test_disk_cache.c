@@ -377,6 +377,51 @@ test_folders_that_are_not_used(void **state)
     assert_int_equal(folder_count(cache), 0);
 }
 
+/* Calls keep() and find() with this folder in a child process, because a process warns only once.
+ * Returns whether there was exactly one warning, which names the reason. */
+static bool
+warns_once(const char *folder, const char *why)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("FERRY_CACHE_DIR", folder, 1);
+        memset(&said, 0, sizeof(said));
+        keep();
+        bool warned = said.warnings == 1 && strstr(said.text, why) &&
+                      strstr(said.text, "kernels are not kept");
+        memset(&said, 0, sizeof(said));
+        keep();
+        warned = warned && said.warnings == 0;
+        _exit(!warned || find() || said.warnings > 0);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    return result == 0;
+}
+
+/* This test must run before any other test causes the only warning of the process. */
+static void
+test_a_folder_that_cannot_be_used_is_reported(void **state)
+{
+    (void)state;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/file", root);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_true(warns_once(path, "Not a directory"));
+    snprintf(path, sizeof(path), "%s/file/below", root);
+    assert_true(warns_once(path, "Not a directory"));
+    snprintf(path, sizeof(path), "%s/a/b/c", root);
+    assert_true(warns_once(path, "No such file"));
+    assert_true(warns_once("relative", "no absolute path"));
+    assert_false(warns_once("", "turns it off")); /* is no mistake */
+    assert_int_equal(mkdir(cache, 0700), 0);
+    assert_int_equal(chmod(cache, 0777), 0);
+    assert_true(warns_once(cache, "others may write"));
+}
+
 static void
 test_an_unwritable_folder(void **state)
 {
@@ -521,6 +566,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_folder_that_cannot_be_used_is_reported, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_kept_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_too_large_is_not_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_entries_are_bounded, set_up, tear_down),

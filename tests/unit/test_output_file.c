@@ -85,6 +85,34 @@ test_names_have_patterns(void **state)
     expect_name("a%p-%p.json", expected);
 }
 
+/* Each child of a fork has its own names, also if it runs after the previous child has ended. */
+static void
+test_forked_children_have_names(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            char expected[64];
+            snprintf(expected, sizeof(expected), "run.json.pid%ld", (long)getpid());
+            expect_name("run.json", expected);
+            snprintf(expected, sizeof(expected), "run0.json.pid%ld", (long)getpid());
+            expect_name("run%r.json", expected);
+            snprintf(expected, sizeof(expected), "run.%ld", (long)getpid());
+            expect_name("run.%p", expected);
+            expect_name("/dev/null", "/dev/null");
+            setenv(rank_variables[0], "5", 1);
+            snprintf(expected, sizeof(expected), "run.json.rank5.pid%ld", (long)getpid());
+            expect_name("run.json", expected);
+            expect_name("/dev/null", "/dev/null");
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 static void
 test_ranks_have_names(void **state)
 {
@@ -217,46 +245,51 @@ expect_ended(const char *path, const char *begin, const char *end)
     assert_string_equal(text + bytes - strlen(end), end);
 }
 
-/* Several processes with the same variables. The first one writes the files that they name, and
- * each other one its own files. */
+/* Several forked children with the same variables. Each of them writes its own files, and no
+ * child replaces the files of one that has ended. */
 static void
 test_each_process_writes_its_own_files(void **state)
 {
     pid_t children[PROCESSES];
-    int ready[2], go[2];
+    int ready[2], go[2], over[2], status;
     char byte, name[32];
     (void)state;
-    assert_true(pipe(ready) == 0 && pipe(go) == 0);
+    assert_true(pipe(ready) == 0 && pipe(go) == 0 && pipe(over) == 0);
+    close(over[1]);
     setenv("FERRY_TRACE", path_of("run.json"), 1);
     setenv("FERRY_ALLOCATION_LOG", path_of("log"), 1);
     for (size_t i = 0; i < PROCESSES; i++) {
         if (i == PROCESSES - 1)
             setenv("PMI_RANK", "3", 1);
-        children[i] = start_process(ready, go);
+        bool ends = i < 2; /* before the next child begins */
+        children[i] = start_process(ready, ends ? over : go);
         assert_int_equal(read(ready[0], &byte, 1), 1);
+        if (ends) {
+            assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+            assert_int_equal(status, 0);
+        }
     }
     unsetenv("PMI_RANK");
     unsetenv("FERRY_TRACE");
     unsetenv("FERRY_ALLOCATION_LOG");
     close(go[1]);
     for (size_t i = 0; i < PROCESSES; i++) {
-        int status;
-        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
-        assert_int_equal(status, 0);
-        snprintf(name, sizeof(name), ".pid%ld", (long)children[i]);
+        if (i >= 2) {
+            assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+            assert_int_equal(status, 0);
+        }
+        snprintf(name, sizeof(name), "%s.pid%ld", i == PROCESSES - 1 ? ".rank3" : "",
+                 (long)children[i]);
         char trace[160], log[160];
-        snprintf(trace, sizeof(trace), "%s/run.json%s", folder,
-                 i == 0               ? ""
-                 : i == PROCESSES - 1 ? ".rank3"
-                                      : name);
-        snprintf(log, sizeof(log), "%s/log%s.emulated-0.device.csv%s", folder,
-                 i == PROCESSES - 1 ? ".rank3" : "", i == 0 || i == PROCESSES - 1 ? "" : name);
+        snprintf(trace, sizeof(trace), "%s/run.json%s", folder, name);
+        snprintf(log, sizeof(log), "%s/log%s.emulated-0.device.csv", folder, name);
         expect_ended(trace, "[\n", "}\n]\n");
         expect_ended(log, "Thread,Time", "\n");
     }
     close(ready[0]);
     close(ready[1]);
     close(go[0]);
+    close(over[0]);
 }
 
 int
@@ -264,6 +297,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_have_patterns),
+        cmocka_unit_test(test_forked_children_have_names),
         cmocka_unit_test(test_ranks_have_names),
         cmocka_unit_test(test_a_file_has_one_writer),
         cmocka_unit_test(test_what_cannot_be_opened_is_reported),

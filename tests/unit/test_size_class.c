@@ -108,11 +108,15 @@ test_slabs_waste_little(void **state)
         assert_int_equal(block <= MIB, size_class < FERRYI_POOL_SMALL_CLASSES);
         if (block > MIB)
             continue;
-        size_t bytes = ferryi_pool_slab_bytes(block);
+        size_t bytes = ferryi_pool_slab_bytes(block, 0);
         assert_true(bytes >= 2 * MIB && bytes <= 16 * MIB);
         assert_int_equal(bytes % (2 * MIB), 0);
         assert_true(bytes % block <= bytes / 16);
         assert_true(ferryi_pool_class_of(bytes) < FERRYI_POOL_SMALL_BINS);
+        /* A limit leaves room for other slabs. */
+        for (size_t limit = MIB; limit <= 256 * MIB; limit *= 2)
+            assert_true(ferryi_pool_slab_bytes(block, limit) <=
+                        (limit > 8 * MIB ? limit / 4 : 2 * MIB));
     }
 }
 
