@@ -1511,6 +1511,30 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
             return ferry_buffer_copy_to_async(raw_, element<T>(), offset, target.size(), target.data(), options, point);
         });
     }
+    /** Queues copy() and returns its event. */
+    [[nodiscard]] event
+    copy_async(std::size_t offset, const buffer &source, std::size_t source_offset = 0, std::size_t count = rest,
+               const ferry_copy_options *options = nullptr)
+    {
+        return detail::start([&](ferry_event **point) {
+            return ferry_buffer_copy_async(raw_, element<T>(), offset, source.raw_, source_offset, count, options, point);
+        });
+    }
+    /** Queues fill() and returns its event. */
+    [[nodiscard]] event
+    fill_async(const T &value, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr)
+    {
+        return detail::start([&](ferry_event **point) {
+            return ferry_buffer_fill_async(raw_, element<T>(), offset, count, &value, options, point);
+        });
+    }
+    /** Queues sync_to() and returns its event. */
+    [[nodiscard]] event
+    sync_to_async(int place, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr) const
+    {
+        return detail::start(
+            [&](ferry_event **point) { return ferry_buffer_sync_to_async(raw_, offset, count, place, options, point); });
+    }
     /** Queues load() and returns its event. */
     [[nodiscard]] event
     load_async(const char *path, std::uint64_t file_offset = 0, std::size_t offset = 0, std::size_t count = rest,
@@ -1564,6 +1588,37 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         ferry_copy_region region = ferry_buffer_region(raw_, element<T>(), offset, source.raw(), source_offset, count);
         region.source.element = element<U>();
         check(ferry_copy_converting(&region, policy, options));
+    }
+
+    /** Queues convert_from() and returns its event. */
+    template <class U>
+    [[nodiscard]] event
+    convert_from_async(ferry::span<const U> source, ferry_convert_policy policy, std::size_t offset = 0,
+                       const ferry_copy_options *options = nullptr)
+    {
+        ferry_copy_region region = ferry_buffer_region_from(raw_, element<T>(), offset, source.size(), source.data());
+        region.source.element = element<U>();
+        return detail::start([&](ferry_event **point) { return ferry_copy_converting_async(&region, policy, options, point); });
+    }
+    /** Queues convert_to() and returns its event. */
+    template <class U>
+    [[nodiscard]] event
+    convert_to_async(ferry::span<U> target, ferry_convert_policy policy, std::size_t offset = 0,
+                     const ferry_copy_options *options = nullptr) const
+    {
+        ferry_copy_region region = ferry_buffer_region_to(raw_, element<T>(), offset, target.size(), target.data());
+        region.target.element = element<U>();
+        return detail::start([&](ferry_event **point) { return ferry_copy_converting_async(&region, policy, options, point); });
+    }
+    /** Queues convert() and returns its event. */
+    template <class U>
+    [[nodiscard]] event
+    convert_async(std::size_t offset, const buffer<U> &source, ferry_convert_policy policy, std::size_t source_offset = 0,
+                  std::size_t count = rest, const ferry_copy_options *options = nullptr)
+    {
+        ferry_copy_region region = ferry_buffer_region(raw_, element<T>(), offset, source.raw(), source_offset, count);
+        region.source.element = element<U>();
+        return detail::start([&](ferry_event **point) { return ferry_copy_converting_async(&region, policy, options, point); });
     }
 
     /*

@@ -74,6 +74,17 @@ FERRY_API const char *ferry_last_error(void);
  */
 FERRY_API size_t ferry_error_index(void);
 
+/**
+ * Returns the status of `call` from the surrounding function if the call failed. The function
+ * returns ferry_status. Variables that FERRY_SCOPED() of <ferry/scoped.h> declares are cleaned up.
+ */
+#define FERRY_CHECK(call)                                                                          \
+    do {                                                                                           \
+        const ferry_status ferry_check_status_ = (call);                                           \
+        if (ferry_check_status_ != FERRY_OK)                                                       \
+            return ferry_check_status_;                                                            \
+    } while (0)
+
 /** Stores the status of `call` in `status`, and jumps to `label` if the status is not FERRY_OK. */
 #define FERRY_TRY(status, label, call)                                                             \
     do {                                                                                           \

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # files and programs may contain any of the words, so that each pattern has the words around them.
 _FRAMES = r" by (?:[\w.@]*\+0x[0-9a-f]+(?: \([^()]*\))?(?:, )?)+"  # where C opened something: the label says where Python did
 _WORDS = [(re.compile(pattern), words) for pattern, words in (
-    (r", and options\.convert is 0", ": say convert=\"saturate\", \"check\" or \"truncate\""),
-    (r"a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy without an event",
+    (r", and options\.convert is FERRY_CONVERT_NONE", ": say convert=\"saturate\", \"check\" or \"truncate\""),
+    (r"a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: call the function that blocks",
      "a conversion with convert=\"check\" cannot be asynchronous: copy with wait=True"),
     (r"a conversion with FERRY_CONVERT_CHECK cannot read from a file: load it into a buffer first",
      "a conversion with convert=\"check\" cannot read from a file: load the file into an array first"),

@@ -25,8 +25,8 @@ check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, s
 /* Makes one attempt of copy_memory(). */
 FERRYI_INLINE ferry_status
 try_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-            const void *memory, const ferry_copy_options *options, struct ferryi_caller caller,
-            bool from)
+           const void *memory, const ferry_copy_options *options, struct ferryi_caller caller,
+           bool from)
 {
     const char *what = from ? "copy from memory" : "copy to memory";
     struct ferryi_range range;
@@ -124,8 +124,8 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
 
 FERRYI_INLINE ferry_status
 try_buffer(ferry_buffer *target, const ferry_element *element, size_t target_offset,
-            ferry_buffer *source, size_t source_offset, size_t count,
-            const ferry_copy_options *options, struct ferryi_caller caller)
+           ferry_buffer *source, size_t source_offset, size_t count,
+           const ferry_copy_options *options, struct ferryi_caller caller)
 {
     struct ferryi_range to, from;
     struct ferryi_copy_call call = {.options = options};

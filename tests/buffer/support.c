@@ -50,8 +50,10 @@ fixture_open(fixture *f, const ferry_context_options *options)
     fault_register();
     convert_kernels_register();
     ferry_context_options own = options ? *options : (ferry_context_options){0};
-    own.log = note_log;
-    own.log_user = f;
+    if (!own.log) {
+        own.log = note_log;
+        own.log_user = f;
+    }
     if (!own.trace) {
         own.trace = note_trace;
         own.trace_user = f;

@@ -321,14 +321,11 @@ RETURN(ferry_buffer_copy_from, B, INT, 0, COUNT, memory, NULL)
 RETURN(ferry_buffer_copy_to, B, INT, 0, COUNT, more, NULL)
 RETURN(ferry_buffer_copy, B, INT, 0, w->other, 0, 10, NULL)
 DO(ferry_buffer_fill, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &value, NULL);)
-DO(copy_from_async,
-   return ferry_buffer_copy_from_async(B, INT, 0, COUNT, memory, ON(NULL), &w->made_event);)
-DO(copy_to_async,
-   return ferry_buffer_copy_to_async(B, INT, 0, COUNT, more, ON(NULL), &w->made_event);)
-DO(copy_async,
-   return ferry_buffer_copy_async(B, INT, 0, w->other, 0, 10, ON(NULL), &w->made_event);)
-DO(fill_async, int value = 1;
-   return ferry_buffer_fill_async(B, INT, 0, COUNT, &value, ON(NULL), &w->made_event);)
+RETURN(ferry_buffer_copy_from_async, B, INT, 0, COUNT, memory, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_to_async, B, INT, 0, COUNT, more, NULL, &w->made_event)
+RETURN(ferry_buffer_copy_async, B, INT, 0, w->other, 0, 10, NULL, &w->made_event)
+DO(ferry_buffer_fill_async, int value = 1;
+   return ferry_buffer_fill_async(B, INT, 0, COUNT, &value, NULL, &w->made_event);)
 DO(copy_from_watched, return ferry_buffer_copy_from(B, INT, 0, COUNT, memory, &watched);)
 DO(copy_to_watched, return ferry_buffer_copy_to(B, INT, 0, COUNT, more, &watched);)
 DO(copy_watched, return ferry_buffer_copy(B, INT, 0, w->other, 0, 10, &watched);)
@@ -336,7 +333,7 @@ DO(fill_watched, int value = 1; return ferry_buffer_fill(B, INT, 0, COUNT, &valu
 DO(ferry_copy, return copy_rows_from(B, INT, 0, 16, memory, 16, 8, 8, NULL);)
 DO(rows_to, return copy_rows_to(B, INT, 0, 16, more, 16, 8, 8, NULL);)
 DO(rows, return copy_rows(B, INT, 0, 16, w->other, 0, 16, 8, 8, NULL);)
-DO(rows_from_async,
+DO(ferry_copy_async,
    return copy_rows_from_async(B, INT, 0, 16, memory, 16, 8, 8, ON(NULL), &w->made_event);)
 DO(rows_to_async,
    return copy_rows_to_async(B, INT, 0, 16, more, 16, 8, 8, ON(NULL), &w->made_event);)
@@ -361,10 +358,13 @@ DO(ferry_copy_converting,
    ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, 10, memory);
    region.source.element = FLOAT;
    return ferry_copy_converting(&region, FERRY_CONVERT_SATURATE, NULL);)
+DO(ferry_copy_converting_async,
+   ferry_copy_region region = ferry_buffer_region_from(B, INT, 0, 10, memory);
+   region.source.element = FLOAT;
+   return ferry_copy_converting_async(&region, FERRY_CONVERT_SATURATE, NULL, &w->made_event);)
 RETURN(ferry_buffer_sync_to, B, 0, FERRY_REST, 0, NULL)
 DO(sync_to_watched, return ferry_buffer_sync_to(B, 0, FERRY_REST, w->place, &watched);)
-DO(sync_to_async,
-   return ferry_buffer_sync_to_async(B, 0, FERRY_REST, w->place, ON(NULL), &w->made_event);)
+RETURN(ferry_buffer_sync_to_async, B, 0, FERRY_REST, w->place, NULL, &w->made_event)
 RETURN(ferry_buffer_mark_dirty, B, 0, 1, 0, NULL)
 RETURN(ferry_buffer_invalidate, B, 0, FERRY_REST, w->place)
 RETURN(ferry_buffer_discard, B, 0, 1)
@@ -378,6 +378,8 @@ RETURN(ferry_buffer_prefetch, B, 0, 1, 0, NULL)
 RETURN(ferry_buffer_advise, B, 0, 1, 0, FERRY_ADVISE_READ_MOSTLY)
 RETURN(ferry_buffer_load, B, INT, 0, COUNT, path_of("in"), 0, NULL)
 RETURN(ferry_buffer_store, B, INT, 0, COUNT, path_of("out"), 0, NULL)
+RETURN(ferry_buffer_load_async, B, INT, 0, COUNT, path_of("in"), 0, NULL, &w->made_event)
+RETURN(ferry_buffer_store_async, B, INT, 0, COUNT, path_of("out"), 0, NULL, &w->made_event)
 DO(ferry_file_pipeline, return ferry_file_pipeline(w->context, &(ferry_file_pipeline_options){
                                                                    .input = path_of("in"),
                                                                    .element = INT,
@@ -589,10 +591,10 @@ static const struct entry entries[] = {
     E(WAITS, ferry_buffer_copy_to),
     E(WAITS, ferry_buffer_copy),
     E(WAITS, ferry_buffer_fill),
-    E(WAITS, copy_from_async),
-    E(WAITS, copy_to_async),
-    E(WAITS, copy_async),
-    E(WAITS, fill_async),
+    E(WAITS, ferry_buffer_copy_from_async),
+    E(WAITS, ferry_buffer_copy_to_async),
+    E(WAITS, ferry_buffer_copy_async),
+    E(WAITS, ferry_buffer_fill_async),
     E(WAITS, copy_from_watched),
     E(WAITS, copy_to_watched),
     E(WAITS, copy_watched),
@@ -600,7 +602,7 @@ static const struct entry entries[] = {
     E(WAITS, ferry_copy),
     E(WAITS, rows_to),
     E(WAITS, rows),
-    E(WAITS, rows_from_async),
+    E(WAITS, ferry_copy_async),
     E(WAITS, rows_to_async),
     E(WAITS, rows_async),
     E(WAITS, rows_from_watched),
@@ -613,9 +615,10 @@ static const struct entry entries[] = {
     E(WAITS, convert),
     E(WAITS, convert_watched),
     E(WAITS, ferry_copy_converting),
+    E(WAITS, ferry_copy_converting_async),
     E(WAITS, ferry_buffer_sync_to),
     E(WAITS, sync_to_watched),
-    E(WAITS, sync_to_async),
+    E(WAITS, ferry_buffer_sync_to_async),
     E(WAITS, ferry_buffer_mark_dirty),
     E(WAITS, ferry_buffer_invalidate),
     E(WAITS, ferry_buffer_discard),
@@ -626,6 +629,8 @@ static const struct entry entries[] = {
     E(WAITS, ferry_buffer_advise),
     E(WAITS, ferry_buffer_load),
     E(WAITS, ferry_buffer_store),
+    E(WAITS, ferry_buffer_load_async),
+    E(WAITS, ferry_buffer_store_async),
     E(WAITS, ferry_scope_open_all),
     E(WAITS, ferry_stream_wait_event),
     E(WAITS, ferry_event_synchronize),

@@ -46,7 +46,10 @@ test_values_saturate_on_the_way_in(void **state)
         OK(ferry_float_create(f->context, LENGTH(doubles), NULL, &r));
         touch(f, r.raw, place, FERRY_UPDATE, 0, FERRY_REST);
         ferry_transfer_stats before = moved(f);
-        OK(ferry_float_copy_from_double(r, 0, LENGTH(doubles), doubles, (ferry_convert_policy)0,
+        FAILS(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            ferry_float_copy_from_double(r, 0, LENGTH(doubles), doubles, FERRY_CONVERT_NONE, NULL));
+        OK(ferry_float_copy_from_double(r, 0, LENGTH(doubles), doubles, FERRY_CONVERT_SATURATE,
                                         NULL));
         expect_moved(f, &before, place ? sizeof(rounded) : 0,
                      0); /* only bytes of the narrower target type are transferred */

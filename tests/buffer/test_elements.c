@@ -34,13 +34,13 @@ struct operation {
 static ferry_status
 run_from(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_from(w->target, w->element, 0, w->news, w->count, options);
+    return ferry_buffer_copy_from(w->target, w->element, 0, w->count, w->news, options);
 }
 
 static ferry_status
 run_to(struct world *w, const ferry_copy_options *options)
 {
-    return ferry_buffer_copy_to(w->source, w->element, 0, w->memory, w->count, options);
+    return ferry_buffer_copy_to(w->source, w->element, 0, w->count, w->memory, options);
 }
 
 static ferry_status
@@ -183,7 +183,7 @@ end_world(struct world *w, const struct operation *operation)
     static unsigned char got[MOST];
     expect_whole(w, operation, "memory", w->memory);
     char *text = strdup(ferry_last_error());
-    OK(ferry_buffer_copy_to(w->target, w->element, 0, got, w->count, NULL));
+    OK(ferry_buffer_copy_to(w->target, w->element, 0, w->count, got, NULL));
     ferryi_explain("%s", text);
     free(text);
     expect_whole(w, operation, "buffer", got);

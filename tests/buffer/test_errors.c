@@ -401,7 +401,7 @@ test_wrong_types_and_nulls_are_refused_everywhere(void **state)
         ferry_argument_with(ferry_buffer_argument(b, INT, 5, 1), FERRY_READ),
         ferry_argument_with(ferry_buffer_argument(b, NULL, 0, 1), FERRY_READ)};
     ferry_scope scopes[2];
-    REFUSED(INVALID, b, ferry_scope_open_all(scopes, NULL, untyped, 2, 0, NULL));
+    REFUSED(INVALID, b, ferry_scope_open_all(untyped, 2, 0, NULL, scopes, NULL));
     assert_non_null(strstr(ferry_last_error(), "the element of argument 1 is NULL"));
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, NULL, &memory));
     REFUSED(INVALID, b, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &scope, NULL));

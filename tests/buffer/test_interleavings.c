@@ -499,13 +499,13 @@ rest_sync(struct rest *r)
 static ferry_status
 rest_from(struct rest *r)
 {
-    return ferry_buffer_copy_from(r->buffer, INT, 0, r->memory, FERRY_REST, NULL);
+    return ferry_buffer_copy_from(r->buffer, INT, 0, FERRY_REST, r->memory, NULL);
 }
 
 static ferry_status
 rest_to(struct rest *r)
 {
-    return ferry_buffer_copy_to(r->buffer, INT, 0, r->memory, FERRY_REST, NULL);
+    return ferry_buffer_copy_to(r->buffer, INT, 0, FERRY_REST, r->memory, NULL);
 }
 
 static ferry_status
@@ -530,11 +530,11 @@ static ferry_status
 rest_of_region(struct rest *r)
 {
     ferry_event *event;
-    const ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE, .event = &event};
+    const ferry_copy_options options = {.convert = FERRY_CONVERT_SATURATE};
     const ferry_copy_region region = {.target = {.memory = r->memory, .element = FLOAT},
                                       .source = {.buffer = r->buffer},
                                       .count = FERRY_REST};
-    FERRYI_OR_RETURN(ferry_copy(&region, 1, &options));
+    FERRYI_OR_RETURN(ferry_copy_async(&region, 1, &options, &event));
     ferry_status status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);
     return status;
@@ -556,7 +556,7 @@ rest_of_scopes(struct rest *r)
     const ferry_argument arguments[] = {
         ferry_argument_with(ferry_buffer_argument(r->other, INT, 0, 10), FERRY_UPDATE),
         ferry_argument_with(ferry_buffer_argument(r->buffer, INT, 0, FERRY_REST), FERRY_UPDATE)};
-    FERRYI_OR_RETURN(ferry_scope_open_all(scopes, NULL, arguments, 2, 0, NULL));
+    FERRYI_OR_RETURN(ferry_scope_open_all(arguments, 2, 0, NULL, scopes, NULL));
     /* The open scope keeps the length, so the caller may rely on it. */
     assert_int_equal(r->buffer->store->claims[ferryi_scope_of(&scopes[1])->slot].end,
                      ferry_buffer_count(r->buffer) * sizeof(int));
@@ -569,7 +569,7 @@ rest_of_launch(struct rest *r)
 {
     const ferry_argument arguments[] = {ferry_buffer_argument(r->other, INT, 0, 10),
                                         ferry_buffer_argument(r->buffer, INT, 0, FERRY_REST)};
-    return ferry_kernel_launch(r->kernel, r->f->stream, ferry_grid_for(1, 1), arguments, 2);
+    return ferry_kernel_launch(r->kernel, ferry_grid_for(1, 1), r->f->stream, arguments, 2);
 }
 
 static ferry_status

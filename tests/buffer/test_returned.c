@@ -56,10 +56,10 @@ copy_converted(struct world *w, ferry_copy_side target, bool async, ferry_conver
 {
     const ferry_conversion own = own_conversion();
     ferry_event *event = NULL;
-    const ferry_copy_options options = {.convert = policy, .event = async ? &event : NULL};
+    const ferry_copy_options options = {.convert = policy};
     const ferry_copy_region region = {
         .target = target, .source = {.buffer = w->ints}, .count = FERRY_REST, .conversion = &own};
-    ferry_status status = ferry_copy(&region, 1, &options);
+    ferry_status status = copy_regions(&region, 1, &options, async ? &event : NULL);
     if (status == FERRY_OK && async)
         status = ferry_event_synchronize(event);
     ferry_event_destroy(&event);

@@ -486,6 +486,15 @@ conversions_have_policies(const ferry::context &context)
     } catch (const ferry::out_of_range &problem) {
         EXPECT(problem.index() == 3);
     }
+    narrow.convert_from_async<double>(numbers, FERRY_CONVERT_TRUNCATE).synchronize();
+    narrow.convert_to_async<int32_t>(whole, FERRY_CONVERT_TRUNCATE).synchronize();
+    EXPECT(whole[0] == 1 && whole[1] == -2);
+    wide.convert_async(0, narrow, FERRY_CONVERT_SATURATE).synchronize();
+    EXPECT(wide.read_host()[0] == 1.5);
+    wide.fill_async(4).synchronize();
+    wide.copy_async(0, wide, 2, 1).synchronize();
+    wide.sync_to_async(0).synchronize();
+    EXPECT(wide.is_current(0) && wide.read_host()[3] == 4);
     ferry_copy_options by_truncation = {};
     by_truncation.convert = FERRY_CONVERT_TRUNCATE;
     ferry_copy_region region = narrow.region(0, narrow, 0, 1);

@@ -249,6 +249,26 @@ int choose_place(const struct player *p);
 unsigned choose_stream(const struct player *p);
 /* Returns the six bits of the current test step that select a variant of its operation. */
 unsigned flags_of(const struct player *p);
+/* Returns whether a step makes the asynchronous form of its call, and waits for it at once. */
+static inline bool
+chooses_twin(const struct player *p)
+{
+    return flags_of(p) >> 5 & 1;
+}
+/* Waits for an asynchronous call that has just begun with this status. */
+static inline ferry_status
+wait_for_twin(ferry_status status, ferry_event **event)
+{
+    if (status == FERRY_OK)
+        status = ferry_event_synchronize(*event);
+    ferry_event_destroy(event);
+    return status;
+}
+/* What the printed program does after it. */
+#define SAY_WAIT                                                                                   \
+    " if (status == FERRY_OK) status = ferry_event_synchronize(twin); "                            \
+    "ferry_event_destroy(&twin); }"
+#define SAY_TWIN "{ ferry_event *twin = NULL; status = "
 bool overlap(const struct target *a, const struct target *b);
 /* views_of() returns the views of a buffer that the test thread `p` has. pins_of() returns how
  * often this thread has pinned the buffer at each place. */

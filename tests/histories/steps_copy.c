@@ -161,11 +161,21 @@ step_convert_from(struct player *p)
         "region = ferry_buffer_region_from(%s, INT, %zu, %zu, doubles(%zu, %d)), "
         "region.source.element = DOUBLE;",
         t.name, t.offset, t.count, t.count, (int)first);
-    say(p, "TRY(ferry_copy_converting(&region, (ferry_convert_policy)%d%s));", (int)policy, words);
+    /* What does not fit cannot be found later. */
+    bool twin = chooses_twin(p) && policy != FERRY_CONVERT_CHECK;
+    ferry_event *event = NULL;
+    say(p,
+        twin ? SAY_TWIN
+            "TRY(ferry_copy_converting_async(&region, (ferry_convert_policy)%d%s, &twin));" SAY_WAIT
+             : "TRY(ferry_copy_converting(&region, (ferry_convert_policy)%d%s));",
+        (int)policy, words);
     ferry_copy_region region =
         ferry_buffer_region_from(t.handle, INT, t.offset, t.count, p->doubles);
     region.source.element = DOUBLE;
-    ferry_status status = ferry_copy_converting(&region, policy, c.used ? &c.options : NULL);
+    const ferry_copy_options *options = c.used ? &c.options : NULL;
+    ferry_status status =
+        twin ? wait_for_twin(ferry_copy_converting_async(&region, policy, options, &event), &event)
+             : ferry_copy_converting(&region, policy, options);
     end_chunks(p, &t, &c, status);
 }
 
@@ -693,8 +703,17 @@ step_planes(struct player *p)
         "region = (ferry_copy_region){.target = {.buffer = %s, .offset = %zu, .row_pitch = %zu}, "
         ".source = {%s, .row_pitch = %zu}, .count = %zu, .rows = %zu, .planes = %zu};",
         to.name, to.offset, pitch, source, pitch, width, rows, planes);
-    say(p, "TRY(ferry_copy(&region, 1%s));", words);
-    end_chunks(p, &to, &c, ferry_copy(&region, 1, c.used ? &c.options : NULL));
+    const ferry_copy_options *options = c.used ? &c.options : NULL;
+    bool twin = chooses_twin(p);
+    ferry_event *event = NULL;
+    say(p,
+        twin ? SAY_TWIN "TRY(ferry_copy_async(&region, 1%s, &twin));" SAY_WAIT
+             : "TRY(ferry_copy(&region, 1%s));",
+        words);
+    ferry_status status = twin
+                              ? wait_for_twin(ferry_copy_async(&region, 1, options, &event), &event)
+                              : ferry_copy(&region, 1, options);
+    end_chunks(p, &to, &c, status);
 }
 
 const struct step copy_steps[] = {

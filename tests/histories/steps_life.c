@@ -614,21 +614,35 @@ step_file(struct player *p)
      * the same program. */
     snprintf(said, sizeof(said), "/tmp/ferry-history-printed-%u", p->number);
     begin_call(p, &from);
-    say(p, "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));", from.name,
-        from.offset, to.count, said);
-    if (!end_call(p, &from,
-                  ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL),
-                  READS)) {
+    bool twin = chooses_twin(p);
+    ferry_event *event = NULL;
+    say(p,
+        twin ? SAY_TWIN
+            "TRY(ferry_buffer_store_async(%s, INT, %zu, %zu, \"%s\", 0, NULL, &twin));" SAY_WAIT
+             : "status = TRY(ferry_buffer_store(%s, INT, %zu, %zu, \"%s\", 0, NULL));",
+        from.name, from.offset, to.count, said);
+    ferry_status status =
+        twin ? wait_for_twin(ferry_buffer_store_async(from.handle, INT, from.offset, to.count, path,
+                                                      0, NULL, &event),
+                             &event)
+             : ferry_buffer_store(from.handle, INT, from.offset, to.count, path, 0, NULL);
+    if (!end_call(p, &from, status, READS)) {
         unlink(path);
         return;
     }
     begin_call(p, &to);
     memmove(&to.subject->next[to.begin], &from.subject->expected[from.begin],
             to.count * sizeof(int32_t));
-    say(p, "TRY(ferry_buffer_load(%s, INT, %zu, %zu, \"%s\", 0, NULL));", to.name, to.offset,
-        to.count, said);
-    end_call(p, &to, ferry_buffer_load(to.handle, INT, to.offset, to.count, path, 0, NULL),
-             BY_CHUNKS);
+    say(p,
+        twin ? SAY_TWIN
+            "TRY(ferry_buffer_load_async(%s, INT, %zu, %zu, \"%s\", 0, NULL, &twin));" SAY_WAIT
+             : "TRY(ferry_buffer_load(%s, INT, %zu, %zu, \"%s\", 0, NULL));",
+        to.name, to.offset, to.count, said);
+    status = twin ? wait_for_twin(ferry_buffer_load_async(to.handle, INT, to.offset, to.count, path,
+                                                          0, NULL, &event),
+                                  &event)
+                  : ferry_buffer_load(to.handle, INT, to.offset, to.count, path, 0, NULL);
+    end_call(p, &to, status, BY_CHUNKS);
     say(p, "unlink(\"%s\");", said);
     unlink(path);
 }

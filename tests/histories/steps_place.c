@@ -13,10 +13,20 @@ step_sync_to(struct player *p)
     choose_chunks(p, &c);
     chunk_words(&c, words, sizeof(words));
     begin_call(p, &t);
-    say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d%s));", t.name, t.offset, t.count, place,
-        words);
-    ferry_status status =
-        ferry_buffer_sync_to(t.handle, t.offset, t.count, place, c.used ? &c.options : NULL);
+    const ferry_copy_options *options = c.used ? &c.options : NULL;
+    ferry_event *event = NULL;
+    ferry_status status;
+    if (chooses_twin(p)) {
+        say(p, SAY_TWIN "TRY(ferry_buffer_sync_to_async(%s, %zu, %zu, %d%s, &twin));" SAY_WAIT,
+            t.name, t.offset, t.count, place, words);
+        status = wait_for_twin(
+            ferry_buffer_sync_to_async(t.handle, t.offset, t.count, place, options, &event),
+            &event);
+    } else {
+        say(p, "TRY(ferry_buffer_sync_to(%s, %zu, %zu, %d%s));", t.name, t.offset, t.count, place,
+            words);
+        status = ferry_buffer_sync_to(t.handle, t.offset, t.count, place, options);
+    }
     if (status == FERRY_ERROR_CANCELLED)
         end_chunks(p, &t, &c, status);
     else

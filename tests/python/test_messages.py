@@ -162,8 +162,8 @@ def test_words_of_the_library():
     """Each message of the library that has a word of C, and can reach Python, is said otherwise."""
     errors = sys.modules["ferry._errors"]
     samples = {
-        "copy: the source has elements float, the target double, and options.convert is 0": 'convert="saturate"',
-        "copy: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: copy without an event": "wait=True",
+        "copy: the source has elements float, the target double, and options.convert is FERRY_CONVERT_NONE": 'convert="saturate"',
+        "copy: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: call the function that blocks": "wait=True",
         "copy: a conversion with FERRY_CONVERT_CHECK cannot read from a file: load it into a buffer first": 'convert="check"',
         "open a buffer: the callback trace may not do this, see <ferry/status.h>": "returned",
         "evict buffer \"a\": 2 leases keep its memory, held by python, lease.py:3; destroy the lease first": "lease.py:3; leave",

@@ -214,6 +214,14 @@ assert_same(enum number from, enum number to, ferry_convert_policy policy, size_
 }
 
 static void
+refuse_none(enum number from, enum number to)
+{
+    static double source[VALUE_COUNT], target[VALUE_COUNT];
+    assert_int_equal(convert(from, to, target, source, VALUE_COUNT, FERRY_CONVERT_NONE),
+                     FERRY_ERROR_INVALID_ARGUMENT);
+}
+
+static void
 check_pair(enum number from, enum number to, ferry_convert_policy policy)
 {
     static double source[VALUE_COUNT], target[VALUE_COUNT];
@@ -238,7 +246,7 @@ test_values(void **state)
         for (int to = 0; to < 4; to++)
             if (from != to) {
                 check_pair(from, to, FERRY_CONVERT_SATURATE);
-                check_pair(from, to, (ferry_convert_policy)0);
+                refuse_none(from, to);
                 check_pair(from, to, FERRY_CONVERT_TRUNCATE);
             }
 }

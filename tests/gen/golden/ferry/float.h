@@ -542,15 +542,15 @@ ferry_float_lease(ferry_float_buffer buffer, const ferry_lease_options *options,
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * If `options` is NULL, the following functions block and report no progress. If options->event is
- * set, they are asynchronous, as ferry_copy() explains. To copy rows or many ranges in one call,
+ * These functions block; their twins whose names end in `_async` do not, see <ferry/copy.h>. If
+ * `options` is NULL, there is no progress, and the defaults hold. To copy rows or many ranges in one call,
  * create regions and pass them to ferry_copy().
  */
 
 /**
  * Copies `count` elements from the caller's memory into the buffer, starting at element `offset` of
  * the buffer. The call writes at the place of options->stream, or without a stream at a place where
- * the range is current. When a blocking call returns, the caller may reuse `source`. After a
+ * the range is current. When the call returns, the caller may reuse `source`. After a
  * failure each chunk of the range holds either its old or its new values.
  * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
  *         false.
@@ -560,6 +560,14 @@ ferry_float_copy_from(ferry_float_buffer buffer, size_t offset, size_t count, co
     const ferry_copy_options *options)
 {
     return ferry_buffer_copy_from(buffer.raw, ferry_float_element(), offset, count, source, options);
+}
+
+/** The asynchronous twin of ferry_float_copy_from(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_from_async(ferry_float_buffer buffer, size_t offset, size_t count, const float *source,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_from_async(buffer.raw, ferry_float_element(), offset, count, source, options, event);
 }
 
 /**
@@ -575,6 +583,14 @@ ferry_float_copy_to(ferry_float_buffer buffer, size_t offset, size_t count, floa
     return ferry_buffer_copy_to(buffer.raw, ferry_float_element(), offset, count, target, options);
 }
 
+/** The asynchronous twin of ferry_float_copy_to(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_to_async(ferry_float_buffer buffer, size_t offset, size_t count, float *target,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_to_async(buffer.raw, ferry_float_element(), offset, count, target, options, event);
+}
+
 /**
  * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
  * same, and the two ranges may overlap: the result is then that of memmove().
@@ -588,6 +604,14 @@ ferry_float_copy(ferry_float_buffer target, size_t target_offset, ferry_float_bu
     return ferry_buffer_copy(target.raw, ferry_float_element(), target_offset, source.raw, source_offset, count, options);
 }
 
+/** The asynchronous twin of ferry_float_copy(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_async(ferry_float_buffer target, size_t target_offset, ferry_float_buffer source, size_t source_offset, size_t count,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_async(target.raw, ferry_float_element(), target_offset, source.raw, source_offset, count, options, event);
+}
+
 /**
  * Sets each element of the range to `value`. Without options->stream the call writes at a place
  * where the range is current.
@@ -598,6 +622,13 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_fill(ferry_float_buffer buffer, size_t offset, size_t count, float value, const ferry_copy_options *options)
 {
     return ferry_buffer_fill(buffer.raw, ferry_float_element(), offset, count, &value, options);
+}
+
+/** The asynchronous twin of ferry_float_fill(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_fill_async(ferry_float_buffer buffer, size_t offset, size_t count, float value, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_fill_async(buffer.raw, ferry_float_element(), offset, count, &value, options, event);
 }
 
 /**
@@ -615,6 +646,14 @@ ferry_float_load(ferry_float_buffer buffer, size_t offset, size_t count, const c
     return ferry_buffer_load(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options);
 }
 
+/** The asynchronous twin of ferry_float_load(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_load_async(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_load_async(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options, event);
+}
+
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
@@ -627,6 +666,14 @@ ferry_float_store(ferry_float_buffer buffer, size_t offset, size_t count, const 
     const ferry_copy_options *options)
 {
     return ferry_buffer_store(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options);
+}
+
+/** The asynchronous twin of ferry_float_store(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_store_async(ferry_float_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_store_async(buffer.raw, ferry_float_element(), offset, count, path, file_offset, options, event);
 }
 
 /**
@@ -669,8 +716,7 @@ ferry_float_region(ferry_float_buffer target, size_t target_offset, ferry_float_
 
 /**
  * Copies bytes of the handle's range that are stale at `place` there, so that the whole range is
- * current at that place. Blocks until the bytes have arrived. With options->event set the call
- * returns at once, and the event completes when they have arrived.
+ * current at that place. Blocks until the bytes have arrived.
  * @param options NULL for defaults
  * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
  *         false.
@@ -679,6 +725,13 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_sync_to(ferry_float_buffer buffer, int place, const ferry_copy_options *options)
 {
     return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, place, options);
+}
+
+/** The asynchronous twin of ferry_float_sync_to(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_sync_to_async(ferry_float_buffer buffer, int place, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_sync_to_async(buffer.raw, 0, FERRY_REST, place, options, event);
 }
 
 /**

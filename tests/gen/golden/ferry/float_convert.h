@@ -35,7 +35,7 @@ FERRY_BEGIN_DECLS
  *   the integer type; it is NaN and the target type is an integer; or it is finite and would become
  *   infinity. The target is then unchanged, and ferry_error_index() returns the index of the first
  *   such value.
- * - 0 means FERRY_CONVERT_SATURATE. Any other policy fails with FERRY_ERROR_INVALID_ARGUMENT.
+ * - FERRY_CONVERT_NONE, or a number that is no policy, fails with FERRY_ERROR_INVALID_ARGUMENT.
  *
  * Special types:
  * - As in C, 0 becomes false, and any other value, including NaN, becomes true. With
@@ -46,8 +46,8 @@ FERRY_BEGIN_DECLS
  * - NaN stays NaN in every floating-point type, but its other bits are unspecified.
  *
  * Functions for buffers have a parameter `options`, which may be NULL; ferry_copy_options explains
- * it. options->convert must be 0 or equal to `policy`. These functions block unless options->event
- * is set.
+ * it. options->convert must be FERRY_CONVERT_NONE or equal to `policy`. These functions block; their
+ * twins whose names end in `_async` do not, see <ferry/copy.h>.
  *
  * Functions for plain arrays always block. The two arrays must not overlap, with one exception:
  * they may begin at the same address if an element of the target is not wider than an element of
@@ -225,6 +225,17 @@ ferry_float_copy_from_byte(ferry_float_buffer buffer, size_t offset, size_t coun
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of ferry_float_copy_from_byte(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_from_byte_async(ferry_float_buffer buffer, size_t offset, size_t count,
+    const uint8_t *source, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, count, source);
+
+    region.source.element = ferry_byte_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
@@ -240,6 +251,18 @@ ferry_float_convert_from_byte(ferry_float_buffer target, size_t target_offset, f
 
     region.source.element = ferry_byte_element();
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of ferry_float_convert_from_byte(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_convert_from_byte_async(ferry_float_buffer target, size_t target_offset, ferry_byte_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = ferry_byte_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 /* -- from half -- */
@@ -276,6 +299,17 @@ ferry_float_copy_from_half(ferry_float_buffer buffer, size_t offset, size_t coun
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of ferry_float_copy_from_half(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_from_half_async(ferry_float_buffer buffer, size_t offset, size_t count,
+    const ferry_half *source, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, ferry_float_element(), offset, count, source);
+
+    region.source.element = ferry_half_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
@@ -291,6 +325,18 @@ ferry_float_convert_from_half(ferry_float_buffer target, size_t target_offset, f
 
     region.source.element = ferry_half_element();
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of ferry_float_convert_from_half(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_convert_from_half_async(ferry_float_buffer target, size_t target_offset, ferry_half_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = ferry_half_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 /* -- to byte -- */
@@ -311,6 +357,17 @@ ferry_float_copy_to_byte(ferry_float_buffer buffer, size_t offset, size_t count,
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of ferry_float_copy_to_byte(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_to_byte_async(ferry_float_buffer buffer, size_t offset, size_t count,
+    uint8_t *target, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
+
+    region.target.element = ferry_byte_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /* -- to half -- */
 
 /**
@@ -329,6 +386,17 @@ ferry_float_copy_to_half(ferry_float_buffer buffer, size_t offset, size_t count,
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of ferry_float_copy_to_half(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_to_half_async(ferry_float_buffer buffer, size_t offset, size_t count,
+    ferry_half *target, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
+
+    region.target.element = ferry_half_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /* -- to complex_float -- */
 
 /**
@@ -345,6 +413,17 @@ ferry_float_copy_to_complex_float(ferry_float_buffer buffer, size_t offset, size
 
     region.target.element = ferry_complex_float_element();
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of ferry_float_copy_to_complex_float(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_copy_to_complex_float_async(ferry_float_buffer buffer, size_t offset, size_t count,
+    ferry_complex_float *target, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, ferry_float_element(), offset, count, target);
+
+    region.target.element = ferry_complex_float_element();
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 FERRY_END_DECLS

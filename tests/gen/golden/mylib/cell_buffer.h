@@ -736,15 +736,15 @@ mylib_cell_lease(mylib_cell_buffer buffer, const ferry_lease_options *options, f
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * If `options` is NULL, the following functions block and report no progress. If options->event is
- * set, they are asynchronous, as ferry_copy() explains. To copy rows or many ranges in one call,
+ * These functions block; their twins whose names end in `_async` do not, see <ferry/copy.h>. If
+ * `options` is NULL, there is no progress, and the defaults hold. To copy rows or many ranges in one call,
  * create regions and pass them to ferry_copy().
  */
 
 /**
  * Copies `count` elements from the caller's memory into the buffer, starting at element `offset` of
  * the buffer. The call writes at the place of options->stream, or without a stream at a place where
- * the range is current. When a blocking call returns, the caller may reuse `source`. After a
+ * the range is current. When the call returns, the caller may reuse `source`. After a
  * failure each chunk of the range holds either its old or its new values.
  * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
  *         false.
@@ -754,6 +754,14 @@ mylib_cell_copy_from(mylib_cell_buffer buffer, size_t offset, size_t count, cons
     const ferry_copy_options *options)
 {
     return ferry_buffer_copy_from(buffer.raw, mylib_cell_element(), offset, count, source, options);
+}
+
+/** The asynchronous twin of mylib_cell_copy_from(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_copy_from_async(mylib_cell_buffer buffer, size_t offset, size_t count, const struct mylib_cell *source,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_from_async(buffer.raw, mylib_cell_element(), offset, count, source, options, event);
 }
 
 /**
@@ -769,6 +777,14 @@ mylib_cell_copy_to(mylib_cell_buffer buffer, size_t offset, size_t count, struct
     return ferry_buffer_copy_to(buffer.raw, mylib_cell_element(), offset, count, target, options);
 }
 
+/** The asynchronous twin of mylib_cell_copy_to(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_copy_to_async(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_cell *target,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_to_async(buffer.raw, mylib_cell_element(), offset, count, target, options, event);
+}
+
 /**
  * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
  * same, and the two ranges may overlap: the result is then that of memmove().
@@ -782,6 +798,14 @@ mylib_cell_copy(mylib_cell_buffer target, size_t target_offset, mylib_cell_buffe
     return ferry_buffer_copy(target.raw, mylib_cell_element(), target_offset, source.raw, source_offset, count, options);
 }
 
+/** The asynchronous twin of mylib_cell_copy(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_copy_async(mylib_cell_buffer target, size_t target_offset, mylib_cell_buffer source, size_t source_offset, size_t count,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_async(target.raw, mylib_cell_element(), target_offset, source.raw, source_offset, count, options, event);
+}
+
 /**
  * Sets each element of the range to `value`. Without options->stream the call writes at a place
  * where the range is current.
@@ -792,6 +816,13 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_fill(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_cell value, const ferry_copy_options *options)
 {
     return ferry_buffer_fill(buffer.raw, mylib_cell_element(), offset, count, &value, options);
+}
+
+/** The asynchronous twin of mylib_cell_fill(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_fill_async(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_cell value, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_fill_async(buffer.raw, mylib_cell_element(), offset, count, &value, options, event);
 }
 
 /**
@@ -809,6 +840,14 @@ mylib_cell_load(mylib_cell_buffer buffer, size_t offset, size_t count, const cha
     return ferry_buffer_load(buffer.raw, mylib_cell_element(), offset, count, path, file_offset, options);
 }
 
+/** The asynchronous twin of mylib_cell_load(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_load_async(mylib_cell_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_load_async(buffer.raw, mylib_cell_element(), offset, count, path, file_offset, options, event);
+}
+
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
@@ -821,6 +860,14 @@ mylib_cell_store(mylib_cell_buffer buffer, size_t offset, size_t count, const ch
     const ferry_copy_options *options)
 {
     return ferry_buffer_store(buffer.raw, mylib_cell_element(), offset, count, path, file_offset, options);
+}
+
+/** The asynchronous twin of mylib_cell_store(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_store_async(mylib_cell_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_store_async(buffer.raw, mylib_cell_element(), offset, count, path, file_offset, options, event);
 }
 
 /**
@@ -863,8 +910,7 @@ mylib_cell_region(mylib_cell_buffer target, size_t target_offset, mylib_cell_buf
 
 /**
  * Copies bytes of the handle's range that are stale at `place` there, so that the whole range is
- * current at that place. Blocks until the bytes have arrived. With options->event set the call
- * returns at once, and the event completes when they have arrived.
+ * current at that place. Blocks until the bytes have arrived.
  * @param options NULL for defaults
  * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
  *         false.
@@ -873,6 +919,13 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_sync_to(mylib_cell_buffer buffer, int place, const ferry_copy_options *options)
 {
     return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, place, options);
+}
+
+/** The asynchronous twin of mylib_cell_sync_to(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_sync_to_async(mylib_cell_buffer buffer, int place, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_sync_to_async(buffer.raw, 0, FERRY_REST, place, options, event);
 }
 
 /**
@@ -1123,7 +1176,7 @@ mylib_convert_cell_to_vec3(struct mylib_vec3 *target, const struct mylib_cell *s
  * Converts `count` elements of the buffer, starting at element `offset`, to struct mylib_vec3,
  * and writes them to the caller's memory. Otherwise the call does the same as
  * mylib_cell_copy_to().
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1138,11 +1191,24 @@ mylib_cell_copy_to_vec3(mylib_cell_buffer buffer, size_t offset, size_t count, s
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of mylib_cell_copy_to_vec3(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_copy_to_vec3_async(mylib_cell_buffer buffer, size_t offset, size_t count, struct mylib_vec3 *target,
+    ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { mylib_cell_element(), mylib_vec3_element(), mylib_cell_run_to_vec3, {0} };
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_cell_element(), offset, count, target);
+
+    region.target.element = mylib_vec3_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
  * context.
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1156,6 +1222,20 @@ mylib_cell_convert_to_vec3(mylib_vec3_buffer target, size_t target_offset, mylib
     region.source.element = mylib_cell_element();
     region.conversion = &conversion;
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of mylib_cell_convert_to_vec3(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_convert_to_vec3_async(mylib_vec3_buffer target, size_t target_offset, mylib_cell_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { mylib_cell_element(), mylib_vec3_element(), mylib_cell_run_to_vec3, {0} };
+    ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = mylib_cell_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 FERRY_END_DECLS

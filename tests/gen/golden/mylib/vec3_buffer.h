@@ -569,15 +569,15 @@ mylib_vec3_lease(mylib_vec3_buffer buffer, const ferry_lease_options *options, f
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
- * If `options` is NULL, the following functions block and report no progress. If options->event is
- * set, they are asynchronous, as ferry_copy() explains. To copy rows or many ranges in one call,
+ * These functions block; their twins whose names end in `_async` do not, see <ferry/copy.h>. If
+ * `options` is NULL, there is no progress, and the defaults hold. To copy rows or many ranges in one call,
  * create regions and pass them to ferry_copy().
  */
 
 /**
  * Copies `count` elements from the caller's memory into the buffer, starting at element `offset` of
  * the buffer. The call writes at the place of options->stream, or without a stream at a place where
- * the range is current. When a blocking call returns, the caller may reuse `source`. After a
+ * the range is current. When the call returns, the caller may reuse `source`. After a
  * failure each chunk of the range holds either its old or its new values.
  * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
  *         false.
@@ -587,6 +587,14 @@ mylib_vec3_copy_from(mylib_vec3_buffer buffer, size_t offset, size_t count, cons
     const ferry_copy_options *options)
 {
     return ferry_buffer_copy_from(buffer.raw, mylib_vec3_element(), offset, count, source, options);
+}
+
+/** The asynchronous twin of mylib_vec3_copy_from(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_async(mylib_vec3_buffer buffer, size_t offset, size_t count, const struct mylib_vec3 *source,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_from_async(buffer.raw, mylib_vec3_element(), offset, count, source, options, event);
 }
 
 /**
@@ -602,6 +610,14 @@ mylib_vec3_copy_to(mylib_vec3_buffer buffer, size_t offset, size_t count, struct
     return ferry_buffer_copy_to(buffer.raw, mylib_vec3_element(), offset, count, target, options);
 }
 
+/** The asynchronous twin of mylib_vec3_copy_to(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_async(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 *target,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_to_async(buffer.raw, mylib_vec3_element(), offset, count, target, options, event);
+}
+
 /**
  * Copies `count` elements from one buffer to another of the same context. Both buffers may be the
  * same, and the two ranges may overlap: the result is then that of memmove().
@@ -615,6 +631,14 @@ mylib_vec3_copy(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffe
     return ferry_buffer_copy(target.raw, mylib_vec3_element(), target_offset, source.raw, source_offset, count, options);
 }
 
+/** The asynchronous twin of mylib_vec3_copy(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_async(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buffer source, size_t source_offset, size_t count,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_copy_async(target.raw, mylib_vec3_element(), target_offset, source.raw, source_offset, count, options, event);
+}
+
 /**
  * Sets each element of the range to `value`. Without options->stream the call writes at a place
  * where the range is current.
@@ -625,6 +649,13 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_fill(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value, const ferry_copy_options *options)
 {
     return ferry_buffer_fill(buffer.raw, mylib_vec3_element(), offset, count, &value, options);
+}
+
+/** The asynchronous twin of mylib_vec3_fill(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_fill_async(mylib_vec3_buffer buffer, size_t offset, size_t count, struct mylib_vec3 value, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_fill_async(buffer.raw, mylib_vec3_element(), offset, count, &value, options, event);
 }
 
 /**
@@ -642,6 +673,14 @@ mylib_vec3_load(mylib_vec3_buffer buffer, size_t offset, size_t count, const cha
     return ferry_buffer_load(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options);
 }
 
+/** The asynchronous twin of mylib_vec3_load(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_load_async(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_load_async(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options, event);
+}
+
 /**
  * Writes `count` elements, starting at element `offset` of the buffer, to a file, starting at byte
  * `file_offset` of the file. ferry_buffer_store() says what happens to the rest of the file.
@@ -654,6 +693,14 @@ mylib_vec3_store(mylib_vec3_buffer buffer, size_t offset, size_t count, const ch
     const ferry_copy_options *options)
 {
     return ferry_buffer_store(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options);
+}
+
+/** The asynchronous twin of mylib_vec3_store(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_store_async(mylib_vec3_buffer buffer, size_t offset, size_t count, const char *path, uint64_t file_offset,
+    const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_store_async(buffer.raw, mylib_vec3_element(), offset, count, path, file_offset, options, event);
 }
 
 /**
@@ -696,8 +743,7 @@ mylib_vec3_region(mylib_vec3_buffer target, size_t target_offset, mylib_vec3_buf
 
 /**
  * Copies bytes of the handle's range that are stale at `place` there, so that the whole range is
- * current at that place. Blocks until the bytes have arrived. With options->event set the call
- * returns at once, and the event completes when they have arrived.
+ * current at that place. Blocks until the bytes have arrived.
  * @param options NULL for defaults
  * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_CANCELLED when keep_going returned
  *         false.
@@ -706,6 +752,13 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_sync_to(mylib_vec3_buffer buffer, int place, const ferry_copy_options *options)
 {
     return ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, place, options);
+}
+
+/** The asynchronous twin of mylib_vec3_sync_to(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_sync_to_async(mylib_vec3_buffer buffer, int place, const ferry_copy_options *options, ferry_event **event)
+{
+    return ferry_buffer_sync_to_async(buffer.raw, 0, FERRY_REST, place, options, event);
 }
 
 /**
@@ -953,7 +1006,7 @@ mylib_convert_float_to_vec3(struct mylib_vec3 *target, const float *source, size
  * Converts `count` values of type float in the caller's memory, and writes them to
  * the buffer, starting at element `offset`. Otherwise the call does the same as
  * mylib_vec3_copy_from().
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -968,11 +1021,24 @@ mylib_vec3_copy_from_float(mylib_vec3_buffer buffer, size_t offset, size_t count
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of mylib_vec3_copy_from_float(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_float_async(mylib_vec3_buffer buffer, size_t offset, size_t count, const float *source,
+    ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float, {0} };
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, count, source);
+
+    region.source.element = ferry_float_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
  * context.
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -986,6 +1052,20 @@ mylib_vec3_convert_from_float(mylib_vec3_buffer target, size_t target_offset, fe
     region.source.element = ferry_float_element();
     region.conversion = &conversion;
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of mylib_vec3_convert_from_float(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_convert_from_float_async(mylib_vec3_buffer target, size_t target_offset, ferry_float_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { ferry_float_element(), mylib_vec3_element(), mylib_vec3_run_from_float, {0} };
+    ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = ferry_float_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 /* -- from double, by mylib_vec3_from_double(), for which all policies are equal -- */
@@ -1022,7 +1102,7 @@ mylib_convert_double_to_vec3(struct mylib_vec3 *target, const double *source, si
  * Converts `count` values of type double in the caller's memory, and writes them to
  * the buffer, starting at element `offset`. Otherwise the call does the same as
  * mylib_vec3_copy_from().
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1037,11 +1117,24 @@ mylib_vec3_copy_from_double(mylib_vec3_buffer buffer, size_t offset, size_t coun
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of mylib_vec3_copy_from_double(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_from_double_async(mylib_vec3_buffer buffer, size_t offset, size_t count, const double *source,
+    ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double, {0} };
+    ferry_copy_region region = ferry_buffer_region_from(buffer.raw, mylib_vec3_element(), offset, count, source);
+
+    region.source.element = ferry_double_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
  * context.
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1055,6 +1148,20 @@ mylib_vec3_convert_from_double(mylib_vec3_buffer target, size_t target_offset, f
     region.source.element = ferry_double_element();
     region.conversion = &conversion;
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of mylib_vec3_convert_from_double(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_convert_from_double_async(mylib_vec3_buffer target, size_t target_offset, ferry_double_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { ferry_double_element(), mylib_vec3_element(), mylib_vec3_run_from_double, {0} };
+    ferry_copy_region region = ferry_buffer_region(target.raw, mylib_vec3_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = ferry_double_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 /* -- to float, by mylib_vec3_to_float(), for which all policies are equal -- */
@@ -1091,7 +1198,7 @@ mylib_convert_vec3_to_float(float *target, const struct mylib_vec3 *source, size
  * Converts `count` elements of the buffer, starting at element `offset`, to float,
  * and writes them to the caller's memory. Otherwise the call does the same as
  * mylib_vec3_copy_to().
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1106,11 +1213,24 @@ mylib_vec3_copy_to_float(mylib_vec3_buffer buffer, size_t offset, size_t count, 
     return ferry_copy_converting(&region, policy, options);
 }
 
+/** The asynchronous twin of mylib_vec3_copy_to_float(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_copy_to_float_async(mylib_vec3_buffer buffer, size_t offset, size_t count, float *target,
+    ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float, {0} };
+    ferry_copy_region region = ferry_buffer_region_to(buffer.raw, mylib_vec3_element(), offset, count, target);
+
+    region.target.element = ferry_float_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
+}
+
 /**
  * Converts `count` elements of the buffer `source`, starting at element `source_offset`, and writes
  * them to the buffer `target`, starting at element `target_offset`. Both buffers belong to one
  * context.
- * @param policy 0 means FERRY_CONVERT_SATURATE
+ * @param policy not FERRY_CONVERT_NONE
  * @return the same statuses as ferry_copy().
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -1124,6 +1244,20 @@ mylib_vec3_convert_to_float(ferry_float_buffer target, size_t target_offset, myl
     region.source.element = mylib_vec3_element();
     region.conversion = &conversion;
     return ferry_copy_converting(&region, policy, options);
+}
+
+/** The asynchronous twin of mylib_vec3_convert_to_float(): see <ferry/copy.h>. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_convert_to_float_async(ferry_float_buffer target, size_t target_offset, mylib_vec3_buffer source,
+    size_t source_offset, size_t count, ferry_convert_policy policy, const ferry_copy_options *options, ferry_event **event)
+{
+    const ferry_conversion conversion = { mylib_vec3_element(), ferry_float_element(), mylib_vec3_run_to_float, {0} };
+    ferry_copy_region region = ferry_buffer_region(target.raw, ferry_float_element(), target_offset, source.raw,
+        source_offset, count);
+
+    region.source.element = mylib_vec3_element();
+    region.conversion = &conversion;
+    return ferry_copy_converting_async(&region, policy, options, event);
 }
 
 FERRY_END_DECLS
