@@ -33,9 +33,9 @@ FERRY_BEGIN_DECLS
  * - On success the twin sets `*event`, which the caller then owns. The event completes when the
  *   copy has ended, and reports failures that occur after the call has returned, such as a missing
  *   file.
- * - `event` may be NULL: then nobody waits for the copy. If it fails, the bytes of target buffers
- *   are lost, as those of a launch that fails: the next call that reads them returns the failure.
- *   A failure without a target buffer is logged.
+ * - `event` may be NULL, where the program will not wait for the copy. If it fails, the bytes of
+ * target buffers are lost, as those of a launch that fails: the next call that reads them returns
+ * the failure. A failure without a target buffer is logged.
  * - keep_going is called on the worker thread.
  * - FERRY_CONVERT_CHECK needs the function that blocks: the twin returns FERRY_ERROR_UNSUPPORTED.
  */

@@ -96,7 +96,7 @@ DEFECTS = [
     Defect("evict_reads_length_early", [
         ("src/buffer/place.c", "{.store = store, .whole = true, .access = FERRYI_ACCESS_DROP,", "{.store = store, .end = store->map.bytes, .access = FERRYI_ACCESS_DROP,")]),
     Defect("kernel_failure_resize", [
-        ("src/buffer/store_map.c", "    end = ferryi_min_size(end, store->map.bytes);\n    char *old", "    char *old")],
+        ("src/buffer/store_map.c", "end = ferryi_min_size(range.end, store->map.bytes);\n    char *old", "end = range.end;\n    char *old")],
         ["tests/buffer/test_buffer_pending_calls"]),
     Defect("close_on_merged", [
         ("src/buffer/scope.c", "for (bool noted = false;;) {", "for (bool noted = true;;) {")]),

@@ -224,6 +224,14 @@ copy_to_buffer(struct world *w)
 }
 
 static ferry_status
+copy_to_buffer_later(struct world *w)
+{
+    ferry_event *event;
+    return wait_for(
+        ferry_buffer_copy_async(w->other, INT, 0, w->buffer, 0, FERRY_REST, NULL, &event), &event);
+}
+
+static ferry_status
 copy_rows_to_memory(struct world *w)
 {
     int values[COUNT];
@@ -239,6 +247,14 @@ static ferry_status
 store_to_file(struct world *w)
 {
     return ferry_buffer_store(w->buffer, INT, 0, FERRY_REST, w->file, 0, NULL);
+}
+
+static ferry_status
+store_to_file_later(struct world *w)
+{
+    ferry_event *event;
+    return wait_for(
+        ferry_buffer_store_async(w->buffer, INT, 0, FERRY_REST, w->file, 0, NULL, &event), &event);
 }
 
 static ferry_status
@@ -369,6 +385,24 @@ fill(struct world *w)
 }
 
 static ferry_status
+copy_from_memory_later(struct world *w)
+{
+    static const int values[COUNT] = {0};
+    ferry_event *event;
+    return wait_for(
+        ferry_buffer_copy_from_async(w->buffer, INT, 0, FERRY_REST, values, NULL, &event), &event);
+}
+
+static ferry_status
+fill_later(struct world *w)
+{
+    int value = 7;
+    ferry_event *event;
+    return wait_for(ferry_buffer_fill_async(w->buffer, INT, 0, FERRY_REST, &value, NULL, &event),
+                    &event);
+}
+
+static ferry_status
 discard(struct world *w)
 {
     return ferry_buffer_discard(w->buffer, 0, FERRY_REST);
@@ -395,6 +429,16 @@ load_from_file(struct world *w)
 }
 
 static ferry_status
+load_from_file_later(struct world *w)
+{
+    int values[COUNT] = {0};
+    ferry_event *event;
+    write_file(w->file, values, sizeof(values));
+    return wait_for(
+        ferry_buffer_load_async(w->buffer, INT, 0, FERRY_REST, w->file, 0, NULL, &event), &event);
+}
+
+static ferry_status
 mark_rewritten(struct world *w)
 {
     return ferry_buffer_mark_dirty(w->buffer, 0, FERRY_REST, 1, NULL);
@@ -415,8 +459,11 @@ static const struct row {
 } rows[] = {
     {"ferry_buffer_sync_to", "to the device", sync_to_device, REPORTS},
     {"ferry_buffer_sync_to", "to the host", sync_to_host, REPORTS},
-    {"ferry_buffer_sync_to", "asynchronous", sync_later, REPORTS},
-    {"ferry_event_synchronize", "of a copy", copy_to_memory_later, REPORTS},
+    {"ferry_buffer_sync_to_async", "", sync_later, REPORTS},
+    {"ferry_buffer_copy_to_async", "", copy_to_memory_later, REPORTS},
+    {"ferry_event_synchronize", "of a copy", copy_to_buffer_later, REPORTS},
+    {"ferry_buffer_copy_async", "", copy_to_buffer_later, REPORTS},
+    {"ferry_buffer_store_async", "", store_to_file_later, REPORTS},
     {"ferry_buffer_open_host", "READ", read_at_host, REPORTS},
     {"ferry_buffer_open_host", "UPDATE", update_at_host, REPORTS},
     {"ferry_scope_open_all", "at the host", open_all_at_host, REPORTS},
@@ -445,11 +492,14 @@ static const struct row {
     {"ferry_event_synchronize", "of a stream", wait_for_recorded_event, KEEPS},
     {"ferry_buffer_view", "", view_all, KEEPS},
     {"ferry_buffer_copy_from", "", copy_from_memory, REPLACES},
+    {"ferry_buffer_copy_from_async", "", copy_from_memory_later, REPLACES},
     {"ferry_buffer_fill", "", fill, REPLACES},
+    {"ferry_buffer_fill_async", "", fill_later, REPLACES},
     {"ferry_buffer_discard", "", discard, REPLACES},
     {"ferry_buffer_open_host", "OVERWRITE", overwrite_at_host, REPLACES},
     {"ferry_lease_open", "OVERWRITE without a stream", lend_to_overwrite, REPLACES},
     {"ferry_buffer_load", "", load_from_file, REPLACES},
+    {"ferry_buffer_load_async", "", load_from_file_later, REPLACES},
     {"ferry_buffer_mark_dirty", "", mark_rewritten, REPLACES},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests asynchronous copies that get no event, so that nobody waits for them. Later uses of the
- * bytes wait for them. A failure is not lost: the target buffer has lost its bytes, and the next
- * call that reads them returns the failure. */
+/* Tests asynchronous copies that get no event. Later uses of the bytes wait for them. A failure is
+ * not lost: the target buffer has lost its bytes, and the next call that reads them returns the
+ * failure. */
 #include <string.h>
 
 #include "tests/buffer/files.h"
