@@ -17,9 +17,10 @@
  *
  * The variable must be initialized where it is declared. Variables are cleaned up in the reverse
  * order of their declarations, so declare a context before its buffers, and a buffer before its
- * scopes. Declare all of them before the first FERRY_TRY() that jumps to a label in their block: a
- * jump over such a declaration skips its initialization, but the variable is still cleaned up.
- * clang and compilers of C++ refuse such a jump; gcc warns of it with -Wjump-misses-init alone.
+ * scopes. With FERRY_CHECK() they may be declared anywhere. FERRY_TRY() jumps: declare all of them
+ * before the first one in their block, because a jump over such a declaration skips its
+ * initialization, but the variable is still cleaned up. clang and compilers of C++ refuse such a
+ * jump; gcc warns of it with -Wjump-misses-init alone.
  *
  * `function` may be any function that takes the address of such a variable. In Ferry these are
  * ferry_scope_close(), ferry_scope_abandon() and the functions whose names end in `_destroy`. They
