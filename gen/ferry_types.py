@@ -213,7 +213,7 @@ class ElementType:
         others = unique([c.other for c in self.conversions])
         # Of a user's type only what a conversion needs is here, so that two types may convert to each other.
         self.other_elements = [other for other in others if other.prefix != "ferry"]
-        self.conversion_includes = unique(["#include <ferry/conversion.h>"] + [
+        self.conversion_includes = unique(["#include <ferry/generated.h>"] + [
             line for other in others for line in ([other.include_line] if other.prefix == "ferry" else other.include_lines)
         ]) if others else []
         self.conversion_includes = [line for line in self.conversion_includes if line not in self.include_lines]

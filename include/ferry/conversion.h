@@ -63,25 +63,6 @@ typedef struct ferry_conversion {
 } ferry_conversion;
 
 /**
- * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
- * The typed array functions of generated headers call it.
- *
- * The arrays must not overlap, with one exception: `target` may be equal to `source` if a target
- * element is no wider than a source element. The arrays need no alignment, unless
- * `conversion->convert` is a function of the program that needs it. With FERRY_CONVERT_CHECK
- * `target` may be NULL: the call then checks the values and writes nothing.
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy, an array that is NULL while
- *         count > 0, or a conversion without a function); FERRY_ERROR_OVERFLOW (the size of an
- *         array in bytes exceeds size_t); FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a
- *         value that the target type cannot hold; ferry_error_index() returns its index).
- * Threads: any.
- */
-FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion,
-                                                            void *target, const void *source,
-                                                            size_t count,
-                                                            ferry_convert_policy policy);
-
-/**
  * For conversion functions: reports that FERRY_CONVERT_CHECK found an element that does not fit.
  * The call sets this thread's error message, which names both types, and the index that
  * ferry_error_index() returns.

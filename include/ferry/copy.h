@@ -173,21 +173,6 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_copy_async(const ferry_copy_region 
                                                         const ferry_copy_options *options,
                                                         ferry_event **event);
 
-/**
- * For generated code: copies one region, and converts it with `policy`. Blocks.
- * @param options NULL for defaults; its `convert` is FERRY_CONVERT_NONE or equal to `policy`
- * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `policy` is
- *         FERRY_CONVERT_NONE, or options->convert differs from it.
- * Threads: any.
- */
-FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region,
-                                                             ferry_convert_policy policy,
-                                                             const ferry_copy_options *options);
-/** For generated code: the asynchronous twin of ferry_copy_converting(). */
-FERRY_API FERRY_NODISCARD ferry_status
-ferry_copy_converting_async(const ferry_copy_region *region, ferry_convert_policy policy,
-                            const ferry_copy_options *options, ferry_event **event);
-
 /* -- copies of one region; a NULL `element` means the buffer's --------------------------------- */
 
 /**

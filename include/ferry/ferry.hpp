@@ -48,6 +48,7 @@
 #include <ferry/context.h>
 #include <ferry/copy.h>
 #include <ferry/element.h>
+#include <ferry/generated.h>
 #include <ferry/kernel.h>
 #include <ferry/lease.h>
 #include <ferry/scope.h>

@@ -259,18 +259,6 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
                                                            size_t argument_count);
 
 /**
- * For generated code: checks that an array of `rows` rows has the rows [first, first + count), and
- * that the number of its elements is no more than SIZE_MAX.
- * @param columns number of elements of one row
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`kernel` is NULL); FERRY_ERROR_OUT_OF_RANGE;
- *         FERRY_ERROR_OVERFLOW.
- * Threads: any.
- */
-FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check_rows(const ferry_kernel *kernel,
-                                                               size_t rows, size_t columns,
-                                                               size_t first, size_t count);
-
-/**
  * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run.
  * @param kernel NULL and a pointer to NULL have no effect
  * Threads: any.

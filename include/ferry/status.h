@@ -128,7 +128,7 @@ typedef enum ferry_log_level {
  *   other owners. The comment of ferry_context_destroy() says which callbacks may also be the last
  *   owner;
  * - ferry_event_progress(), ferry_event_cancel();
- * - functions that convert plain arrays, such as ferry_conversion_run().
+ * - functions that convert plain arrays, such as ferry_convert_int_to_float().
  *
  * Working callbacks are ferry_buffer_visit, ferry_block_visit, ferry_file_work, and keep_going of
  * ferry_file_pipeline_options. A working callback may call every function, with two exceptions: it

@@ -3,6 +3,8 @@
  * Checks the arguments of conversions between arrays, and applies the conversion policies.
  * src/convert converts the numbers. convert_copy.c converts from and to buffers.
  */
+#include <ferry/generated.h>
+
 #include "src/copy/convert_copy.h"
 
 #include "src/base/callback.h"

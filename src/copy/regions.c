@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include <ferry/generated.h>
+
 #include "src/copy/async.h"
 #include "src/copy/convert_copy.h"
 #include "src/copy/plan.h"

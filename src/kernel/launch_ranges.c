@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <ferry/generated.h>
+
 #include "src/buffer/buffer.h"
 #include "src/kernel/launch.h"
 

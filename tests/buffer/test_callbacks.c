@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <ferry/generated.h>
+
 #include "src/base/sanitizer.h"
 #include "tests/support/copies.h"
 #include "tests/support/exchange.h"
@@ -1275,9 +1277,9 @@ static void
 test_every_public_function_is_tried(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"buffer",   "context", "conversion", "copy",   "element",
-                                          "exchange", "ferry",   "file",       "kernel", "lease",
-                                          "number",   "pool",    "scope",      "status", "stream"};
+    static const char *const headers[] = {
+        "buffer",    "context", "conversion", "copy",   "element", "exchange", "ferry",  "file",
+        "generated", "kernel",  "lease",      "number", "pool",    "scope",    "status", "stream"};
     for (size_t i = 0; i < LENGTH(headers); i++)
         expect_all_tried(headers[i]);
 }

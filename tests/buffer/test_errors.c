@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include <ferry/generated.h>
 #include <ferry/int_convert.h>
 
 /*

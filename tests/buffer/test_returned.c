@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <ferry/generated.h>
+
 #include "src/buffer/buffer.h"
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"

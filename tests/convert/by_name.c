@@ -10,6 +10,7 @@
 #include <ferry/conversion.h>
 #include <ferry/double.h>
 #include <ferry/float.h>
+#include <ferry/generated.h>
 #include <ferry/half.h>
 #include <ferry/int.h>
 #include <ferry/int16.h>

@@ -42,16 +42,16 @@ while IFS='|' read -r right wrong; do
     check "$right" "$wrong" "$@"
 done <<'END'
 ferry_float_create(context, 1, 0, &f)|ferry_float_create(context, 1, 0, &n)
-ferry_float_copy_from(f, 0, fs, 1, NULL)|ferry_float_copy_from(n, 0, fs, 1, NULL)
-ferry_float_copy_from(f, 0, fs, 1, NULL)|ferry_float_copy_from(f, 0, ns, 1, NULL)
-ferry_float_copy_to(f, 0, fs, 1, NULL)|ferry_float_copy_to(f, 0, ds, 1, NULL)
-ferry_float_copy_to(f, 0, fs, 1, NULL)|ferry_float_copy_to(f, 0, cfs, 1, NULL)
+ferry_float_copy_from(f, 0, 1, fs, NULL)|ferry_float_copy_from(n, 0, 1, fs, NULL)
+ferry_float_copy_from(f, 0, 1, fs, NULL)|ferry_float_copy_from(f, 0, 1, ns, NULL)
+ferry_float_copy_to(f, 0, 1, fs, NULL)|ferry_float_copy_to(f, 0, 1, ds, NULL)
+ferry_float_copy_to(f, 0, 1, fs, NULL)|ferry_float_copy_to(f, 0, 1, cfs, NULL)
 ferry_float_copy(f, 0, f, 0, 1, NULL)|ferry_float_copy(f, 0, n, 0, 1, NULL)
 ferry_float_overwrite_host(f, scope, &fs)|ferry_float_overwrite_host(f, scope, &ns)
 ferry_float_read_host(f, scope, &cfs)|ferry_float_read_host(f, scope, &ds)
-ferry_float_copy_from_double(f, 0, ds, 1, FERRY_CONVERT_CHECK, NULL)|ferry_float_copy_from_double(f, 0, ns, 1, FERRY_CONVERT_CHECK, NULL)
-ferry_float_copy_from_double(f, 0, ds, 1, FERRY_CONVERT_CHECK, NULL)|ferry_float_copy_from_double(d, 0, ds, 1, FERRY_CONVERT_CHECK, NULL)
-ferry_double_copy_to_int(d, 0, ns, 1, FERRY_CONVERT_CHECK, NULL)|ferry_double_copy_to_int(d, 0, fs, 1, FERRY_CONVERT_CHECK, NULL)
+ferry_float_copy_from_double(f, 0, 1, ds, FERRY_CONVERT_CHECK, NULL)|ferry_float_copy_from_double(f, 0, 1, ns, FERRY_CONVERT_CHECK, NULL)
+ferry_float_copy_from_double(f, 0, 1, ds, FERRY_CONVERT_CHECK, NULL)|ferry_float_copy_from_double(d, 0, 1, ds, FERRY_CONVERT_CHECK, NULL)
+ferry_double_copy_to_int(d, 0, 1, ns, FERRY_CONVERT_CHECK, NULL)|ferry_double_copy_to_int(d, 0, 1, fs, FERRY_CONVERT_CHECK, NULL)
 ferry_int_convert_from_float(n, 0, f, 0, 1, FERRY_CONVERT_CHECK, NULL)|ferry_int_convert_from_float(f, 0, n, 0, 1, FERRY_CONVERT_CHECK, NULL)
 ferry_convert_int_to_float(fs, ns, 1, FERRY_CONVERT_CHECK)|ferry_convert_int_to_float(ns, fs, 1, FERRY_CONVERT_CHECK)
 END

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <ferry/generated.h>
+
 void
 scene_wrong(const char *file, int line, const char *format, ...)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of random test histories that copy, fill and convert elements, synchronously or
  * asynchronously. Some of these calls are cancelled. */
+#include <ferry/generated.h>
+
 #include "tests/histories/history.h"
 #include "tests/support/copies.h"
 

@@ -24,6 +24,7 @@
 #include <ferry/double_convert.h>
 #include <ferry/float.h>
 #include <ferry/float_convert.h>
+#include <ferry/generated.h>
 #include <ferry/half.h>
 #include <ferry/int.h>
 #include <ferry/int16.h>

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <ferry/ferry.h>
+#include <ferry/generated.h>
 
 #include "src/base/base.h"
 #include "tests/support/kept_log.h"

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FERRY_GENERATED_H
+#define FERRY_GENERATED_H
+
+#include <ferry/conversion.h>
+#include <ferry/copy.h>
+#include <ferry/kernel.h>
+
+FERRY_BEGIN_DECLS
+
+/**
+ * @file
+ * What generated headers call. Programs call the typed functions of those headers.
+ */
+
+/**
+ * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
+ * The typed array functions of generated headers call it.
+ *
+ * The arrays must not overlap, with one exception: `target` may be equal to `source` if a target
+ * element is no wider than a source element. The arrays need no alignment, unless
+ * `conversion->convert` is a function of the program that needs it. With FERRY_CONVERT_CHECK
+ * `target` may be NULL: the call then checks the values and writes nothing.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy, an array that is NULL while
+ *         count > 0, or a conversion without a function); FERRY_ERROR_OVERFLOW (the size of an
+ *         array in bytes exceeds size_t); FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a
+ *         value that the target type cannot hold; ferry_error_index() returns its index).
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion,
+                                                            void *target, const void *source,
+                                                            size_t count,
+                                                            ferry_convert_policy policy);
+
+/**
+ * Copies one region, and converts it with `policy`. Blocks.
+ * @param options NULL for defaults; its `convert` is FERRY_CONVERT_NONE or equal to `policy`
+ * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `policy` is
+ *         FERRY_CONVERT_NONE, or options->convert differs from it.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region,
+                                                             ferry_convert_policy policy,
+                                                             const ferry_copy_options *options);
+/** The asynchronous twin of ferry_copy_converting(). */
+FERRY_API FERRY_NODISCARD ferry_status
+ferry_copy_converting_async(const ferry_copy_region *region, ferry_convert_policy policy,
+                            const ferry_copy_options *options, ferry_event **event);
+
+/**
+ * Checks that an array of `rows` rows has the rows [first, first + count), and
+ * that the number of its elements is no more than SIZE_MAX.
+ * @param columns number of elements of one row
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`kernel` is NULL); FERRY_ERROR_OUT_OF_RANGE;
+ *         FERRY_ERROR_OVERFLOW.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check_rows(const ferry_kernel *kernel,
+                                                               size_t rows, size_t columns,
+                                                               size_t first, size_t count);
+
+FERRY_END_DECLS
+
+#endif
