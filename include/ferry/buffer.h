@@ -151,7 +151,8 @@ typedef struct ferry_buffer_info {
     uint32_t places_current;   /**< bit p: place p holds every written byte */
     uint32_t scopes;           /**< number of open scopes and open leases on the whole base */
     bool borrowed;             /**< the buffer wraps memory of the caller */
-    bool read_only;
+    bool read_only;            /**< nothing may be written through this handle, see
+                                    ferry_buffer_view_read_only() */
     bool page_locked;         /**< the host replica exists and is page-locked */
     size_t allocated_bytes;   /**< bytes that all replicas of the base together use from pools,
                                    which excludes wrapped memory */
@@ -314,6 +315,28 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base,
                                                          const ferry_element *element,
                                                          size_t offset, size_t count,
                                                          ferry_buffer **out);
+
+/**
+ * Does the same as ferry_buffer_view(), and the new handle is read-only: calls that would write
+ * through it fail with FERRY_ERROR_INVALID_ARGUMENT. A library uses it to lend an array to code
+ * that must not change it.
+ *
+ * Refused are UPDATE and OVERWRITE scopes and leases, launches whose parameter writes, copies,
+ * conversions, fills and loads into the buffer, ferry_buffer_mark_dirty(), ferry_buffer_discard(),
+ * ferry_buffer_resize(), ferry_buffer_unwrap() and ferry_buffer_abandon(). Calls that only move
+ * copies of the bytes are allowed, such as ferry_buffer_sync_to() and ferry_buffer_evict(). The
+ * program must not write through an address that ferry_buffer_hold() returns.
+ *
+ * The view shows what is written through other handles later. Views of it are read-only too, in
+ * each element type, and so are exported arrays. `read_only` of ferry_buffer_info is true. Every
+ * handle of a buffer that wraps memory with `read_only` is read-only in the same way, but its first
+ * handle may end the wrap.
+ * @return the usual statuses (see the top of this file).
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view_read_only(ferry_buffer *base,
+                                                                   const ferry_element *element,
+                                                                   size_t offset, size_t count,
+                                                                   ferry_buffer **out);
 
 /**
  * Creates a view of `base` that has another element type: it shows the same bytes as elements of

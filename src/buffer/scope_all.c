@@ -22,8 +22,9 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
         return ferryi_fail(
             FERRY_ERROR_INVALID_ARGUMENT,
             "open several buffers: argument %zu has no access; see ferry_argument_with()", index);
-    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset,
-                                              argument->count, "open several buffers", out);
+    ferry_status status =
+        ferryi_buffer_check(argument->buffer, argument->element, argument->access, argument->offset,
+                            argument->count, "open several buffers", out);
     if (status == FERRY_OK && argument->buffer->store->context != context)
         status =
             ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,

@@ -12,10 +12,10 @@
 /* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
  * If `element` is NULL, offset and count are in elements of the buffer's type. */
 static ferry_status
-check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-            const void *memory, const char *what, struct ferryi_range *out)
+check_range(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset,
+            size_t count, const void *memory, const char *what, struct ferryi_range *out)
 {
-    ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
+    ferry_status status = ferryi_buffer_check(buffer, element, access, offset, count, what, out);
     if (status == FERRY_OK && out->begin != out->end && !memory)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL",
                              what, count);
@@ -33,7 +33,8 @@ copy_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, c
     struct ferryi_range range;
     struct ferryi_copy_call call = {.options = options};
     int place;
-    ferry_status status = check_range(buffer, element, offset, count, memory, what, &range);
+    ferry_status status = check_range(buffer, element, from ? FERRY_OVERWRITE : FERRY_READ, offset,
+                                      count, memory, what, &range);
     if (status == FERRY_OK)
         status = ferryi_async_place(buffer->store->context, options, what, &place);
     if (status != FERRY_OK)
@@ -67,11 +68,12 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
            struct ferryi_range *from)
 {
-    FERRYI_OR_RETURN(check_range(source, element, source_offset, count, "", "copy a buffer", from));
+    FERRYI_OR_RETURN(
+        check_range(source, element, FERRY_READ, source_offset, count, "", "copy a buffer", from));
     if (count == FERRY_REST)
         count = (from->end - from->begin) / source->element_bytes;
-    ferry_status status =
-        check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
+    ferry_status status = check_range(target, source->element, FERRY_OVERWRITE, target_offset,
+                                      count, "", "copy a buffer", to);
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                              "copy a buffer: the buffers belong to different contexts");
@@ -104,7 +106,8 @@ ferry_buffer_fill(ferry_buffer *buffer, const ferry_element *element, size_t off
         struct ferryi_range range;
         struct ferryi_copy_call call = {.options = options};
         int place;
-        status = check_range(buffer, element, offset, count, value, "fill", &range);
+        status =
+            check_range(buffer, element, FERRY_OVERWRITE, offset, count, value, "fill", &range);
         if (status == FERRY_OK)
             status = ferryi_async_place(buffer->store->context, options, "fill", &place);
         if (status != FERRY_OK)
