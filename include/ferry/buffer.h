@@ -31,7 +31,8 @@ FERRY_BEGIN_DECLS
  * - "The usual statuses" are FERRY_OK and those of the next list.
  *
  * The usual statuses:
- * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL or an empty handle.
+ * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL or an empty handle, or the call would write
+ *   through a read-only handle, see ferry_buffer_view_read_only().
  * - FERRY_ERROR_OUT_OF_RANGE: the range ends after the end of the buffer.
  * - FERRY_ERROR_WRONG_TYPE: the element type of the call is not that of the buffer.
  * - FERRY_ERROR_WRONG_CONTEXT: the stream belongs to another context.
@@ -151,8 +152,8 @@ typedef struct ferry_buffer_info {
     uint32_t places_current;   /**< bit p: place p holds every written byte */
     uint32_t scopes;           /**< number of open scopes and open leases on the whole base */
     bool borrowed;             /**< the buffer wraps memory of the caller */
-    bool read_only;            /**< nothing may be written through this handle, see
-                                    ferry_buffer_view_read_only() */
+    /** nothing may be written through this handle, see ferry_buffer_view_read_only() */
+    bool read_only;
     bool page_locked;         /**< the host replica exists and is page-locked */
     size_t allocated_bytes;   /**< bytes that all replicas of the base together use from pools,
                                    which excludes wrapped memory */
@@ -293,9 +294,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer
  *
  * Finally Ferry calls on_release of the wrap's options with the address of the memory.
  *
- * `*buffer` must be the last handle on the memory, and may be a view. The program destroys all
- * other handles first, which does not access the memory. Memory that was registered with
- * ferry_context_register_host() stays registered.
+ * `*buffer` must be the last handle on the memory. It may be a view, but not a read-only one. The
+ * program destroys all other handles first, which does not access the memory. Memory that was
+ * registered with ferry_context_register_host() stays registered.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the buffer
  *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
  *         open or a lease exists. After a failure the buffer stays wrapped.
@@ -481,7 +482,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer,
  * The elements are contiguous in memory. Later scopes get the same address until the host replica
  * is invalidated, resized or evicted. If `count` is 0, `*out` becomes NULL, and nothing is open.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
- *         access would write to a read-only wrap.
+ *         access would write through a read-only handle.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buffer,
                                                               const ferry_element *element,
@@ -501,8 +502,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buff
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
- *         access would write to a read-only wrap; FERRY_ERROR_UNSUPPORTED when the stream is being
- *         captured and a driver call is needed.
+ *         access would write through a read-only handle; FERRY_ERROR_UNSUPPORTED when the stream is
+ * being captured and a driver call is needed.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *buffer,
                                                                 const ferry_element *element,

@@ -36,12 +36,17 @@ ferryi_buffer_is_read_only(const ferry_buffer *buffer)
     return atomic_load_explicit(&buffer->owners, memory_order_relaxed) & FERRYI_HANDLE_READ_ONLY;
 }
 
+FERRY_STATIC_ASSERT((FERRY_READ & 3) == 1 && (FERRY_UPDATE & 3) == FERRYI_HANDLE_READ_ONLY &&
+                        (FERRY_OVERWRITE & 3) == 3 && FERRYI_HANDLE_OWNER > FERRY_OVERWRITE,
+                    "writes have the bit of a read-only handle, and reads have no bit of `owners`");
+
 /* Returns whether the access exists, and may be made through the handle. */
 static inline bool
 ferryi_buffer_allows(const ferry_buffer *buffer, ferry_access access)
 {
-    return access == FERRY_READ || ((access == FERRY_UPDATE || access == FERRY_OVERWRITE) &&
-                                    !ferryi_buffer_is_read_only(buffer));
+    unsigned kind = (unsigned)access;
+    return kind - FERRY_READ <= FERRY_OVERWRITE - FERRY_READ &&
+           !(kind & (unsigned)atomic_load_explicit(&buffer->owners, memory_order_relaxed));
 }
 
 static inline size_t

@@ -187,7 +187,10 @@ struct ferry_buffer {
     atomic_int owners;
 };
 
-enum { FERRYI_HANDLE_READ_ONLY = 1, FERRYI_HANDLE_OWNER = 2 };
+/* FERRY_UPDATE and FERRY_OVERWRITE have the bit of FERRYI_HANDLE_READ_ONLY, and FERRY_READ has not.
+ * Bit 0, which the other accesses have, is always 0. So the fast path tests an access against
+ * `owners` in one instruction. */
+enum { FERRYI_HANDLE_READ_ONLY = 2, FERRYI_HANDLE_OWNER = 4 };
 
 /* Members that most small buffers do not need. They are allocated together: with the first replica
  * at a device, with the first lease, or when one of them is needed for a different reason. */

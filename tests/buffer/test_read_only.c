@@ -14,21 +14,13 @@ enum { COUNT = 24, FIRST = 5, PART = 10, AT = 3 };
 
 struct world {
     fixture *f;
-    ferry_kernel *reads, *updates, *overwrites;
+    work kernels;
     ferry_buffer *base;   /* the buffer whose bytes must not change */
     ferry_buffer *handle; /* a read-only handle of `PART` of its elements, from `AT` on */
     ferry_buffer *other;  /* a buffer that may be written */
     int memory[COUNT];    /* wrapped by the base of some handles */
     bool is_wrap;         /* the handle is the first one of a read-only wrap */
 };
-
-static ferry_status
-runs(const ferry_call *call, void *user)
-{
-    (void)call;
-    (void)user;
-    return FERRY_OK;
-}
 
 /* -- calls that write -------------------------------------------------------------------------- */
 
@@ -158,22 +150,15 @@ lend_at_a_device(struct world *w)
 }
 
 static ferry_status
-launch(struct world *w, ferry_kernel *kernel, size_t count)
-{
-    ferry_argument argument = ferry_buffer_argument(w->handle, INT, 0, count);
-    return ferry_kernel_launch(kernel, ferry_grid_for(1, 0), w->f->stream, &argument, 1);
-}
-
-static ferry_status
 launch_update(struct world *w)
 {
-    return launch(w, w->updates, FERRY_REST);
+    return launch_add(&w->kernels, w->f->stream, w->handle, 0, 4, 1);
 }
 
 static ferry_status
 launch_overwrite(struct world *w)
 {
-    return launch(w, w->overwrites, 4);
+    return launch_fill(&w->kernels, w->f->stream, w->handle, 0, 4, 1);
 }
 
 static const int sevens[COUNT] = {7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
@@ -417,7 +402,7 @@ lend_to_read(struct world *w)
 static ferry_status
 launch_read(struct world *w)
 {
-    return launch(w, w->reads, FERRY_REST);
+    return launch_copy(&w->kernels, w->f->stream, w->other, 0, w->handle, 0, 4);
 }
 
 static ferry_status
@@ -581,24 +566,11 @@ static const struct kind {
 
 /* -- the tables -------------------------------------------------------------------------------- */
 
-static ferry_kernel *
-kernel_of(fixture *f, ferry_access access)
-{
-    ferry_kernel *kernel;
-    ferry_parameter parameter = {.element = INT, .access = access};
-    ferry_kernel_source source = {
-        .name = "touches", .host_function = runs, .parameters = &parameter, .parameter_count = 1};
-    OK(ferry_kernel_create(f->context, &source, &kernel));
-    return kernel;
-}
-
 static void
 world_open(fixture *f, struct world *w)
 {
-    *w = (struct world){.f = f,
-                        .reads = kernel_of(f, FERRY_READ),
-                        .updates = kernel_of(f, FERRY_UPDATE),
-                        .overwrites = kernel_of(f, FERRY_OVERWRITE)};
+    *w = (struct world){.f = f};
+    work_open(f, &w->kernels);
     w->other = make_counting(f, COUNT, 0);
     write_file(path_of("sevens"), sevens, sizeof(sevens));
 }
@@ -606,10 +578,8 @@ world_open(fixture *f, struct world *w)
 static void
 world_close(struct world *w)
 {
-    ferry_kernel_destroy(&w->reads);
-    ferry_kernel_destroy(&w->updates);
-    ferry_kernel_destroy(&w->overwrites);
     ferry_buffer_destroy(&w->other);
+    work_close(&w->kernels);
 }
 
 static void
