@@ -37,7 +37,7 @@ ferryi_buffer_is_read_only(const ferry_buffer *buffer)
 }
 
 FERRY_STATIC_ASSERT((FERRY_READ & 3) == 1 && (FERRY_UPDATE & 3) == FERRYI_HANDLE_READ_ONLY &&
-                        (FERRY_OVERWRITE & 3) == 3 && FERRYI_HANDLE_OWNER > FERRY_OVERWRITE,
+                        (FERRY_OVERWRITE & 3) == 3 && FERRYI_HANDLE_OWNER == 4,
                     "writes have the bit of a read-only handle, and reads have no bit of `owners`");
 
 /* Returns whether the access exists, and may be made through the handle. */
