@@ -264,6 +264,15 @@ module ferry_c
             integer(c_int) :: status
         end function
 
+        function ferry_c_buffer_view_read_only(base, element, offset, count, out) bind(c, name='ferry_buffer_view_read_only') &
+            result(status)
+            import :: c_ptr, c_int, c_size_t
+            type(c_ptr), value :: base, element
+            integer(c_size_t), value :: offset, count
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
         function ferry_c_buffer_from_raw(raw, element, out) bind(c, name='ferry_buffer_from_raw') result(status)
             import :: c_ptr, c_int
             type(c_ptr), value :: raw, element

@@ -150,6 +150,19 @@ open_scope(struct ferryi_mpi_side *side, ferry_mpi *mpi, int place, const char *
     return status == FERRY_OK ? FERRY_OK : ferryi_mpi_fail_by_ferry(status, what);
 }
 
+/* Fails if the handle of a range that MPI writes is read-only. Parts of the range may be written
+ * only after messages have begun, which is too late to refuse them. So a scope of no elements,
+ * which copies and locks nothing, is opened first. */
+static ferry_status
+check_access(const struct ferryi_mpi_side *side, const char *what)
+{
+    ferry_scope scope;
+    void *pointer;
+    ferry_status status = ferry_buffer_open_host(side->range.buffer, side->range.element,
+                                                 side->access, 0, 0, &scope, &pointer);
+    return status == FERRY_OK ? FERRY_OK : ferryi_mpi_fail_by_ferry(status, what);
+}
+
 ferry_status
 ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access access,
                      bool may_be_direct, const char *what)
@@ -159,10 +172,10 @@ ferryi_mpi_side_open(struct ferryi_mpi_side *side, ferry_mpi *mpi, ferry_access 
     side->pointer = NULL;
     side->scope = (ferry_scope){0};
     side->keeps = false;
-    if (side->elements == 0 || !is_packed(&side->range) || !may_be_direct)
-        return FERRY_OK;
-    ferry_status status =
-        ferryi_mpi_side_find(side, side->range.offset, side->elements, &presence, what);
+    ferry_status status = access == FERRY_READ ? FERRY_OK : check_access(side, what);
+    if (status != FERRY_OK || side->elements == 0 || !is_packed(&side->range) || !may_be_direct)
+        return status;
+    status = ferryi_mpi_side_find(side, side->range.offset, side->elements, &presence, what);
     if (status != FERRY_OK)
         return status;
     int place = choose_place(side, mpi, presence.written ? presence.places : 1);

@@ -31,7 +31,8 @@ FERRY_BEGIN_DECLS
  * - "The usual statuses" are FERRY_OK and those of the next list.
  *
  * The usual statuses:
- * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL or an empty handle.
+ * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL or an empty handle, or the call would write
+ *   through a read-only handle, see ferry_buffer_view_read_only().
  * - FERRY_ERROR_OUT_OF_RANGE: the range ends after the end of the buffer.
  * - FERRY_ERROR_WRONG_TYPE: the element type of the call is not that of the buffer.
  * - FERRY_ERROR_WRONG_CONTEXT: the stream belongs to another context.
@@ -151,6 +152,7 @@ typedef struct ferry_buffer_info {
     uint32_t places_current;   /**< bit p: place p holds every written byte */
     uint32_t scopes;           /**< number of open scopes and open leases on the whole base */
     bool borrowed;             /**< the buffer wraps memory of the caller */
+    /** nothing may be written through this handle, see ferry_buffer_view_read_only() */
     bool read_only;
     bool page_locked;         /**< the host replica exists and is page-locked */
     size_t allocated_bytes;   /**< bytes that all replicas of the base together use from pools,
@@ -292,9 +294,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer
  *
  * Finally Ferry calls on_release of the wrap's options with the address of the memory.
  *
- * `*buffer` must be the last handle on the memory, and may be a view. The program destroys all
- * other handles first, which does not access the memory. Memory that was registered with
- * ferry_context_register_host() stays registered.
+ * `*buffer` must be the last handle on the memory. It may be a view, but not a read-only one. The
+ * program destroys all other handles first, which does not access the memory. Memory that was
+ * registered with ferry_context_register_host() stays registered.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_STATE when the buffer
  *         wraps no memory, or when it has other handles or views; FERRY_ERROR_BUSY when a scope is
  *         open or a lease exists. After a failure the buffer stays wrapped.
@@ -314,6 +316,28 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view(ferry_buffer *base,
                                                          const ferry_element *element,
                                                          size_t offset, size_t count,
                                                          ferry_buffer **out);
+
+/**
+ * Does the same as ferry_buffer_view(), and the new handle is read-only: calls that would write
+ * through it fail with FERRY_ERROR_INVALID_ARGUMENT. A library uses it to lend an array to code
+ * that must not change it.
+ *
+ * Refused are UPDATE and OVERWRITE scopes and leases, launches whose parameter writes, copies,
+ * conversions, fills and loads into the buffer, ferry_buffer_mark_dirty(), ferry_buffer_discard(),
+ * ferry_buffer_resize(), ferry_buffer_unwrap() and ferry_buffer_abandon(). Calls that only move
+ * copies of the bytes are allowed, such as ferry_buffer_sync_to() and ferry_buffer_evict(). The
+ * program must not write through an address that ferry_buffer_hold() returns.
+ *
+ * The view shows what is written through other handles later. Views of it are read-only too, in
+ * each element type, and so are exported arrays. `read_only` of ferry_buffer_info is true. Every
+ * handle of a buffer that wraps memory with `read_only` is read-only in the same way, but its first
+ * handle may end the wrap.
+ * @return the usual statuses (see the top of this file).
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_view_read_only(ferry_buffer *base,
+                                                                   const ferry_element *element,
+                                                                   size_t offset, size_t count,
+                                                                   ferry_buffer **out);
 
 /**
  * Creates a view of `base` that has another element type: it shows the same bytes as elements of
@@ -458,7 +482,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_resize(ferry_buffer *buffer,
  * The elements are contiguous in memory. Later scopes get the same address until the host replica
  * is invalidated, resized or evicted. If `count` is 0, `*out` becomes NULL, and nothing is open.
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
- *         access would write to a read-only wrap.
+ *         access would write through a read-only handle.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buffer,
                                                               const ferry_element *element,
@@ -478,8 +502,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_host(ferry_buffer *buff
  * @param stream NULL: the default stream, which is allowed only if the context has exactly one
  *         device
  * @return the usual statuses (see the top of this file); FERRY_ERROR_INVALID_ARGUMENT also when the
- *         access would write to a read-only wrap; FERRY_ERROR_UNSUPPORTED when the stream is being
- *         captured and a driver call is needed.
+ *         access would write through a read-only handle; FERRY_ERROR_UNSUPPORTED when the stream is
+ * being captured and a driver call is needed.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *buffer,
                                                                 const ferry_element *element,

@@ -77,6 +77,7 @@ namespace ferry
 inline constexpr std::size_t rest = FERRY_REST;
 
 template <class T> class buffer;
+template <class T> class buffer<const T>;
 template <class T> class lease;
 class event;
 class stream;
@@ -1140,6 +1141,11 @@ template <class T> class buffer_range
         : buffer_(of.raw()), offset_(offset), count_(count)
     {
     }
+    template <class Other, class = std::enable_if_t<std::is_const_v<T> && std::is_same_v<Other, T>>>
+    buffer_range(const buffer<Other> &of, std::size_t offset = 0, std::size_t count = rest) noexcept
+        : buffer_(of.raw()), offset_(offset), count_(count)
+    {
+    }
     template <class Other, class = std::enable_if_t<std::is_same_v<const Other, T>>>
     buffer_range(const buffer_range<Other> &other) noexcept
         : buffer_(other.raw()), offset_(other.offset()), count_(other.count())
@@ -1181,12 +1187,13 @@ template <class T> class buffer_range
  * another one. Each function calls the C function of the same name in <ferry/buffer.h> or
  * <ferry/copy.h>, whose comment explains it. Offsets and counts are numbers of elements.
  *
- * A const buffer can only be read. A buffer that was default-constructed or moved from is empty,
+ * A const buffer can only be read. read_only() returns a buffer<const T>, through which the library
+ * refuses writes too. A buffer that was default-constructed or moved from is empty,
  * and its functions throw invalid_argument.
  */
 template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffer_destroy>
 {
-    static_assert(!std::is_const_v<T> && !std::is_reference_v<T>, "a const ferry::buffer<T> is the one that is only read");
+    static_assert(!std::is_reference_v<T>, "the elements of a ferry::buffer<T> are no references");
 
   public:
     /** The type of the elements. */
@@ -1280,6 +1287,17 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         buffer part;
         check(ferry_buffer_view(raw_, element<T>(), offset, count, &part.raw_));
         return part;
+    }
+    /**
+     * Returns a read-only view of a part of this buffer. It shows what is written to this buffer
+     * later.
+     */
+    buffer<const T>
+    read_only(std::size_t offset = 0, std::size_t count = rest) const
+    {
+        ferry_buffer *raw = nullptr;
+        check(ferry_buffer_view_read_only(raw_, element<T>(), offset, count, &raw));
+        return buffer<const T>::adopt(raw);
     }
     /** Returns a view that shows the bytes as elements of type U. */
     template <class U>
@@ -1465,6 +1483,12 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     {
         check(ferry_buffer_copy(raw_, element<T>(), offset, source.raw_, source_offset, count, options));
     }
+    void
+    copy(std::size_t offset, const buffer<const T> &source, std::size_t source_offset = 0, std::size_t count = rest,
+         const ferry_copy_options *options = nullptr)
+    {
+        copy(offset, source.as_buffer(), source_offset, count, options);
+    }
     /** Sets every element of the range to one value. */
     void
     fill(const T &value, std::size_t offset = 0, std::size_t count = rest, const ferry_copy_options *options = nullptr)
@@ -1587,7 +1611,7 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
             std::size_t count = rest, const ferry_copy_options *options = nullptr)
     {
         ferry_copy_region region = ferry_buffer_region(raw_, element<T>(), offset, source.raw(), source_offset, count);
-        region.source.element = element<U>();
+        region.source.element = element<std::remove_const_t<U>>();
         check(ferry_copy_converting(&region, policy, options));
     }
 
@@ -1650,6 +1674,11 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     region(std::size_t offset, const buffer &source, std::size_t source_offset, std::size_t count) noexcept
     {
         return ferry_buffer_region(raw_, element<T>(), offset, source.raw_, source_offset, count);
+    }
+    [[nodiscard]] ferry_copy_region
+    region(std::size_t offset, const buffer<const T> &source, std::size_t source_offset, std::size_t count) noexcept
+    {
+        return region(offset, source.as_buffer(), source_offset, count);
     }
 
     /* places */
@@ -1737,6 +1766,119 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
     range(std::size_t offset, std::size_t count = rest) const noexcept
     {
         return buffer_range<const T>(*this, offset, count);
+    }
+};
+
+/**
+ * A read-only handle of a buffer with elements of type T, such as buffer<T>::read_only() returns. A
+ * library uses it to lend an array: a function that takes a `const buffer<const T> &` can neither
+ * open a scope for writing nor get one from it.
+ *
+ * It has the functions of a const buffer<T>, and the object is one owner of the handle. adopt() and
+ * retain() also take a C handle that may be written, but the object does not write through it.
+ */
+template <class T> class buffer<const T> : private buffer<T>
+{
+    using base = buffer<T>;
+
+  public:
+    using value_type = T;
+
+    buffer() noexcept = default;
+    /** Takes ownership of a C handle, as buffer<T>::adopt() does. */
+    static buffer
+    adopt(ferry_buffer *raw)
+    {
+        return buffer(base::adopt(raw));
+    }
+    /** Returns one more owner of the handle, as buffer<T>::retain() does. */
+    static buffer
+    retain(ferry_buffer *raw)
+    {
+        return buffer(base::retain(raw));
+    }
+    /** Returns one more owner of the same handle. */
+    buffer
+    share() const
+    {
+        return retain(this->raw());
+    }
+    /** Returns a view of a part of the elements, which is read-only too. */
+    buffer
+    view(std::size_t offset, std::size_t count = rest) const
+    {
+        return base::read_only(offset, count);
+    }
+    buffer
+    read_only(std::size_t offset = 0, std::size_t count = rest) const
+    {
+        return base::read_only(offset, count);
+    }
+    /** Returns a read-only view that shows the bytes as elements of type U. */
+    template <class U>
+    buffer<const U>
+    reinterpret(std::size_t offset_bytes = 0, std::size_t count = rest) const
+    {
+        ferry_buffer *made = nullptr;
+        buffer whole = base::read_only();
+        check(ferry_buffer_reinterpret(whole.raw(), element<U>(), offset_bytes, count, &made));
+        return buffer<const U>::adopt(made);
+    }
+    /** Returns the same handle, for functions that take a const buffer<T>. */
+    const buffer<T> &
+    as_buffer() const noexcept
+    {
+        return *this;
+    }
+    /** Returns the address of the replica, which must not be written, as buffer<T>::hold() does. */
+    const T *
+    hold(int place)
+    {
+        return base::hold(place);
+    }
+    /** Returns a part of the elements, as an argument of a kernel. */
+    buffer_range<const T>
+    range(std::size_t offset, std::size_t count = rest) const noexcept
+    {
+        return as_buffer().range(offset, count);
+    }
+
+    using base::detach;
+    using base::raw;
+    using base::operator bool;
+    using base::describe;
+    using base::empty;
+    using base::info;
+    using base::is_current;
+    using base::is_page_locked;
+    using base::size;
+    using base::size_bytes;
+    using base::state;
+
+    using base::lease_read;
+    using base::read_device;
+    using base::read_host;
+    using base::wait_available;
+
+    using base::convert_to;
+    using base::copy_to;
+    using base::copy_to_async;
+    using base::region_to;
+    using base::store;
+    using base::store_async;
+
+    using base::advise;
+    using base::evict;
+    using base::invalidate;
+    using base::prefetch;
+    using base::release;
+    using base::reserve;
+    using base::sync_to;
+    using base::wait_idle;
+
+  private:
+    explicit buffer(base &&of) noexcept : base(std::move(of))
+    {
     }
 };
 

@@ -64,8 +64,8 @@ typedef struct ferry_lease_options {
  *
  * @param options not NULL, because the access has no default
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no access, an unknown place, a stream of
- *         another place, a write to a read-only wrap); FERRY_ERROR_UNSUPPORTED (the stream is being
- *         captured, and a driver call is needed); FERRY_ERROR_WRONG_TYPE,
+ *         another place, a write through a read-only handle); FERRY_ERROR_UNSUPPORTED (the stream
+ *         is being captured, and a driver call is needed); FERRY_ERROR_WRONG_TYPE,
  *         FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_BUSY,
  *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_DEVICE,
  *         FERRY_ERROR_DEVICE_LOST or the status of a kernel that failed, for the reasons at the top

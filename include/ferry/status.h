@@ -18,7 +18,8 @@ FERRY_BEGIN_DECLS
 typedef enum ferry_status {
     FERRY_OK = 0,                     /**< the call succeeded */
     FERRY_ERROR_INVALID_ARGUMENT = 1, /**< an argument is NULL, an empty handle or an unknown value,
-                                           or the call would write to read-only memory */
+                                           or the call would write through a
+                                           read-only handle */
     FERRY_ERROR_OUT_OF_RANGE = 2,     /**< the range ends after the end of the buffer; or a checked
                                            conversion found a value that does not fit; or an output
                                            is too small for the result */

@@ -120,8 +120,8 @@ class Array(_ferry.Array):
         return str(self._info()["name"])
 
     @property
-    def read_only(self) -> bool:
-        """True for wrapped memory that must not change."""
+    def is_read_only(self) -> bool:
+        """True for a view that read_only() made, its views, and wrapped memory that must not change."""
         return bool(self._info()["read_only"])
 
     def stats(self) -> dict[str, Any]:
@@ -223,6 +223,23 @@ class Array(_ferry.Array):
         if rest:
             raise _ferry.WrongTypeError(f"rows of {self.shape[-1] * self.itemsize} bytes are no whole number of {kind.name}")
         return self._view(kind, 0, (*self.shape[:-1], last), None)
+
+    def read_only(self) -> Array:
+        """Return a view of the same shape through which nothing can be written, to lend to other code.
+
+        It shows what is written to this array later. Its views and exports are read-only too.
+
+        >>> import ferry
+        >>> a = ferry.zeros(2, "f4")
+        >>> lent = a.read_only()
+        >>> a.fill(1.5)
+        >>> lent.tolist()
+        [1.5, 1.5]
+        >>> lent.fill(2.5)  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        ferry.ArgumentError: fill: this handle of buffer "" is read-only
+        """
+        return self._view(self.dtype, 0, self.shape, self._strides(), True)
 
     def reshape(self, *shape: Any) -> Array:
         """Return a view of another shape in C order. One size may be -1."""

@@ -113,7 +113,7 @@ class Access(_ferry.Access):
 
 def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None,
                   copy: bool | None) -> object:
-    """Array.__dlpack__: lends the array for reading and writing, until the consumer's tensor ends."""
+    """Array.__dlpack__: lends the array for reading and writing, until the consumer's tensor ends. A read-only array is lent for reading."""
     here = device_of(array)
     device = here if dl_device is None else _device_pair(dl_device)
     legacy = is_legacy(max_version)
@@ -124,8 +124,11 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
         raise BufferError("the newest values are on the device, and copy=False forbids to copy them")
     if copy:
         array = array.copy()
+    mode = _READ if array.is_read_only else _UPDATE
+    if legacy and mode == _READ:
+        raise BufferError("a read-only array needs a consumer of DLPack 1.0, because older tensors have no read-only flag: lend a copy()")
     place = _ferry.newest_place(array) if device[0] == _CUDA else 0
-    access = _ferry.open_for_export(array, _UPDATE, place, 1 if place == 0 or number is None else number)
+    access = _ferry.open_for_export(array, mode, place, 1 if place == 0 or number is None else number)
     return _ferry.export_dlpack(access, legacy, _IS_COPIED if copy and not legacy else 0)
 
 

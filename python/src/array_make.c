@@ -204,8 +204,8 @@ fail:
     return NULL;
 }
 
-/* _view(element, offset in bytes, shape, strides in elements or None): the elements must be packed.
- */
+/* _view(element, offset in bytes, shape, strides in elements or None, whether it is read-only): the
+ * elements must be packed. A read-only view has the element of the array. */
 static PyObject *
 array_view(PyObject *object, PyObject *arguments)
 {
@@ -217,10 +217,10 @@ array_view(PyObject *object, PyObject *arguments)
     ferry_buffer *buffer;
     ferry_status status;
     Py_ssize_t offset;
-    int rank;
+    int rank, read_only = 0;
 
-    if (!ferrypy_parse(arguments, "O!nO!O:_view", ferrypy_element_type, (PyObject **)&element,
-                       &offset, &PyTuple_Type, &sizes, &steps))
+    if (!ferrypy_parse(arguments, "O!nO!O|p:_view", ferrypy_element_type, (PyObject **)&element,
+                       &offset, &PyTuple_Type, &sizes, &steps, &read_only))
         return NULL;
     count = ferrypy_shape_read(sizes, element->element->bytes, shape, &rank);
     if (count < 0)
@@ -238,10 +238,11 @@ array_view(PyObject *object, PyObject *arguments)
     /* The sizes may be objects whose code closes the array. */
     if (!ferrypy_array_check(self))
         return NULL;
-    if (element == self->element && offset % (Py_ssize_t)element->element->bytes == 0)
-        status =
-            ferry_buffer_view(self->buffer, element->element,
-                              (size_t)offset / element->element->bytes, (size_t)count, &buffer);
+    if (read_only ||
+        (element == self->element && offset % (Py_ssize_t)element->element->bytes == 0))
+        status = (read_only ? ferry_buffer_view_read_only : ferry_buffer_view)(
+            self->buffer, element->element, (size_t)offset / element->element->bytes, (size_t)count,
+            &buffer);
     else
         status = ferry_buffer_reinterpret(self->buffer, element->element, (size_t)offset,
                                           (size_t)count, &buffer);

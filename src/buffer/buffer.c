@@ -17,8 +17,17 @@
 /* -- checking ---------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                     size_t count, const char *what)
+ferryi_buffer_refuse_write(const ferry_buffer *buffer, const char *what)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "%s: this handle of buffer \"%s\" is read-only%s", what,
+                       ferryi_store_name(buffer->store),
+                       buffer->store->read_only ? ", because it wraps read-only memory" : "");
+}
+
+ferry_status
+ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+                     size_t offset, size_t count, const char *what)
 {
     if (!buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
@@ -33,6 +42,8 @@ ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, s
                            ferryi_store_name(buffer->store), buffer->element->name,
                            element->name ? element->name : "an unnamed element",
                            ferryi_element_namesake(buffer->element, element));
+    if (access != FERRY_READ && ferryi_buffer_is_read_only(buffer))
+        return ferryi_buffer_refuse_write(buffer, what);
     /* What a caller computed as less than 0 is shown so, and not as a huge number. */
     if (count == FERRY_REST)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
@@ -53,12 +64,13 @@ is_gone(const ferry_buffer *buffer)
 }
 
 ferry_status
-ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, size_t offset,
-                    size_t count, const char *what, struct ferryi_range *out)
+ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
+                    size_t offset, size_t count, const char *what, struct ferryi_range *out)
 {
     if (!buffer || is_gone(buffer) || (element && element->identity != buffer->identity) ||
+        (access != FERRY_READ && ferryi_buffer_is_read_only(buffer)) ||
         !ferryi_buffer_range(buffer, offset, count, out))
-        return ferryi_buffer_refuse(buffer, element, offset, count, what);
+        return ferryi_buffer_refuse(buffer, element, access, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
         return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
                            ferryi_store_name(buffer->store),
@@ -265,11 +277,12 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_only_user(const ferry_buffer *buffer)
 {
-    return atomic_load(&buffer->references) == 1 && buffer->store->references == 1 &&
-           ferryi_store_scopes(buffer->store) == 0;
+    return atomic_load(&buffer->owners) / FERRYI_HANDLE_OWNER == 1 &&
+           buffer->store->references == 1 && ferryi_store_scopes(buffer->store) == 0;
 }
 
-/* Checks that a buffer may stop using the program's memory that it wraps. Waits for queued calls,
+/* Checks that a buffer may stop using the program's memory that it wraps. A read-only view may not
+ * end a wrap: the memory would change, or stay behind without newer bytes. Waits for queued calls,
  * including prefetches, and for evictions in other threads. The program itself cannot wait for a
  * prefetch, because a prefetch has no event. `verb` is "unwrap" or "abandon". If `stream`
  * is not NULL, `*out_timeline` becomes its timeline. */
@@ -281,7 +294,9 @@ check_wrap_end(ferry_buffer *const *buffer, ferry_stream *stream, const char *wh
     if (!buffer || !*buffer)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: it is NULL", what);
     ferryi_store *store = (*buffer)->store;
-    ferry_status status = ferryi_buffer_check(*buffer, NULL, 0, FERRY_REST, what, &range);
+    bool is_base = *buffer == &store->first;
+    ferry_status status = ferryi_buffer_check(*buffer, NULL, is_base ? FERRY_READ : FERRY_UPDATE, 0,
+                                              FERRY_REST, what, &range);
     if (status == FERRY_OK && stream)
         status = ferryi_stream_find_timeline(store->context, stream, what, out_timeline);
     if (status == FERRY_OK && store->borrowed_place == FERRYI_PLACE_NONE)
@@ -372,8 +387,8 @@ ferry_buffer_abandon(ferry_buffer **buffer)
 /* Creates a view of a buffer's storage. The caller has added a reference to the storage, and the
  * view takes over this reference. If the function fails, it drops the reference. */
 static ferry_status
-view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size_t count,
-         ferry_buffer **out)
+view_new(ferryi_store *store, const ferry_element *interned, bool read_only, size_t offset,
+         size_t count, ferry_buffer **out)
 {
     ferry_buffer *view = calloc(1, sizeof(*view));
     if (!view) {
@@ -381,32 +396,47 @@ view_new(ferryi_store *store, const ferry_element *interned, size_t offset, size
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "view buffer \"%s\": no memory for %zu bytes",
                            ferryi_store_name(store), sizeof(*view));
     }
-    *view = (ferry_buffer){.identity = interned->identity,
-                           .offset = offset,
-                           .count = count,
-                           .store = store,
-                           .element = interned,
-                           .element_bytes = (uint32_t)interned->bytes,
-                           .references = 1};
+    *view =
+        (ferry_buffer){.identity = interned->identity,
+                       .offset = offset,
+                       .count = count,
+                       .store = store,
+                       .element = interned,
+                       .element_bytes = (uint32_t)interned->bytes,
+                       .owners = FERRYI_HANDLE_OWNER | (read_only ? FERRYI_HANDLE_READ_ONLY : 0)};
     *out = view;
     return FERRY_OK;
 }
 
-ferry_status
-ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset, size_t count,
-                  ferry_buffer **out)
+static ferry_status
+view(ferry_buffer *base, const ferry_element *element, bool read_only, size_t offset, size_t count,
+     ferry_buffer **out)
 {
     struct ferryi_range range = {0, 0};
     if (!out || !element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "view a buffer: element or out is NULL");
     do {
         FERRYI_OR_RETURN(
-            ferryi_buffer_check(base, element, offset, count, "view a buffer", &range));
+            ferryi_buffer_check(base, element, FERRY_READ, offset, count, "view a buffer", &range));
     } while (!ferryi_store_retain(
         base->store,
         range.end)); /* repeat if a resize shortened the buffer after the range was checked */
-    return view_new(base->store, base->element, range.begin,
-                    (range.end - range.begin) / base->element_bytes, out);
+    return view_new(base->store, base->element, read_only || ferryi_buffer_is_read_only(base),
+                    range.begin, (range.end - range.begin) / base->element_bytes, out);
+}
+
+ferry_status
+ferry_buffer_view(ferry_buffer *base, const ferry_element *element, size_t offset, size_t count,
+                  ferry_buffer **out)
+{
+    return view(base, element, false, offset, count, out);
+}
+
+ferry_status
+ferry_buffer_view_read_only(ferry_buffer *base, const ferry_element *element, size_t offset,
+                            size_t count, ferry_buffer **out)
+{
+    return view(base, element, true, offset, count, out);
 }
 
 /* Computes the range of `count` elements of a view whose element type differs from the buffer's.
@@ -416,8 +446,8 @@ find_reinterpreted(const ferry_buffer *base, const ferry_element *interned, size
                    size_t count, struct ferryi_range *out)
 {
     struct ferryi_range whole;
-    FERRYI_OR_RETURN(
-        ferryi_buffer_check(base, NULL, 0, FERRY_REST, "view a buffer as another element", &whole));
+    FERRYI_OR_RETURN(ferryi_buffer_check(base, NULL, FERRY_READ, 0, FERRY_REST,
+                                         "view a buffer as another element", &whole));
     size_t room = whole.end - whole.begin, bytes;
     if (offset_bytes > room)
         return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
@@ -473,8 +503,8 @@ ferry_buffer_reinterpret(ferry_buffer *base, const ferry_element *element, size_
     } while (!ferryi_store_retain(
         base->store,
         range.end)); /* repeat if a resize shortened the buffer after the range was checked */
-    return view_new(base->store, interned, range.begin, (range.end - range.begin) / interned->bytes,
-                    out);
+    return view_new(base->store, interned, ferryi_buffer_is_read_only(base), range.begin,
+                    (range.end - range.begin) / interned->bytes, out);
 }
 
 ferry_status
@@ -485,7 +515,7 @@ ferry_buffer_from_raw(ferry_buffer *raw, const ferry_element *element, ferry_buf
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "take a raw buffer: element or out is NULL");
     ferry_status status =
-        ferryi_buffer_check(raw, element, 0, FERRY_REST, "take a raw buffer", &range);
+        ferryi_buffer_check(raw, element, FERRY_READ, 0, FERRY_REST, "take a raw buffer", &range);
     if (status == FERRY_OK)
         *out = raw;
     return status;
@@ -503,7 +533,7 @@ ferry_buffer_retain(ferry_buffer *buffer)
                    "retain buffer \"%s\": it was destroyed", ferryi_store_name(buffer->store));
         return NULL;
     }
-    atomic_fetch_add(&buffer->references, 1);
+    atomic_fetch_add(&buffer->owners, FERRYI_HANDLE_OWNER);
     return buffer;
 }
 
@@ -567,9 +597,9 @@ ferry_buffer_destroy(ferry_buffer **buffer)
         return;
     ferry_buffer *gone = *buffer;
     ferryi_store *store = gone->store;
-    int owners = atomic_fetch_sub(&gone->references, 1);
+    int owners = atomic_fetch_sub(&gone->owners, FERRYI_HANDLE_OWNER) / FERRYI_HANDLE_OWNER;
     if (owners == 1 && ferryi_callback_thread.innermost && !may_end_now(gone)) {
-        atomic_fetch_add(&gone->references, 1);
+        atomic_fetch_add(&gone->owners, FERRYI_HANDLE_OWNER);
         refuse_end(gone);
         return;
     }
@@ -605,13 +635,14 @@ ferry_context_find(ferry_context *context, const char *name, ferry_buffer **out)
         const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
         if (!cold || !cold->name || strcmp(cold->name, name) != 0)
             continue;
-        /* If the count of references is 0, another thread is already destroying the handle. Then
-         * the count must not be incremented. */
-        int count = atomic_load(&store->first.references);
-        while (count > 0 &&
-               !atomic_compare_exchange_weak(&store->first.references, &count, count + 1))
+        /* If the handle has no owner, another thread is already destroying it. Then no owner must
+         * be added. */
+        int owners = atomic_load(&store->first.owners);
+        while (owners >= FERRYI_HANDLE_OWNER &&
+               !atomic_compare_exchange_weak(&store->first.owners, &owners,
+                                             owners + FERRYI_HANDLE_OWNER))
             ;
-        found = count > 0 ? &store->first : NULL;
+        found = owners >= FERRYI_HANDLE_OWNER ? &store->first : NULL;
     }
     ferryi_mutex_unlock(&context->store_mutex);
     if (!found)

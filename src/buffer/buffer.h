@@ -15,15 +15,39 @@
 #include "src/buffer/element.h"
 #include "src/buffer/store.h"
 
-/* Checks a handle, its element type, and a range. If `element` is NULL, any type is accepted.
- * `what` is the beginning of the error message. */
+/* Checks a handle, its element type, a range, and whether the call may make `access` through the
+ * handle. If `element` is NULL, any type is accepted. Calls that only move copies of the bytes pass
+ * FERRY_READ. `what` is the beginning of the error message. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
-                                 size_t offset, size_t count, const char *what,
+                                 ferry_access access, size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
 /* Finds out why a fast check, which sets no message, rejected the arguments of a call. Sets the
  * error message and returns the status of the failure. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
-                                  size_t offset, size_t count, const char *what);
+                                  ferry_access access, size_t offset, size_t count,
+                                  const char *what);
+/* Fails because the handle is read-only. */
+ferry_status ferryi_buffer_refuse_write(const ferry_buffer *buffer, const char *what);
+/* Returns whether nothing may be written through the handle: it is a read-only view or a view of
+ * one, or its buffer wraps read-only memory. */
+static inline bool
+ferryi_buffer_is_read_only(const ferry_buffer *buffer)
+{
+    return atomic_load_explicit(&buffer->owners, memory_order_relaxed) & FERRYI_HANDLE_READ_ONLY;
+}
+
+FERRY_STATIC_ASSERT((FERRY_READ & 3) == 1 && (FERRY_UPDATE & 3) == FERRYI_HANDLE_READ_ONLY &&
+                        (FERRY_OVERWRITE & 3) == 3 && FERRYI_HANDLE_OWNER == 4,
+                    "writes have the bit of a read-only handle, and reads have no bit of `owners`");
+
+/* Returns whether the access exists, and may be made through the handle. */
+static inline bool
+ferryi_buffer_allows(const ferry_buffer *buffer, ferry_access access)
+{
+    unsigned kind = (unsigned)access;
+    return kind - FERRY_READ <= FERRY_OVERWRITE - FERRY_READ &&
+           !(kind & (unsigned)atomic_load_explicit(&buffer->owners, memory_order_relaxed));
+}
 
 static inline size_t
 ferryi_buffer_count(const ferry_buffer *buffer)
@@ -96,9 +120,10 @@ void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *i
 void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
     FERRY_PRINTF(4, 5);
 
-/* Checks a range and a place of a buffer. `what` is the beginning of the error message. */
-ferry_status ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place,
-                                const char *what, struct ferryi_range *out);
+/* Checks an access to a range, as ferryi_buffer_check() does, and a place of a buffer. */
+ferry_status ferryi_place_check(ferry_buffer *buffer, ferry_access access, size_t offset,
+                                size_t count, int place, const char *what,
+                                struct ferryi_range *out);
 /* Sets `*out` to the timeline on which the engine copies bytes to and from a place. If the host
  * copies these bytes, sets `*out` to NULL. */
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);

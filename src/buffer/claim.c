@@ -327,11 +327,6 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s",
                              access->reason, ferryi_store_name(store),
                              ferryi_shell_why_closed(store->context));
-    } else if (ferryi_claim_writes(access->access) && access->access != FERRYI_ACCESS_DROP &&
-               store->read_only) {
-        status =
-            ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s buffer \"%s\": it wraps read-only memory",
-                        access->reason, ferryi_store_name(store));
     } else if (conflict == FERRYI_CONFLICT_BUSY) {
         status = fail_busy(access);
     } else if (conflict == FERRYI_CONFLICT_WAIT && !ferryi_callback_may_wait()) {

@@ -214,6 +214,7 @@ ferry_buffer_get_info(ferry_buffer *buffer, ferry_buffer_info *out)
     const void *host;
     ferryi_store_lock(store);
     ferryi_store_get_info(store, whole_of(buffer), out, &host);
+    out->read_only = ferryi_buffer_is_read_only(buffer);
     size_t base_bytes = store->map.bytes;
     ferryi_store_unlock(store);
     ferryi_store_end_info(store, buffer->element, host, base_bytes, out);
@@ -251,8 +252,8 @@ ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, 
                                place == 0 && info->page_locked ? "(pinned)" : "");
     if (info->places_with_copy == 0)
         ferryi_text_append(text, bytes, length, " none");
-    if (info->borrowed)
-        ferryi_text_append(text, bytes, length, " borrowed%s", info->read_only ? " read-only" : "");
+    ferryi_text_append(text, bytes, length, "%s%s", info->borrowed ? " borrowed" : "",
+                       info->read_only ? " read-only" : "");
 }
 
 size_t

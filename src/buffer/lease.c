@@ -195,8 +195,8 @@ open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *el
     ferryi_store *store = buffer->store;
     ferry_stream *stream = options->stream;
     struct ferryi_range range;
-    if (element->identity != buffer->identity || options->access < FERRY_READ ||
-        options->access > FERRY_OVERWRITE || (stream && stream->plain_context != store->context) ||
+    if (element->identity != buffer->identity || !ferryi_buffer_allows(buffer, options->access) ||
+        (stream && stream->plain_context != store->context) ||
         !ferryi_buffer_range(buffer, options->offset, count, &range) || range.begin == range.end)
         return false;
     ferryi_timeline *timeline = stream ? stream->timeline : NULL;
@@ -223,8 +223,8 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
 {
     struct ferryi_range range;
     int place = 0;
-    FERRYI_OR_RETURN(
-        ferryi_buffer_check(buffer, element, options->offset, count, "open a lease", &range));
+    FERRYI_OR_RETURN(ferryi_buffer_check(buffer, element, options->access, options->offset, count,
+                                         "open a lease", &range));
     FERRYI_OR_RETURN(check_options(buffer, options, &place));
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);

@@ -125,7 +125,7 @@ ferry_buffer_advise(ferry_buffer *buffer, size_t offset, size_t count, int place
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = ferryi_place_check(buffer, offset, count, place, "advise", &range);
+        status = ferryi_place_check(buffer, FERRY_READ, offset, count, place, "advise", &range);
         if (status != FERRY_OK)
             return status;
         if (advice < FERRY_ADVISE_READ_MOSTLY || advice > FERRY_ADVISE_UNSET_ACCESSED_BY)

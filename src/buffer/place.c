@@ -31,10 +31,10 @@ ferryi_buffer_bring_back(ferryi_store *store, ferryi_timeline *timeline)
 }
 
 ferry_status
-ferryi_place_check(ferry_buffer *buffer, size_t offset, size_t count, int place, const char *what,
-                   struct ferryi_range *out)
+ferryi_place_check(ferry_buffer *buffer, ferry_access access, size_t offset, size_t count,
+                   int place, const char *what, struct ferryi_range *out)
 {
-    ferry_status status = ferryi_buffer_check(buffer, NULL, offset, count, what, out);
+    ferry_status status = ferryi_buffer_check(buffer, NULL, access, offset, count, what, out);
     return status == FERRY_OK ? ferryi_shell_check_place(buffer->store->context, place, what)
                               : status;
 }
@@ -43,7 +43,7 @@ static ferry_status
 check_whole(ferry_buffer *buffer, int place, const char *what)
 {
     struct ferryi_range whole;
-    return ferryi_place_check(buffer, 0, FERRY_REST, place, what, &whole);
+    return ferryi_place_check(buffer, FERRY_READ, 0, FERRY_REST, place, what, &whole);
 }
 
 ferry_status
@@ -151,7 +151,7 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     do {
         struct ferryi_range range;
         ferryi_timeline *timeline = NULL;
-        status = ferryi_place_check(buffer, offset, count, place, "mark", &range);
+        status = ferryi_place_check(buffer, FERRY_UPDATE, offset, count, place, "mark", &range);
         if (status == FERRY_OK && written_on)
             status =
                 ferryi_stream_find_timeline(buffer->store->context, written_on, "mark", &timeline);
@@ -172,7 +172,8 @@ ferry_buffer_discard(ferry_buffer *buffer, size_t offset, size_t count)
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = ferryi_buffer_check(buffer, NULL, offset, count, "discard", &range);
+        status =
+            ferryi_buffer_check(buffer, NULL, FERRY_OVERWRITE, offset, count, "discard", &range);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
         status = mark_range(buffer->store, range, 0, NULL, FERRYI_CHANGE_DISCARD);
@@ -354,7 +355,7 @@ ferry_buffer_invalidate(ferry_buffer *buffer, size_t offset, size_t count, int p
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = ferryi_place_check(buffer, offset, count, place, "invalidate", &range);
+        status = ferryi_place_check(buffer, FERRY_READ, offset, count, place, "invalidate", &range);
         if (status != FERRY_OK || range.begin == range.end)
             return status;
         ferryi_store *store = buffer->store;

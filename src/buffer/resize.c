@@ -124,7 +124,8 @@ ferry_buffer_resize(ferry_buffer *buffer, size_t count)
 {
     struct ferryi_range range;
     size_t bytes;
-    ferry_status status = ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "resize", &range);
+    ferry_status status =
+        ferryi_buffer_check(buffer, NULL, FERRY_UPDATE, 0, FERRY_REST, "resize", &range);
     if (status == FERRY_OK)
         status = check_resizable(buffer);
     if (status != FERRY_OK || count == ferryi_buffer_count(buffer))

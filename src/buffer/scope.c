@@ -37,8 +37,7 @@ static inline bool
 lacks_memory(ferryi_store *store, struct ferryi_range range, int place)
 {
     return !ferryi_store_copy(store, place)->pointer && store->claim_count == 0 &&
-           store->claim_capacity > 0 && !store->read_only && !store->scrub &&
-           range.end <= store->map.bytes;
+           store->claim_capacity > 0 && !store->scrub && range.end <= store->map.bytes;
 }
 
 /* Opens a scope for the first write to a replica that has no memory. Allocates the memory, and then
@@ -164,7 +163,7 @@ refuse_open(const ferry_buffer *buffer, const ferry_element *element, ferry_acce
                            (int)access);
     if (!element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the element is NULL", what);
-    return ferryi_buffer_refuse(buffer, element, offset, count, what);
+    return ferryi_buffer_refuse(buffer, element, access, offset, count, what);
 }
 
 static inline bool
@@ -172,8 +171,9 @@ open_fits(const ferry_buffer *buffer, const ferry_element *element, ferry_access
           size_t offset, size_t count, const struct ferryi_scope *scope, void *const *out,
           struct ferryi_range *range)
 {
-    return ferryi_scope_arguments_fit(buffer, element, scope, out) && access >= FERRY_READ &&
-           access <= FERRY_OVERWRITE && ferryi_buffer_range(buffer, offset, count, range);
+    return ferryi_scope_arguments_fit(buffer, element, scope, out) &&
+           ferryi_buffer_allows(buffer, access) &&
+           ferryi_buffer_range(buffer, offset, count, range);
 }
 
 FERRYI_AT_EDGE static ferry_status
@@ -583,7 +583,7 @@ ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t 
 {
     struct ferryi_range range;
     ferry_status status =
-        ferryi_buffer_check(buffer, NULL, 0, FERRY_REST, "wait for scopes", &range);
+        ferryi_buffer_check(buffer, NULL, FERRY_READ, 0, FERRY_REST, "wait for scopes", &range);
     if (status == FERRY_OK && (access < FERRY_READ || access > FERRY_OVERWRITE))
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "wait for scopes: access %d is unknown",
                              (int)access);

@@ -25,8 +25,9 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
     if (argument->buffer && !argument->element)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "open several buffers: the element of argument %zu is NULL", index);
-    ferry_status status = ferryi_buffer_check(argument->buffer, argument->element, argument->offset,
-                                              argument->count, "open several buffers", out);
+    ferry_status status =
+        ferryi_buffer_check(argument->buffer, argument->element, argument->access, argument->offset,
+                            argument->count, "open several buffers", out);
     if (status == FERRY_OK && argument->buffer->store->context != context)
         status =
             ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,

@@ -117,9 +117,9 @@ ferryi_scope_fits(const ferryi_store *store, struct ferryi_range range, bool to_
 }
 
 /* Opens a scope for a write while no other claim (range lock) is open, or for a read while only
- * reads are open. The range is not empty. `timeline` is NULL for the host, or a timeline with a
- * number in the context's table. Returns false and changes nothing if a transfer, an allocation or
- * a wait is needed. */
+ * reads are open. The range is not empty, and the handle allows the access. `timeline` is NULL for
+ * the host, or a timeline with a number in the context's table. Returns false and changes nothing
+ * if a transfer, an allocation or a wait is needed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to_end,
@@ -132,8 +132,7 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
     else
-        hit = hit && store->claim_count == 0 && !store->read_only &&
-              ferryi_valid_map_reserve(&store->map, 1, NULL);
+        hit = hit && store->claim_count == 0 && ferryi_valid_map_reserve(&store->map, 1, NULL);
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;

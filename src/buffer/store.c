@@ -191,7 +191,9 @@ ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t cou
     buffer->store = store;
     if (interned->align > ferryi_store_align(store))
         store->align_shift = (uint8_t)__builtin_ctzll(interned->align);
-    atomic_store_explicit(&buffer->references, 1, memory_order_release);
+    atomic_store_explicit(&buffer->owners,
+                          FERRYI_HANDLE_OWNER | (store->read_only ? FERRYI_HANDLE_READ_ONLY : 0),
+                          memory_order_release);
     atomic_store_explicit(&store->site, ferryi_shell_site(store->context, FERRYI_SITE_UNKNOWN),
                           memory_order_release);
     return buffer;

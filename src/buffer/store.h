@@ -181,8 +181,16 @@ struct ferry_buffer {
     struct ferryi_store *store;
     const ferry_element *element; /* interned */
     uint32_t element_bytes;
-    atomic_int references; /* number of owners of the handle; 0 after the handle was destroyed */
+    /* FERRYI_HANDLE_OWNER for each owner of the handle, none after it was destroyed; and
+     * FERRYI_HANDLE_READ_ONLY if nothing may be written through the handle, which is constant. One
+     * word holds both, so that idle buffers stay small. */
+    atomic_int owners;
 };
+
+/* FERRY_UPDATE and FERRY_OVERWRITE have the bit of FERRYI_HANDLE_READ_ONLY, and FERRY_READ has not.
+ * Bit 0, which the other accesses have, is always 0. So the fast path tests an access against
+ * `owners` in one instruction. */
+enum { FERRYI_HANDLE_READ_ONLY = 2, FERRYI_HANDLE_OWNER = 4 };
 
 /* Members that most small buffers do not need. They are allocated together: with the first replica
  * at a device, with the first lease, or when one of them is needed for a different reason. */
@@ -237,7 +245,9 @@ typedef struct ferryi_store {
     uint8_t memory;         /* a ferry_memory_kind */
     uint8_t borrowed_place; /* place of the wrapped memory, or FERRYI_PLACE_NONE */
     uint8_t align_shift;    /* replicas are aligned to 1 << align_shift */
-    bool read_only : 1, scrub : 1, zero_on_release : 1; /* constant */
+    /* Constant. `read_only`: nothing may write the wrapped memory, and every handle is read-only.
+     */
+    bool read_only : 1, scrub : 1, zero_on_release : 1;
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */

@@ -21,7 +21,8 @@ named_element(const ferry_copy_side *side, const ferry_element **out)
     *out = side->element;
     if (!side->buffer)
         return FERRY_OK;
-    ferry_status status = ferryi_buffer_check(side->buffer, side->element, 0, 0, what, &range);
+    ferry_status status =
+        ferryi_buffer_check(side->buffer, side->element, FERRY_READ, 0, 0, what, &range);
     if (status == FERRY_OK)
         *out = side->buffer->element;
     return status;
@@ -109,8 +110,8 @@ find_count(const ferry_copy_region *from, struct ferryi_region *region)
             what, region->rows, region->planes);
     const ferry_copy_side *side = from->source.buffer ? &from->source : &from->target;
     struct ferryi_range range;
-    ferry_status status =
-        ferryi_buffer_check(side->buffer, side->element, side->offset, FERRY_REST, what, &range);
+    ferry_status status = ferryi_buffer_check(side->buffer, side->element, FERRY_READ, side->offset,
+                                              FERRY_REST, what, &range);
     if (status == FERRY_OK)
         region->count = (range.end - range.begin) / side->buffer->element_bytes;
     return status;
@@ -223,15 +224,11 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
         return status;
     if (from->buffer) {
         struct ferryi_range range;
-        status = ferryi_buffer_check(from->buffer, from->element, from->offset, span, what, &range);
+        ferry_access access = side == &region->target ? FERRY_OVERWRITE : FERRY_READ;
+        status = ferryi_buffer_check(from->buffer, from->element, access, from->offset, span, what,
+                                     &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
-        /* This error is reported here, so that its message can name the region. The range lock,
-         * which is taken later, would also fail, but its message could not name the region. */
-        if (status == FERRY_OK && side == &region->target && span > 0 && side->store->read_only)
-            status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                                 "%s: buffer \"%s\" wraps read-only memory", what,
-                                 ferryi_store_name(side->store));
     } else if (from->path) {
         status = find_file(from, span, name, side);
     } else {

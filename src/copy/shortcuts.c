@@ -12,10 +12,10 @@
 /* Checks a range of a buffer and a pointer to the caller's memory. Sets *out to the range in bytes.
  * If `element` is NULL, offset and count are in elements of the buffer's type. */
 static ferry_status
-check_range(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t count,
-            const void *memory, const char *what, struct ferryi_range *out)
+check_range(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset,
+            size_t count, const void *memory, const char *what, struct ferryi_range *out)
 {
-    ferry_status status = ferryi_buffer_check(buffer, element, offset, count, what, out);
+    ferry_status status = ferryi_buffer_check(buffer, element, access, offset, count, what, out);
     if (status == FERRY_OK && out->begin != out->end && !memory)
         status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the memory of %zu elements is NULL",
                              what, count);
@@ -32,7 +32,8 @@ try_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, si
     struct ferryi_range range;
     struct ferryi_copy_call call = {.options = options};
     int place;
-    ferry_status status = check_range(buffer, element, offset, count, memory, what, &range);
+    ferry_status status = check_range(buffer, element, from ? FERRY_OVERWRITE : FERRY_READ, offset,
+                                      count, memory, what, &range);
     if (status == FERRY_OK)
         status = ferryi_async_place(buffer->store->context, options, what, &place);
     if (status != FERRY_OK)
@@ -106,13 +107,13 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
            struct ferryi_range *from)
 {
-    FERRYI_OR_RETURN(check_range(source, element, source_offset, count, "", "copy a buffer", from));
+    FERRYI_OR_RETURN(check_range(source, element, FERRY_READ, source_offset, count, "", "copy a buffer", from));
     struct ferryi_range now;
     bool is_rest = count == FERRY_REST;
     if (is_rest)
         count = (from->end - from->begin) / source->element_bytes;
     ferry_status status =
-        check_range(target, source->element, target_offset, count, "", "copy a buffer", to);
+        check_range(target, source->element, FERRY_OVERWRITE, target_offset, count, "", "copy a buffer", to);
     if (status == FERRY_ERROR_OUT_OF_RANGE && is_rest &&
         (!ferryi_buffer_range(source, source_offset, FERRY_REST, &now) || now.end != from->end))
         status = ferryi_fail_resized(); /* by another thread, after the check of the source */
@@ -185,7 +186,8 @@ fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t c
         struct ferryi_range range;
         struct ferryi_copy_call call = {.options = options};
         int place;
-        status = check_range(buffer, element, offset, count, value, "fill", &range);
+        status =
+            check_range(buffer, element, FERRY_OVERWRITE, offset, count, value, "fill", &range);
         if (status == FERRY_OK)
             status = ferryi_async_place(buffer->store->context, options, "fill", &place);
         if (status != FERRY_OK)

@@ -43,7 +43,7 @@ sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = ferryi_place_check(buffer, offset, count, place, "sync", &range);
+        status = ferryi_place_check(buffer, FERRY_READ, offset, count, place, "sync", &range);
         if (status == FERRY_OK && options && options->convert)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "sync: it converts nothing, but options.convert is %d",
@@ -124,7 +124,7 @@ ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int pla
     do {
         struct ferryi_range range;
         ferryi_timeline *timeline = NULL;
-        status = ferryi_place_check(buffer, offset, count, place, "prefetch", &range);
+        status = ferryi_place_check(buffer, FERRY_READ, offset, count, place, "prefetch", &range);
         if (status == FERRY_OK)
             status = ferryi_stream_find_timeline(
                 buffer->store->context,

@@ -98,8 +98,9 @@ check_array(struct ferryi_launch_request *plan, size_t i)
     if (!ferryi_same_element(parameter->element, argument->element))
         return wrong_type(kernel, i, argument);
     struct ferryi_range range;
-    ferry_status status = ferryi_buffer_check(argument->buffer, parameter->element,
-                                              argument->offset, argument->count, "launch", &range);
+    ferry_status status =
+        ferryi_buffer_check(argument->buffer, parameter->element, parameter->access,
+                            argument->offset, argument->count, "launch", &range);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "argument %zu", i);
     ferryi_store *store = argument->buffer->store;
@@ -107,10 +108,6 @@ check_array(struct ferryi_launch_request *plan, size_t i)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                            "argument %zu, buffer \"%s\", belongs to another context", i,
                            ferryi_store_name(store));
-    if (store->read_only && parameter->access != FERRY_READ)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "argument %zu, buffer \"%s\", is written, but it wraps read-only memory",
-                           i, ferryi_store_name(store));
     if (range.begin == range.end)
         return FERRY_OK;
     plan->index[i] = plan->wanted_count;

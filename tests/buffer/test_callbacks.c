@@ -315,6 +315,7 @@ DO(ferry_lease_export_dlpack, return export_lease(w, export_versioned);)
 DO(ferry_lease_export_dlpack_legacy, return export_lease(w, export_legacy);)
 DO(ferry_lease_export_arrow, return export_lease(w, export_arrow);)
 RETURN(ferry_buffer_view, B, INT, 0, 10, &w->made)
+RETURN(ferry_buffer_view_read_only, B, INT, 0, 10, &w->made)
 RETURN(ferry_buffer_reinterpret, B, BYTE, 0, 10, &w->made)
 DO(ferry_buffer_from_raw, ferry_buffer *raw; return ferry_buffer_from_raw(B, INT, &raw);)
 RETURN(ferry_buffer_resize, B, 2 * COUNT)
@@ -554,6 +555,7 @@ static const struct entry entries[] = {
     E(WORKS, ferry_lease_export_dlpack_legacy),
     E(WORKS, ferry_lease_export_arrow),
     E(WORKS, ferry_buffer_view),
+    E(WORKS, ferry_buffer_view_read_only),
     E(WORKS, ferry_buffer_reinterpret),
     E(WORKS, ferry_buffer_from_raw),
     E(WORKS, ferry_buffer_wait_available),

@@ -368,6 +368,15 @@ view_all(struct world *w)
     return status;
 }
 
+static ferry_status
+view_all_read_only(struct world *w)
+{
+    ferry_buffer *view = NULL;
+    ferry_status status = ferry_buffer_view_read_only(w->buffer, INT, 0, FERRY_REST, &view);
+    ferry_buffer_destroy(&view);
+    return status;
+}
+
 /* -- calls that replace the bytes -------------------------------------------------------------- */
 
 static ferry_status
@@ -491,6 +500,7 @@ static const struct row {
     {"ferry_buffer_resize", "", lengthen, KEEPS},
     {"ferry_event_synchronize", "of a stream", wait_for_recorded_event, KEEPS},
     {"ferry_buffer_view", "", view_all, KEEPS},
+    {"ferry_buffer_view_read_only", "", view_all_read_only, KEEPS},
     {"ferry_buffer_copy_from", "", copy_from_memory, REPLACES},
     {"ferry_buffer_copy_from_async", "", copy_from_memory_later, REPLACES},
     {"ferry_buffer_fill", "", fill, REPLACES},

@@ -27,11 +27,13 @@ FRAME = """#include <ferry/ferry.hpp>
 #include <vector>
 using ferry::in; using ferry::inout; using ferry::out; using ferry::span;
 void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buffer<float> &constant, ferry::buffer<int32_t> &n,
-              const ferry::kernel<in<float>, out<float>, float> &kernel, std::vector<float> &fs, std::vector<int32_t> &ns);
+              const ferry::kernel<in<float>, out<float>, float> &kernel, std::vector<float> &fs, std::vector<int32_t> &ns,
+              ferry::buffer<const float> &lent);
 void function(ferry::context &context, ferry::buffer<float> &f, const ferry::buffer<float> &constant, ferry::buffer<int32_t> &n,
-              const ferry::kernel<in<float>, out<float>, float> &kernel, std::vector<float> &fs, std::vector<int32_t> &ns)
+              const ferry::kernel<in<float>, out<float>, float> &kernel, std::vector<float> &fs, std::vector<int32_t> &ns,
+              ferry::buffer<const float> &lent)
 {
-    (void)context, (void)f, (void)constant, (void)n, (void)kernel, (void)fs, (void)ns;
+    (void)lent, (void)context, (void)f, (void)constant, (void)n, (void)kernel, (void)fs, (void)ns;
     %s
 }
 """
@@ -65,10 +67,43 @@ PAIRS = [
     ("ferry::kernel<in<float>> k(context, \"k\", nullptr, [](span<const float>) {});",
      "int i = 0; ferry::kernel<in<float>> k(context, \"k\", nullptr, [&i](span<const float>) { i++; });", "passed by std::ref"),
     ("ferry::buffer<float> g(context, 1);", "ferry::buffer<double> g(context, 1);", "include the header that ferry-gen wrote"),
-    ("ferry::buffer<float> g(context, 1);", "ferry::buffer<const float> g(context, 1);", "is the one that is only read"),
+    ("ferry::buffer<float> g(context, 1);", "ferry::buffer<const float> g(context, 1);", ""),
     ("ferry::buffer<float> g(context, 1); auto v = g.read_host();", "auto v = ferry::buffer<float>(context, 1).read_host();", ""),
     ("auto l = f.lease_update(); l.span()[0] = 1.0f;", "auto l = f.lease_read(); l.span()[0] = 1.0f;", ""),
     ("auto l = constant.lease_read();", "auto l = constant.lease_update();", ""),
+    # Nothing can be written through a read-only buffer, not even if the object is not const.
+    ("auto v = lent.read_host();", "auto v = lent.update_host();", ""),
+    ("auto v = lent.read_host(); (void)v[0];", "auto v = lent.overwrite_host();", ""),
+    ("auto v = lent.read_device();", "auto v = lent.update_device();", ""),
+    ("auto v = lent.read_device(); (void)v.get();", "auto v = lent.overwrite_device();", ""),
+    ("auto l = lent.lease_read();", "auto l = lent.lease_update();", ""),
+    ("auto l = lent.lease_read(); (void)l.get();", "auto l = lent.lease_overwrite();", ""),
+    ("auto v = lent.as_buffer().read_host();", "auto v = lent.as_buffer().update_host();", ""),
+    ("auto v = lent.view(0).read_only(1).share();", "auto v = lent.view(0).update_host();", ""),
+    ("auto v = lent.reinterpret<int32_t>();", "ferry::buffer<int32_t> v = lent.reinterpret<int32_t>();", ""),
+    ("ferry::buffer<const float> g = f.read_only();", "ferry::buffer<float> g = f.read_only();", ""),
+    ("ferry::buffer<const float> g; g = f.read_only();", "f = lent.share();", ""),
+    ("const ferry::buffer<float> &g = lent.as_buffer(); (void)g;", "const ferry::buffer<float> &g = lent; (void)g;", ""),
+    ("const ferry::buffer<float> &g = lent.as_buffer(); (void)g;", "ferry::buffer<float> &g = lent.as_buffer(); (void)g;", ""),
+    ("f.copy(0, lent);", "lent.copy(0, f);", ""),
+    ("n.convert(0, lent, FERRY_CONVERT_SATURATE);", "lent.convert(0, n, FERRY_CONVERT_SATURATE);", ""),
+    ("(void)f.region(0, lent, 0, 1);", "(void)lent.region(0, f, 0, 1);", ""),
+    ("(void)lent.region_to(0, fs);", "(void)lent.region_from(0, fs);", ""),
+    ("lent.copy_to(fs);", "lent.copy_from(fs);", ""),
+    ("auto e = lent.copy_to_async(fs);", "auto e = lent.copy_from_async(fs);", ""),
+    ("lent.convert_to(span<int32_t>(ns), FERRY_CONVERT_SATURATE);", "lent.convert_from(span<const int32_t>(ns), FERRY_CONVERT_SATURATE);", ""),
+    ("lent.store(\"f\");", "lent.load(\"f\");", ""),
+    ("auto e = lent.store_async(\"f\");", "auto e = lent.load_async(\"f\");", ""),
+    ("lent.sync_to(1);", "lent.fill(1.0f);", ""),
+    ("lent.prefetch(1);", "lent.mark_dirty(1);", ""),
+    ("lent.invalidate(1);", "lent.discard();", ""),
+    ("lent.evict(1);", "lent.resize(1);", ""),
+    ("lent.reserve(1);", "lent.unwrap();", ""),
+    ("lent.wait_idle(1);", "lent.abandon();", ""),
+    ("const float *p = lent.hold(1); (void)p;", "float *p = lent.hold(1); (void)p;", ""),
+    ("lent.release(1);", "lent.release();", ""),
+    ("kernel(nullptr, ferry::grid(1), lent, f, 1.0f);", "kernel(nullptr, ferry::grid(1), f, lent, 1.0f);", ""),
+    ("kernel(nullptr, ferry::grid(1), lent.range(1), f.range(1), 1.0f);", "kernel(nullptr, ferry::grid(1), f.range(1), lent.range(1), 1.0f);", ""),
     # Memory that is used after the call is no temporary's. What owns nothing may be one.
     ("auto w = ferry::buffer<float>::wrap_host(context, fs);", "auto w = ferry::buffer<float>::wrap_host(context, std::vector<float>(9));", ""),
     ("auto w = ferry::buffer<float>::wrap_host(context, span<float>(fs));",

@@ -147,6 +147,41 @@ views_are_ranges(const ferry::context &context)
     THROWS(ferry::wrong_type, FERRY_ERROR_WRONG_TYPE, buffer.reinterpret<double>(4, ferry::rest));
 }
 
+/* A function of a library that only reads what it was lent. */
+float
+sum(const ferry::buffer<const float> &lent)
+{
+    const auto values = lent.read_host();
+    return std::accumulate(values.begin(), values.end(), 0.0f);
+}
+
+void
+read_only_views_refuse_writes(const ferry::context &context)
+{
+    floats buffer(context, counting(100)), other(context, 10);
+    ferry::buffer<const float> lent = buffer.read_only(10, 5);
+    EXPECT(lent && lent.size() == 5 && lent.info().read_only && !buffer.info().read_only);
+    EXPECT(sum(lent) == 60.0f && sum(lent.view(1, 2)) == 23.0f && sum(lent.read_only(4)) == 14.0f);
+    buffer.fill(2.0f);
+    EXPECT(sum(lent) == 10.0f && sum(lent.share()) == 10.0f && content(lent.as_buffer()).size() == 5);
+    other.copy(5, lent);
+    ferry::copy({other.region(0, lent, 0, 5)});
+    EXPECT(content(other) == std::vector<float>(10, 2.0f));
+    ferry::buffer<int32_t> whole(context, 5);
+    whole.convert(0, lent, FERRY_CONVERT_SATURATE);
+    EXPECT(whole.read_host()[4] == 2 && lent.reinterpret<int32_t>().info().read_only);
+    lent.sync_to(1);
+    EXPECT(lent.is_current(1) && lent.hold(1) != nullptr);
+    lent.release(1);
+    /* A function that the type system does not guard is refused by the library. */
+    floats writes = floats::adopt(lent.detach());
+    THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, writes.fill(1.0f));
+    THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, (void)writes.update_host());
+    THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, (void)sum(lent));
+    THROWS(ferry::out_of_range, FERRY_ERROR_OUT_OF_RANGE, buffer.read_only(99, 2));
+    EXPECT(sum(buffer.read_only()) == 200.0f);
+}
+
 void
 views_end_early(const ferry::context &context)
 {
@@ -686,6 +721,7 @@ main()
     RUN(buffers_live_and_move);
     RUN(buffers_are_found_by_name);
     RUN(views_are_ranges);
+    RUN(read_only_views_refuse_writes);
     RUN(views_end_early);
     RUN(updates_fetch_what_is_newer);
     RUN(exceptions_abandon_writes);

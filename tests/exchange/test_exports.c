@@ -199,6 +199,43 @@ test_structs_go_out_as_bytes(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* A lease on a read-only view only reads, so what is exported says that it must not be written. The
+ * export shows the values that were written through the base. */
+static void
+test_exports_of_read_only_views(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0), *part;
+    OK(ferry_buffer_view_read_only(b, INT, 2, 10, &part));
+    for (int place = 0; place <= f->places; place++) {
+        ferry_lease *lease = SENTINEL;
+        struct DLManagedTensor *old = SENTINEL;
+        struct ArrowDeviceArray array;
+        struct ArrowSchema schema;
+        void *pointer = SENTINEL;
+        int values[10];
+        write_counting(f, b, place, 0, FERRY_REST, 100 + place);
+        for (int access = FERRY_UPDATE; access <= FERRY_OVERWRITE; access++) {
+            ferry_lease_options options = {.access = (ferry_access)access, .place = place};
+            FAILS(INVALID, ferry_lease_open(part, INT, &options, &lease, &pointer));
+            assert_true(lease == SENTINEL && pointer == SENTINEL);
+        }
+        lease = lend(f, part, place, FERRY_READ, 0, FERRY_REST, &pointer);
+        struct DLManagedTensorVersioned *tensor = export(lease, NULL);
+        assert_int_equal(tensor->flags & FERRYI_DL_READ_ONLY, FERRYI_DL_READ_ONLY);
+        device_read(f, place, values, tensor->dl_tensor.data, sizeof(values));
+        assert_int_equal(values[9], 100 + place + 11);
+        tensor->deleter(tensor);
+        FAILS(UNSUPPORTED, ferry_lease_export_dlpack_legacy(lease, NULL, &old));
+        OK(ferry_lease_export_arrow(lease, &array, &schema));
+        assert_ptr_equal(array.array.buffers[1], pointer);
+        array.array.release(&array.array);
+        schema.release(&schema);
+        ferry_lease_destroy(&lease);
+    }
+    DESTROY_BUFFERS(&part, &b);
+}
+
 /* -- layouts ----------------------------------------------------------------------------------- */
 
 #define HALF ((int64_t)1 << 62)
@@ -739,6 +776,7 @@ main(void)
         TEST(test_leases_go_out_whole),
         TEST(test_types_of_exports),
         TEST(test_structs_go_out_as_bytes),
+        TEST(test_exports_of_read_only_views),
         TEST(test_layouts_of_exports),
         TEST(test_arguments_of_exports),
         TEST(test_exports_without_memory),

@@ -465,6 +465,39 @@ step_reinterpret(struct player *p)
     ferry_buffer_destroy(&bytes);
 }
 
+/* Lends a range as a read-only view. What would write through the view is refused in every state of
+ * the buffer, and a copy from it has the right values. */
+static void
+step_lend_read_only(struct player *p)
+{
+    struct target t = choose(p);
+    ferry_buffer *lent;
+    ferry_scope scope;
+    void *pointer;
+    release_writers(p, &t);
+    begin_call(p, &t);
+    say(p, "if (TRY(ferry_buffer_view_read_only(%s, INT, %zu, %zu, &other)) == FERRY_OK) {", t.name,
+        t.offset, t.count);
+    ferry_status status = ferry_buffer_view_read_only(t.handle, INT, t.offset, t.count, &lent);
+    say(p,
+        "TRY(ferry_buffer_open_host(other, INT, FERRY_UPDATE, 0, FERRY_REST, &outer, &pointer)), "
+        "TRY(ferry_buffer_discard(other, 0, FERRY_REST)), "
+        "OK(ferry_buffer_copy_to(other, INT, 0, %zu, values, NULL)), "
+        "ferry_buffer_destroy(&other); }",
+        t.count);
+    if (!end_call(p, &t, status, READS))
+        return;
+    if (ferry_buffer_open_host(lent, INT, FERRY_UPDATE, 0, FERRY_REST, &scope, &pointer) !=
+            FERRY_ERROR_INVALID_ARGUMENT ||
+        ferry_buffer_discard(lent, 0, FERRY_REST) != FERRY_ERROR_INVALID_ARGUMENT)
+        went_wrong(p, "a write through a read-only view of %s was not refused: %s", t.name,
+                   ferry_last_error());
+    say_want(p, "values", &t);
+    MUST(p, ferry_buffer_copy_to(lent, INT, 0, t.count, p->values, NULL));
+    expect_range(p, &t, p->values);
+    ferry_buffer_destroy(&lent);
+}
+
 /* Allocates device memory, wraps it as a buffer, copies from the buffer, and unwraps it. */
 static void
 step_wrap_device(struct player *p)
@@ -668,6 +701,7 @@ const struct step life_steps[] = {
     {"view", step_view, 4},
     {"burst", step_burst, 6},
     {"reinterpret", step_reinterpret, 1},
+    {"lend_read_only", step_lend_read_only, 1},
     {"wrap_device", step_wrap_device, 2},
     {"stream", step_stream, 4},
     {"event", step_event, 4},

@@ -505,7 +505,7 @@ const struct misuse handle_misuses[] = {
      false},
     {"wrapped memory that is read-only is written",
      write_what_is_wrapped_read_only,
-     {"update_host buffer \"given\"", "read-only"},
+     {"update_host: this handle of buffer \"given\" is read-only", "it wraps read-only memory"},
      0,
      false},
     {"memory is unwrapped under a scope",

@@ -255,6 +255,46 @@ test_busy(struct ranks *ranks)
     check_still_works(ranks);
 }
 
+/* Checks that each call that receives is refused if its target is a read-only view, and that a
+ * read-only view can be sent. */
+static void
+test_read_only(struct ranks *ranks)
+{
+    static const char why[] = "is read-only";
+    const ferry_status refused = FERRY_ERROR_INVALID_ARGUMENT;
+    size_t size = (size_t)ferry_mpi_size(ranks->mpi);
+    int rank = ferry_mpi_rank(ranks->mpi);
+    ferry_int_buffer buffer = ranks_numbers(ranks, 10 * size, 0, true), lent = {0}, other;
+    other = ranks_numbers(ranks, 10 * size, 0, true);
+    CHECK_OK(ferry_int_view_read_only(buffer, 0, FERRY_REST, &lent));
+    ferry_mpi_range fixed = ranks_range(lent, 0, 10), all = ranks_range(lent, 0, 10 * size);
+    ferry_mpi_range free = ranks_range(other, 0, 10), source = ranks_range(other, 0, 10 * size);
+    ferry_mpi_message message = {
+        .direction = FERRY_MPI_RECEIVE, .rank = rank, .tag = 1, .range = fixed};
+    CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &fixed, rank, 1), refused, why);
+    CHECK_FAILS(ferry_mpi_exchange(ranks->mpi, &message, 1), refused, why);
+    CHECK_FAILS(ferry_mpi_allreduce(ranks->mpi, &fixed, MPI_SUM), refused, why);
+    CHECK_FAILS(ferry_mpi_allgather(ranks->mpi, &free, &all), refused, why);
+    CHECK_FAILS(ferry_mpi_scatter(ranks->mpi, &source, &fixed, 0), refused, why);
+    if (rank == 0)
+        CHECK_FAILS(ferry_mpi_gather(ranks->mpi, &free, &all, 0), refused, why);
+    else
+        CHECK_FAILS(ferry_mpi_broadcast(ranks->mpi, &fixed, 0), refused, why);
+    /* The target has values at two places, or rows. */
+    CHECK_OK(ferry_int_fill(buffer, 0, 5, 1, NULL));
+    CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &all, rank, 1), refused, why);
+    fixed.count = 2, fixed.rows = 2, fixed.row_pitch = 4;
+    CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &fixed, rank, 1), refused, why);
+    fixed.count = 0, fixed.rows = 1;
+    CHECK_FAILS(ferry_mpi_receive(ranks->mpi, &fixed, rank, 1), refused, why);
+    fixed = ranks_range(lent, 0, 10);
+    CHECK_OK(ferry_mpi_sendrecv(ranks->mpi, &fixed, rank, 2, &free, rank, 2));
+    ferry_int_destroy(&lent);
+    ferry_int_destroy(&buffer);
+    ferry_int_destroy(&other);
+    check_still_works(ranks);
+}
+
 static void
 test_messages(struct ranks *ranks)
 {
@@ -363,8 +403,8 @@ main(int argc, char **argv)
     static const struct rank_case cases[] = {
         {"creation", test_creation}, {"rejected_by_mpi", test_rejected_by_mpi},
         {"counts", test_counts},     {"ranges", test_ranges},
-        {"busy", test_busy},         {"messages", test_messages},
-        {"plan", test_plan},
+        {"busy", test_busy},         {"read_only", test_read_only},
+        {"messages", test_messages}, {"plan", test_plan},
     };
     return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

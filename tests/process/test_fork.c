@@ -114,6 +114,7 @@ ask_buffers(ferry_context *context, struct things *t)
     REFUSED(ferry_buffer_create_from(context, INT, 4, values, NULL, &made));
     REFUSED(ferry_buffer_wrap_host(context, INT, 4, values, NULL, &made));
     REFUSED(ferry_buffer_view(t->buffer, INT, 0, 4, &made));
+    REFUSED(ferry_buffer_view_read_only(t->buffer, INT, 0, 4, &made));
     REFUSED(ferry_buffer_reinterpret(t->buffer, FLOAT, 0, 4, &made));
     REFUSED(ferry_buffer_resize(t->buffer, 8));
     for (int access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {

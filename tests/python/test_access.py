@@ -333,6 +333,62 @@ def test_read_only_wraps(context):
     fixed.close()
 
 
+def test_read_only_views(context, numpy):
+    """They show what their base has, pass what they are on, and cannot be written."""
+    a = ferry.array(numpy.arange(12, dtype="f4").reshape(3, 4), context=context, name="lent")
+    lent = a.read_only()
+    assert lent.is_read_only and not a.is_read_only and lent.shape == (3, 4) and lent.dtype == a.dtype
+    a.fill(2)
+    double = ferry.Kernel("double", host=lambda x: numpy.multiply(x, 2, out=x), parameters=["update f4 x"], context=context)
+    for view in (lent, lent[1:], lent[1, 2:], lent.view("i4").view("f4"), lent.reshape(12), lent.read_only(), lent.view("u1").view("f4")):
+        assert view.is_read_only and numpy.array(view).min() == 2
+        writes = [lambda: view.update().__enter__(), lambda: view.overwrite(device=1).__enter__(), lambda: view.fill(1),
+                  lambda: view.copy_from(numpy.ones(view.shape, "f4")), lambda: view.load_from("/dev/zero"), lambda: double(view)]
+        for write in writes:
+            with pytest.raises(ferry.ArgumentError, match='this handle of buffer "lent" is read-only'):
+                write()
+        with view.read() as h:
+            assert not h.flags.writeable
+        assert memoryview(view.read()).readonly
+        view.sync_to(1)
+        view.prefetch(0)
+    assert a.tolist() == [[2] * 4] * 3
+    # A copy is another array.
+    own = lent.copy()
+    assert not own.is_read_only
+    own.fill(1)
+    a.close()
+    assert lent.tolist() == [[2] * 4] * 3
+    lent.close()
+
+
+def test_exports_of_read_only_views(context, numpy):
+    """DLPack's tensors have the flag, and consumers without it get none."""
+    a = ferry.array(numpy.arange(4.0), context=context)
+    lent = a.read_only()
+    with pytest.raises(BufferError, match="read-only array"):
+        lent.__dlpack__()
+    capsule = lent.__dlpack__(max_version=(1, 0))
+    with pytest.raises(ferry.BusyError):
+        a.fill(0)
+    with lent.read() as h:  # other readers may come
+        assert h.tolist() == [0, 1, 2, 3]
+    taken = ferry._ferry.import_dlpack(ferry.Array, ferry.Context("host"), capsule, False, 0)
+    assert taken.is_read_only and taken.tolist() == [0, 1, 2, 3]
+    del taken
+    if numpy.lib.NumpyVersion(numpy.__version__) >= "2.1.0":
+        assert not numpy.from_dlpack(lent).flags.writeable
+    copied = ferry.from_dlpack(lent, copy=True, context=context)
+    copied.fill(1)
+    if context.place(1).kind == "cuda":
+        with lent.read(device=1, raw=True) as d:
+            assert d.__cuda_array_interface__["data"][1] is True
+    schema, array = lent.__arrow_c_array__()
+    del schema, array
+    a.fill(0)
+    assert lent.tolist() == [0] * 4
+
+
 MODES = ["read", "update", "overwrite"]
 
 

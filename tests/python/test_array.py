@@ -211,7 +211,7 @@ def test_wrap_shares_memory(context, numpy):
     a.close()
     assert values.tolist() == [3] * 5
     fixed = ferry.wrap(b"1234", context=context)
-    assert fixed.read_only
+    assert fixed.is_read_only
     with pytest.raises(ValueError):
         with fixed.update():
             pass

@@ -61,7 +61,7 @@ def test_jax(context, numpy):
     x.block_until_ready()
     assert x.tolist() == [0, 2, 4, 6]
     b = ferry.from_dlpack(x, context=context)
-    assert b.read_only and b.tolist() == [0, 2, 4, 6]
+    assert b.is_read_only and b.tolist() == [0, 2, 4, 6]
     with pytest.raises(ValueError):
         b.fill(1)
 

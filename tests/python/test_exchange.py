@@ -137,7 +137,7 @@ def test_import_shares_memory(context, numpy):
     b = ferry.from_dlpack(values, context=context)
     b.fill(3)
     assert values.tolist() == [3] * 6
-    assert ferry.from_dlpack(b, read_only=True, context=ferry.Context("host")).read_only
+    assert ferry.from_dlpack(b, read_only=True, context=ferry.Context("host")).is_read_only
 
 
 def test_import_of_read_only_memory(context, numpy):
@@ -148,10 +148,10 @@ def test_import_of_read_only_memory(context, numpy):
             ferry.from_dlpack(values, context=context)
         return
     fixed = ferry.from_dlpack(values, context=context)
-    assert fixed.read_only
+    assert fixed.is_read_only
     with pytest.raises(ValueError):
         fixed.fill(1)
-    assert ferry.from_dlpack(values, copy=True, context=context).read_only is False
+    assert ferry.from_dlpack(values, copy=True, context=context).is_read_only is False
 
 
 def test_import_of_strided_memory(context, numpy):
@@ -247,7 +247,7 @@ def test_arrow(context, numpy):
     del part
     a.fill(7)
     taken = ferry.from_arrow(pyarrow.array([1.5, 2.5, 3.5])[1:], context=context)
-    assert taken.read_only and taken.tolist() == [2.5, 3.5]
+    assert taken.is_read_only and taken.tolist() == [2.5, 3.5]
     for wrong in (pyarrow.array([1, None]), pyarrow.array([True]), pyarrow.array(["text"])):
         with pytest.raises(ferry.UnsupportedError):
             ferry.from_arrow(wrong, context=context)
@@ -443,7 +443,7 @@ def test_copies_that_may_not_be_written(context, numpy):
     for more in ({}, {"copy": True}):
         for source in (values[:, ::2], values.T[::2]):
             fixed = ferry.from_dlpack(source, read_only=True, context=context, **more)
-            assert fixed.read_only and fixed.tolist() == source.tolist()
+            assert fixed.is_read_only and fixed.tolist() == source.tolist()
             with pytest.raises(ValueError):
                 fixed.fill(1)
             free = ferry.from_dlpack(source, context=context, **more)
@@ -486,12 +486,12 @@ def test_who_may_be_trusted(context, numpy):
             return numpy.arange(3.0).__dlpack__()
 
     Array.__module__ = "jaxlib.xla_extension"
-    assert ferry.from_dlpack(Array(), context=context).read_only
-    assert not ferry.from_dlpack(Array(), read_only=False, context=context).read_only
+    assert ferry.from_dlpack(Array(), context=context).is_read_only
+    assert not ferry.from_dlpack(Array(), read_only=False, context=context).is_read_only
     if takes_flags(numpy):
         fixed = numpy.arange(3.0)
         fixed.flags.writeable = False
-        assert ferry.from_dlpack(fixed, read_only=False, context=context).read_only
+        assert ferry.from_dlpack(fixed, read_only=False, context=context).is_read_only
 
 
 def test_two_exports_of_one_access(context):

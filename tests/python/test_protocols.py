@@ -121,7 +121,7 @@ def test_memory_that_may_not_be_written(context, numpy):
         with pytest.raises((ferry.Error, ValueError)):  # NumPy itself refuses one
             ferry.wrap(owner, read_only=False, context=context)
         made = ferry.wrap(owner, context=context)
-        assert made.read_only and made.size == memoryview(owner).nbytes // made.itemsize
+        assert made.is_read_only and made.size == memoryview(owner).nbytes // made.itemsize
         for write in (made.update, made.overwrite, lambda made=made: made.fill(1)):
             with pytest.raises(ferry.Error):
                 with write():

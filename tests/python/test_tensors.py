@@ -263,14 +263,14 @@ class Tensorlike(Exporter):
 def test_array_copies_tensors_of_bfloat16(host, numpy, kind, flags):
     source = kind([0x3F80, 0x4000, 0xC040, 0x3FC0], (2, 2), flags=flags)
     made = ferry.array(source, context=host, name="brain")
-    assert source.ended == 1 and made.dtype == "bfloat16" and made.shape == (2, 2) and not made.read_only
+    assert source.ended == 1 and made.dtype == "bfloat16" and made.shape == (2, 2) and not made.is_read_only
     assert made.view("u2").tolist() == [[0x3F80, 0x4000], [0xC040, 0x3FC0]] and made.name == "brain"
     made.fill(1)
     assert list(source.bits) == [0x3F80, 0x4000, 0xC040, 0x3FC0]
     wide = ferry.array(kind([0x3F80, 0xC040], (2,), flags=flags), "f4", context=host, memory="pinned")
     assert wide.dtype == "f4" and wide.tolist() == [1, -3]
     shared = ferry.from_dlpack(source, context=host)
-    assert shared.read_only == bool(flags)
+    assert shared.is_read_only == bool(flags)
     shared.close()
     assert source.ended == 2
 

@@ -187,6 +187,18 @@ ferry_float_view(ferry_float_buffer base, size_t offset, size_t count, ferry_flo
 }
 
 /**
+ * Does the same as ferry_float_view(), and the new handle is read-only: calls that would write
+ * through it fail with FERRY_ERROR_INVALID_ARGUMENT. Views of it are read-only too. It shows what
+ * is written through other handles later.
+ * @return the usual statuses (see <ferry/buffer.h>).
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+ferry_float_view_read_only(ferry_float_buffer base, size_t offset, size_t count, ferry_float_buffer *out)
+{
+    return ferry_buffer_view_read_only(base.raw, ferry_float_element(), offset, count, FERRY_RAW(out));
+}
+
+/**
  * Creates a view of any buffer, which shows its bytes as elements of type float. The
  * caller owns `*out`.
  * @param offset_bytes start of the view, in bytes from the start of `base`
@@ -311,7 +323,7 @@ ferry_float_read_host(ferry_float_buffer buffer, ferry_scope *scope, const float
  * Opens an UPDATE scope on the host, for reading and writing. Otherwise the call does the same as
  * ferry_float_read_host(). After the scope is closed, replicas at other places are stale.
  * @return the same statuses as ferry_float_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         read-only wrap.
+ *         read-only handle.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_host(ferry_float_buffer buffer, ferry_scope *scope, float **out)
@@ -423,7 +435,7 @@ ferry_float_read_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_s
  * Opens an UPDATE scope on the device, for reading and writing. Otherwise the call does the same as
  * ferry_float_read_device(). After the scope is closed, replicas at other places are stale.
  * @return the same statuses as ferry_float_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         read-only wrap.
+ *         read-only handle.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 ferry_float_update_device(ferry_float_buffer buffer, ferry_stream *stream, ferry_scope *scope, float **out)

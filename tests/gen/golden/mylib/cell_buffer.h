@@ -381,6 +381,18 @@ mylib_cell_view(mylib_cell_buffer base, size_t offset, size_t count, mylib_cell_
 }
 
 /**
+ * Does the same as mylib_cell_view(), and the new handle is read-only: calls that would write
+ * through it fail with FERRY_ERROR_INVALID_ARGUMENT. Views of it are read-only too. It shows what
+ * is written through other handles later.
+ * @return the usual statuses (see <ferry/buffer.h>).
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_view_read_only(mylib_cell_buffer base, size_t offset, size_t count, mylib_cell_buffer *out)
+{
+    return ferry_buffer_view_read_only(base.raw, mylib_cell_element(), offset, count, FERRY_RAW(out));
+}
+
+/**
  * Creates a view of any buffer, which shows its bytes as elements of type struct mylib_cell. The
  * caller owns `*out`.
  * @param offset_bytes start of the view, in bytes from the start of `base`
@@ -505,7 +517,7 @@ mylib_cell_read_host(mylib_cell_buffer buffer, ferry_scope *scope, const struct 
  * Opens an UPDATE scope on the host, for reading and writing. Otherwise the call does the same as
  * mylib_cell_read_host(). After the scope is closed, replicas at other places are stale.
  * @return the same statuses as mylib_cell_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         read-only wrap.
+ *         read-only handle.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_host(mylib_cell_buffer buffer, ferry_scope *scope, struct mylib_cell **out)
@@ -617,7 +629,7 @@ mylib_cell_read_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_sco
  * Opens an UPDATE scope on the device, for reading and writing. Otherwise the call does the same as
  * mylib_cell_read_device(). After the scope is closed, replicas at other places are stale.
  * @return the same statuses as mylib_cell_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         read-only wrap.
+ *         read-only handle.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_update_device(mylib_cell_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_cell **out)

@@ -214,6 +214,18 @@ mylib_vec3_view(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_
 }
 
 /**
+ * Does the same as mylib_vec3_view(), and the new handle is read-only: calls that would write
+ * through it fail with FERRY_ERROR_INVALID_ARGUMENT. Views of it are read-only too. It shows what
+ * is written through other handles later.
+ * @return the usual statuses (see <ferry/buffer.h>).
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_vec3_view_read_only(mylib_vec3_buffer base, size_t offset, size_t count, mylib_vec3_buffer *out)
+{
+    return ferry_buffer_view_read_only(base.raw, mylib_vec3_element(), offset, count, FERRY_RAW(out));
+}
+
+/**
  * Creates a view of any buffer, which shows its bytes as elements of type struct mylib_vec3. The
  * caller owns `*out`.
  * @param offset_bytes start of the view, in bytes from the start of `base`
@@ -338,7 +350,7 @@ mylib_vec3_read_host(mylib_vec3_buffer buffer, ferry_scope *scope, const struct 
  * Opens an UPDATE scope on the host, for reading and writing. Otherwise the call does the same as
  * mylib_vec3_read_host(). After the scope is closed, replicas at other places are stale.
  * @return the same statuses as mylib_vec3_read_host(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         read-only wrap.
+ *         read-only handle.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_host(mylib_vec3_buffer buffer, ferry_scope *scope, struct mylib_vec3 **out)
@@ -450,7 +462,7 @@ mylib_vec3_read_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_sco
  * Opens an UPDATE scope on the device, for reading and writing. Otherwise the call does the same as
  * mylib_vec3_read_device(). After the scope is closed, replicas at other places are stale.
  * @return the same statuses as mylib_vec3_read_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
- *         read-only wrap.
+ *         read-only handle.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_vec3_update_device(mylib_vec3_buffer buffer, ferry_stream *stream, ferry_scope *scope, struct mylib_vec3 **out)

@@ -34,6 +34,7 @@ module mylib_vec3_buffers
         procedure :: create_from
         procedure :: retain
         procedure :: view
+        procedure :: view_read_only
         procedure :: destroy
         procedure :: raw
         procedure :: count => element_count
@@ -234,6 +235,23 @@ contains
 
         made = c_null_ptr
         got = ferry_c_buffer_view(base%handle, mylib_vec3_element(), first - 1, length_or_rest(count), made)
+        if (got == ferry_ok) call keep(self, made)
+        call ferry_check(got, status)
+    end subroutine
+
+    ! Does the same as view(), and nothing can be written through this object: calls that would write fail with
+    ! ferry_error_invalid_argument. It shows what is written to the base later.
+    subroutine view_read_only(self, base, first, count, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        class(mylib_vec3_buffer), intent(in) :: base
+        integer(c_size_t), intent(in) :: first
+        integer(c_size_t), intent(in), optional :: count
+        integer(c_int), intent(out), optional :: status
+        type(c_ptr) :: made
+        integer(c_int) :: got
+
+        made = c_null_ptr
+        got = ferry_c_buffer_view_read_only(base%handle, mylib_vec3_element(), first - 1, length_or_rest(count), made)
         if (got == ferry_ok) call keep(self, made)
         call ferry_check(got, status)
     end subroutine
