@@ -156,7 +156,7 @@ typedef struct ferry_copy_options {
  *         has an event.
  * @return a status that <ferry/buffer.h> lists at its top; FERRY_ERROR_INVALID_ARGUMENT (a side
  *         with several of `buffer`, `memory` and `path`, a region without a buffer, a pitch smaller
- *         than the row or plane, an unknown policy, a write to a read-only wrap);
+ *         than the row or plane, an unknown policy, a write through a read-only handle);
  *         FERRY_ERROR_WRONG_TYPE (the element types differ, and no policy is set);
  *         FERRY_ERROR_WRONG_CONTEXT (buffers or streams of several contexts); FERRY_ERROR_OVERFLOW
  *         (a size exceeds size_t); FERRY_ERROR_UNSUPPORTED (FERRY_CONVERT_CHECK in an asynchronous

@@ -107,13 +107,14 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            ferry_buffer *source, size_t source_offset, size_t count, struct ferryi_range *to,
            struct ferryi_range *from)
 {
-    FERRYI_OR_RETURN(check_range(source, element, FERRY_READ, source_offset, count, "", "copy a buffer", from));
+    FERRYI_OR_RETURN(
+        check_range(source, element, FERRY_READ, source_offset, count, "", "copy a buffer", from));
     struct ferryi_range now;
     bool is_rest = count == FERRY_REST;
     if (is_rest)
         count = (from->end - from->begin) / source->element_bytes;
-    ferry_status status =
-        check_range(target, source->element, FERRY_OVERWRITE, target_offset, count, "", "copy a buffer", to);
+    ferry_status status = check_range(target, source->element, FERRY_OVERWRITE, target_offset,
+                                      count, "", "copy a buffer", to);
     if (status == FERRY_ERROR_OUT_OF_RANGE && is_rest &&
         (!ferryi_buffer_range(source, source_offset, FERRY_REST, &now) || now.end != from->end))
         status = ferryi_fail_resized(); /* by another thread, after the check of the source */

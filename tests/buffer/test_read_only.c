@@ -7,6 +7,8 @@
  * Handles are read-only in several ways: read-only views, views of them, and all handles of a
  * buffer that wraps read-only memory.
  */
+#include <ferry/generated.h>
+
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 
@@ -173,8 +175,43 @@ static ferry_status
 copy_from_later(struct world *w)
 {
     ferry_event *event;
-    ferry_copy_options options = {.event = &event};
-    return ferry_buffer_copy_from(w->handle, INT, 0, 4, sevens, &options);
+    return ferry_buffer_copy_from_async(w->handle, INT, 0, 4, sevens, NULL, &event);
+}
+
+static ferry_status
+copy_from_buffer_later(struct world *w)
+{
+    return ferry_buffer_copy_async(w->handle, INT, 0, w->other, 0, 4, NULL, NULL);
+}
+
+static ferry_status
+fill_later(struct world *w)
+{
+    return ferry_buffer_fill_async(w->handle, INT, 0, FERRY_REST, sevens, NULL, NULL);
+}
+
+static ferry_status
+load_later(struct world *w)
+{
+    return ferry_buffer_load_async(w->handle, INT, 0, 4, path_of("sevens"), 0, NULL, NULL);
+}
+
+static ferry_status
+copy_a_value_later(struct world *w)
+{
+    ferry_copy_region region = {
+        .target = {.buffer = w->handle, .row_pitch = 4}, .value = sevens, .count = 2, .rows = 2};
+    return ferry_copy_async(&region, 1, NULL, NULL);
+}
+
+static ferry_status
+convert_from_later(struct world *w)
+{
+    static const float values[4];
+    ferry_copy_region region = {.target = {.buffer = w->handle},
+                                .source = {.memory = (void *)(uintptr_t)values, .element = FLOAT},
+                                .count = 4};
+    return ferry_copy_converting_async(&region, FERRY_CONVERT_SATURATE, NULL, NULL);
 }
 
 static ferry_status
@@ -297,7 +334,12 @@ static const struct row writes[] = {
     {"ferry_kernel_launch", "UPDATE", launch_update},
     {"ferry_kernel_launch", "OVERWRITE", launch_overwrite},
     {"ferry_buffer_copy_from", "", copy_from},
-    {"ferry_buffer_copy_from", "asynchronous", copy_from_later},
+    {"ferry_buffer_copy_from_async", "", copy_from_later},
+    {"ferry_buffer_copy_async", "as the target", copy_from_buffer_later},
+    {"ferry_buffer_fill_async", "", fill_later},
+    {"ferry_buffer_load_async", "", load_later},
+    {"ferry_copy_async", "a value", copy_a_value_later},
+    {"ferry_copy_converting_async", "as the target", convert_from_later},
     {"ferry_buffer_copy", "as the target", copy_from_buffer},
     {"ferry_buffer_copy", "to itself", copy_to_itself},
     {"ferry_copy", "rows, as the second of two regions", copy_rows},
@@ -415,6 +457,38 @@ copy_to(struct world *w)
 }
 
 static ferry_status
+wait_for(ferry_status status, ferry_event **event)
+{
+    if (status == FERRY_OK)
+        status = ferry_event_synchronize(*event);
+    ferry_event_destroy(event);
+    return status;
+}
+
+static ferry_status
+copy_to_later(struct world *w)
+{
+    int values[4];
+    ferry_event *event = NULL;
+    return wait_for(ferry_buffer_copy_to_async(w->handle, INT, 0, 4, values, NULL, &event), &event);
+}
+
+static ferry_status
+sync_later(struct world *w)
+{
+    ferry_event *event = NULL;
+    return wait_for(ferry_buffer_sync_to_async(w->handle, 0, FERRY_REST, 1, NULL, &event), &event);
+}
+
+static ferry_status
+store_later(struct world *w)
+{
+    ferry_event *event = NULL;
+    return wait_for(ferry_buffer_store_async(w->handle, INT, 0, 4, path_of("out"), 0, NULL, &event),
+                    &event);
+}
+
+static ferry_status
 copy_to_buffer(struct world *w)
 {
     return ferry_buffer_copy(w->other, INT, 0, w->handle, 0, 4, NULL);
@@ -461,6 +535,9 @@ static const struct row others[] = {
     {"ferry_lease_open", "READ", lend_to_read},
     {"ferry_kernel_launch", "READ", launch_read},
     {"ferry_buffer_copy_to", "", copy_to},
+    {"ferry_buffer_copy_to_async", "", copy_to_later},
+    {"ferry_buffer_sync_to_async", "", sync_later},
+    {"ferry_buffer_store_async", "", store_later},
     {"ferry_buffer_copy", "as the source", copy_to_buffer},
     {"ferry_copy", "as the source", copy_region_to_buffer},
     {"ferry_copy_converting", "as the source", convert_to},

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <ferry/copy.h>
+#include <ferry/generated.h>
 #include <ferry/kind.h>
 #include <ferry/float.h>
 #include <ferry/number.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <ferry/kernel.h>
+#include <ferry/generated.h>
 #include "mylib/large_buffer.h"
 #include "mylib/vec3_buffer.h"
 #include <ferry/byte.h>

@@ -12,7 +12,7 @@
 #include <ferry/copy.h>
 #include <ferry/kind.h>
 #include <ferry/lease.h>
-#include <ferry/conversion.h>
+#include <ferry/generated.h>
 #include <ferry/float.h>
 #include <ferry/double.h>
 #include "mylib/structs.h"
