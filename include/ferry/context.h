@@ -263,50 +263,15 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_shared(ferry_context **out)
 FERRY_API ferry_context *ferry_context_retain(ferry_context *context);
 
 /**
- * Removes an owner of a context and sets `*context` to NULL. The last owner destroys the context.
+ * Removes an owner of a context and sets `*context` to NULL. The last owner destroys the context:
+ * this call blocks until all work of the context is done, and logs what is still alive. "How a
+ * context ends" in docs/concepts.md has the details, also of callbacks and forked children.
  *
- * While other owners remain, the call only logs how many remain, and the labels of leases, with the
- * level FERRY_LOG_INFO. It then does not block, and every callback may make it. The call of the
- * last owner blocks until all work of the context is done, logs which objects are still alive, and
- * frees all memory of the context.
- *
- * The message about a live buffer contains its name and its size in bytes. After the call, the
- * handle of such a buffer may only be passed to functions that destroy it, count its elements or
- * get its info. Streams, events and kernels of the context can only be destroyed. Every other call
- * on an object of the context fails with FERRY_ERROR_INVALID_STATE.
- *
- * After fork(), the child may use the parent's objects only in this way too. There, destroying a
- * handle or closing a scope does nothing, buffers report FERRY_STATE_UNINITIALIZED, and default
- * streams no longer exist. The parent is not affected. The child may create new contexts. If the
- * parent had created a CUDA context, the child cannot create another one, because CUDA does not
- * allow that.
- *
- * A callback may be the last owner too. A separate thread then destroys the context, and the call
- * returns at once. Whether that is allowed depends on where the callback runs:
- * - It is allowed on the context's own threads, which run asynchronous calls and the host functions
- *   of asynchronous devices. The separate thread waits until the callback has returned.
- * - It is allowed on another thread if two conditions hold. Every library call that the thread is
- *   inside uses another context. Every callback that the thread is inside is on_release,
- *   ferry_buffer_visit, ferry_host_function, ferry_file_work or keep_going of
- *   ferry_file_pipeline_options.
- * - It is allowed in the deleter of a tensor or array that was imported into this context, if that
- *   deleter runs because the program destroys, unwraps or abandons the imported buffer outside of a
- *   callback. The context is destroyed after that call.
- * - Anywhere else it is not allowed, because the callback may be inside a call on this context. The
- *   call then logs an error, and leaves the context and `*context` unchanged. It does the same if
- *   the separate thread cannot be started.
- *
- * A CUDA device's primary context stays until the process ends, because making one takes some
- * tenths of a second. It occupies some hundred megabytes of the device's memory.
- *
- * The separate thread calls the callbacks log, trace and on_release, as the call itself would. Its
- * last log message, of level FERRY_LOG_INFO, says that the context has ended. exit() waits for such
- * threads, unless a callback calls exit(). _exit() does not wait for them.
- *
- * While a context is being destroyed, callbacks cannot create objects in it or retain it.
+ * Afterwards, handles of the context can only be destroyed, counted and asked for their info; all
+ * else on them fails with FERRY_ERROR_INVALID_STATE. In a callback the call does not block: a
+ * separate thread destroys the context, or the call logs an error and changes nothing.
  * @param context NULL and a pointer to NULL have no effect
- * Threads: any, even while other owners use the context on other threads. During the call of the
- * last owner no other thread may be inside a call on the context.
+ * Threads: any. During the call of the last owner no other thread may be in a call on the context.
  */
 FERRY_API void ferry_context_destroy(ferry_context **context);
 

@@ -126,8 +126,8 @@ typedef enum ferry_log_level {
  * - ferry_buffer_get_info(), ferry_buffer_describe(), ferry_buffer_is_current(),
  *   ferry_buffer_is_page_locked();
  * - ferry_buffer_destroy(), ferry_lease_destroy() and ferry_context_destroy(), if the object has
- *   other owners. The comment of ferry_context_destroy() says which callbacks may also be the last
- *   owner;
+ *   other owners. "How a context ends" in docs/concepts.md says which callbacks may also be
+ *   the last owner;
  * - ferry_event_progress(), ferry_event_cancel();
  * - functions that convert plain arrays, such as ferry_convert_int_to_float().
  *
