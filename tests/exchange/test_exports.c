@@ -223,10 +223,7 @@ test_exports_of_read_only_views(void **state)
         lease = lend(f, part, place, FERRY_READ, 0, FERRY_REST, &pointer);
         struct DLManagedTensorVersioned *tensor = export(lease, NULL);
         assert_int_equal(tensor->flags & FERRYI_DL_READ_ONLY, FERRYI_DL_READ_ONLY);
-        if (place)
-            device_read(f, place, values, tensor->dl_tensor.data, sizeof(values));
-        else
-            memcpy(values, tensor->dl_tensor.data, sizeof(values));
+        place_read(f, place, values, tensor->dl_tensor.data, sizeof(values));
         assert_int_equal(values[9], 100 + place + 11);
         tensor->deleter(tensor);
         FAILS(UNSUPPORTED, ferry_lease_export_dlpack_legacy(lease, NULL, &old));

@@ -343,7 +343,7 @@ def test_read_only_views(context, numpy):
     for view in (lent, lent[1:], lent[1, 2:], lent.view("i4").view("f4"), lent.reshape(12), lent.read_only(), lent.view("u1").view("f4")):
         assert view.is_read_only and numpy.array(view).min() == 2
         writes = [lambda: view.update().__enter__(), lambda: view.overwrite(device=1).__enter__(), lambda: view.fill(1),
-                  lambda: view.copy_from(numpy.ones(view.shape, "f4")), lambda: view.load_from("/dev/zero"), lambda: double(view)]
+                  lambda: view.copy_from(numpy.ones(view.shape, "f4")), lambda: view.load_from("/dev/zero"), lambda: double(None, 1, view)]
         for write in writes:
             with pytest.raises(ferry.ArgumentError, match='this handle of buffer "lent" is read-only'):
                 write()
