@@ -162,7 +162,7 @@ class Fuzzer:
             view = held.array[key]
         except (ferry.RangeError, ferry.UnsupportedError):
             return
-        self.held.append(Held(view, held.values[key if key else ...], held))
+        self.held.append(Held(view, held.values[(*key, ...)], held))  # an array also where the key leaves no dimension
 
     def fill(self, held):
         if held.values.dtype.names is None:
