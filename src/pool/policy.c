@@ -36,6 +36,7 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
 {
     ferryi_mutex_lock(&pool->mutex);
     pool->limit_bytes = options->limit_bytes ? options->limit_bytes : pool->config.limit_bytes;
+    atomic_store_explicit(&pool->slab_limit, pool->limit_bytes, memory_order_relaxed);
     pool->limit_name =
         options->limit_bytes ? "limit_bytes of ferry_pool_options" : pool->config.limit_name;
     pool->high_water_bytes = options->high_water_bytes;
@@ -72,7 +73,7 @@ surplus(ferry_pool *pool, size_t need)
     size_t peak = ferryi_max_size((size_t)pool->counters.peak_live_bytes,
                                   (size_t)ferryi_pool_live_bytes(pool) + need),
            most = peak + peak / SPARE_PART,
-           reserved = pool->reserved_bytes + ferryi_pool_slab_bytes(need, pool->limit_bytes);
+           reserved = pool->reserved_bytes + ferryi_pool_new_slab_bytes(pool, need);
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
@@ -86,7 +87,7 @@ may_free(const ferry_pool *pool, size_t need)
     size_t left = 0, total = 0;
     bool is_short = !backend->free_waits || !backend->info ||
                     backend->info(backend->user, &left, &total) != FERRY_OK ||
-                    left < ferryi_pool_slab_bytes(need, pool->limit_bytes) + total / RESERVE_PART;
+                    left < ferryi_pool_new_slab_bytes(pool, need) + total / RESERVE_PART;
     return is_short && !ferryi_pool_puts_off_frees(pool);
 }
 

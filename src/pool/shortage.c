@@ -43,7 +43,7 @@ reuse_or_grow(struct shortage *shortage)
     return status == FERRY_OK && !*shortage->out
                ? ferryi_pool_grow(
                      shortage->pool, shortage->request,
-                     ferryi_pool_slab_bytes(shortage->request->need, shortage->pool->limit_bytes),
+                     ferryi_pool_new_slab_bytes(shortage->pool, shortage->request->need),
                      shortage->out)
                : status;
 }
@@ -82,7 +82,7 @@ use_own_memory(struct shortage *shortage)
 {
     ferry_pool *pool = shortage->pool;
     size_t need = shortage->request->need;
-    const size_t returned[] = {ferryi_pool_slab_bytes(need, pool->limit_bytes), SIZE_MAX};
+    const size_t returned[] = {ferryi_pool_new_slab_bytes(pool, need), SIZE_MAX};
     wait_for_backend(pool);
     ferryi_pool_ask_pending(pool);
     ferryi_mutex_lock(&pool->mutex);

@@ -93,8 +93,9 @@ struct ferry_pool {
     _Atomic uint64_t compactor;
     atomic_bool is_maintained; /* whether a high-water mark or a trim period is set */
     ferryi_cond settled;
-    atomic_bool zeroes;     /* whether each released block is set to zero */
-    atomic_bool has_zeroed; /* whether a released block was set to zero, perhaps by queued work */
+    atomic_size_t slab_limit; /* `limit_bytes`, for threads that do not hold the mutex */
+    atomic_bool zeroes;       /* whether each released block is set to zero */
+    atomic_bool has_zeroed;   /* whether a released block was set to zero, perhaps by queued work */
     FERRYI_GUARDED_BY(ferryi_housekeeper_mutex) struct {
         ferry_pool *next_served; /* next in the housekeeper's list */
         bool is_served;
@@ -267,6 +268,12 @@ unsigned ferryi_pool_statistics_class(size_t bytes);
  * pool's limit: large blocks get no memory of such a slab. `limit` is 0 if there is no limit. The
  * slab of a large block has the size of the block. */
 size_t ferryi_pool_slab_bytes(size_t block_bytes, size_t limit);
+static inline size_t
+ferryi_pool_new_slab_bytes(const ferry_pool *pool, size_t block_bytes)
+{
+    return ferryi_pool_slab_bytes(block_bytes,
+                                  atomic_load_explicit(&pool->slab_limit, memory_order_relaxed));
+}
 /* Computes the block size for the members `bytes` and `align` of the request. `zone` is the size of
  * the red zone behind the requested bytes. Returns false if the block size would not fit size_t. */
 bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,

@@ -168,8 +168,8 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
                            "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
         ferryi_pool_make_room(pool, request->need);
-        status = ferryi_pool_grow(pool, request,
-                                  ferryi_pool_slab_bytes(request->need, pool->limit_bytes), out);
+        status =
+            ferryi_pool_grow(pool, request, ferryi_pool_new_slab_bytes(pool, request->need), out);
         if (status == FERRY_ERROR_OUT_OF_MEMORY)
             status = ferryi_pool_overcome_shortage(pool, request, out);
         ferryi_pool_maintain(pool, true);
