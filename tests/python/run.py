@@ -19,9 +19,16 @@ class Tap:
     def __init__(self):
         self.count = 0
         self.cases = {}
+        self.failed = []
+
+    def pytest_addoption(self, parser):
+        # The explanation of a failed `assert` asks for what the plugin of the terminal defines, which does not run here.
+        parser.addoption("--verbose", action="count", default=0)
 
     def _case(self, name, good, comment, lines=""):
         self.count += 1
+        if not good:
+            self.failed.append(name)
         print(f"{'ok' if good else 'not ok'} {self.count} - {name.replace('#', '')}{comment}")
         for line in lines.splitlines():
             print(f"# {line}")
@@ -45,6 +52,8 @@ class Tap:
 
     def pytest_sessionfinish(self):
         print(f"1..{self.count}")
+        for name in self.failed:  # also where a log shows its last lines alone
+            print(f"# failed: {name}")
 
 
 def main(arguments):
