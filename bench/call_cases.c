@@ -392,9 +392,11 @@ create_kernel(struct call_world *world)
         {.element = ferry_byte_element(), .access = FERRY_UPDATE},
         {.element = ferry_byte_element(), .access = FERRY_UPDATE},
         {.element = ferry_byte_element(), .access = FERRY_UPDATE}};
+    const ferry_kernel_code code = {
+        .kind = FERRY_CODE_CUDA_IMAGE, .code = image, .bytes = sizeof(image)};
     const ferry_kernel_source source = {.name = "calls",
-                                        .image = image,
-                                        .image_bytes = sizeof(image),
+                                        .codes = &code,
+                                        .code_count = 1,
                                         .parameters = parameters,
                                         .parameter_count = 3};
     world->fake.fakecuda_register_kernel("calls", run_nothing, 3, bytes);

@@ -20,7 +20,8 @@ module ferry_c
     end type
 
     type, bind(c) :: ferry_c_grid
-        integer(c_int32_t) :: blocks(3) = 1, threads(3) = 1, shared_bytes = 0
+        integer(c_int32_t) :: blocks(3) = 1, threads(3) = 1, shared_bytes = 0, flags = 0, cluster(3) = 0
+        integer(c_int64_t) :: reserved(4) = 0
     end type
 
     ! An argument of a launch; the typed modules and ferry_size_value() make it.
@@ -58,15 +59,26 @@ module ferry_c
         integer(c_int32_t) :: bits = 0
         type(c_ptr) :: fields = c_null_ptr
         integer(c_size_t) :: field_count = 0
-        type(c_ptr) :: cuda_declaration = c_null_ptr
+        type(c_ptr) :: cuda_declaration = c_null_ptr, opencl_declaration = c_null_ptr
         integer(c_int64_t) :: reserved(4) = 0
     end type
 
-    type, bind(c) :: ferry_c_kernel_source
-        type(c_ptr) :: name = c_null_ptr, cuda_source = c_null_ptr, image = c_null_ptr
-        integer(c_size_t) :: image_bytes = 0
+    integer(c_int), parameter :: ferry_c_code_cuda = 1
+
+    type, bind(c) :: ferry_c_kernel_code
+        integer(c_int) :: kind = 0
+        integer(c_int32_t) :: flags = 0
+        type(c_ptr) :: code = c_null_ptr
+        integer(c_size_t) :: bytes = 0
         type(c_ptr) :: options = c_null_ptr
         integer(c_size_t) :: option_count = 0
+        type(c_ptr) :: target = c_null_ptr
+        integer(c_int64_t) :: reserved(2) = 0
+    end type
+
+    type, bind(c) :: ferry_c_kernel_source
+        type(c_ptr) :: name = c_null_ptr, codes = c_null_ptr
+        integer(c_size_t) :: code_count = 0
         type(c_funptr) :: host_function = c_null_funptr
         type(c_ptr) :: user = c_null_ptr, parameters = c_null_ptr
         integer(c_size_t) :: parameter_count = 0
@@ -946,13 +958,17 @@ contains
         type(c_funptr), intent(in), optional :: host_function
         integer(c_int), intent(out), optional :: status
         type(ferry_c_kernel_source) :: source
+        type(ferry_c_kernel_code), target :: code
         character(len=:, kind=c_char), allocatable, target :: entry_point, text
 
         entry_point = name // c_null_char
         source%name = c_loc(entry_point)
         if (present(cuda_source)) then
             text = cuda_source // c_null_char
-            source%cuda_source = c_loc(text)
+            code%kind = ferry_c_code_cuda
+            code%code = c_loc(text)
+            source%codes = c_loc(code)
+            source%code_count = 1
         end if
         if (present(host_function)) source%host_function = host_function
         if (size(parameters) > 0) source%parameters = c_loc(parameters)

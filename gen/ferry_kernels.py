@@ -73,6 +73,7 @@ class Kernel:
         self.each = each
         self.text = None  # what ferry_rules.py found in it
         self.comment = ""
+        self.exact = True
         self.options = []
         self.radius = 0
         self.reduction = ""
@@ -390,6 +391,7 @@ class KernelChecker(Checker):
                         self.code("each", entry, where, "what is done for each element"))
         self.form(kernel, entry, where, forms)
         kernel.text = self.checked(where + "each", kernel.each, form, kernel.parameters, owner)
+        kernel.exact = not self.is_fast(entry, where)
         kernel.options = self.options(entry, where)
         self.check_names(kernel, where)
         self.check_structs(kernel, where)
@@ -565,11 +567,14 @@ class KernelChecker(Checker):
                 self.fail(where + key, f"calls {name}(), which is not within 2 ulp on every device; expected other functions")
         return text.strip("\n")
 
+    def is_fast(self, entry, where):
+        """Whether the compiler may fuse operations. Without fused operations a map gives the host's bits."""
+        return self.value("fast", bool, "true or false", entry, where) if "fast" in entry else False
+
     def options(self, entry, where):
-        """Options of NVRTC. Without fused operations a map gives the host's bits."""
-        fast = self.value("fast", bool, "true or false", entry, where) if "fast" in entry else False
+        """Options of NVRTC."""
         options = self.value("options", list, "a list of options for NVRTC", entry, where) if "options" in entry else []
         for index, option in enumerate(options):
             if type(option) is not str or not re.fullmatch(r"-[\w.=/+,-]+", option):
                 self.fail(f"{where}options[{index}]", f"is {option!r}; expected an option such as '-lineinfo'")
-        return ([] if fast else ["-fmad=false"]) + options
+        return options

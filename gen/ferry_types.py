@@ -14,7 +14,7 @@ from ferry_layout import (ALIGN_LIMIT, C_SCALARS, DEFAULT_TARGET, ENUM, LITERAL_
 from ferry_names import SYSTEM_HEADERS
 
 FORMAT_VERSION = 1
-GEN_ABI = 2
+GEN_ABI = 3
 VALUE_BYTES = 32  # FERRY_VALUE_BYTES of <ferry/kernel.h>
 FIELD_LIMIT = 1024  # scalars and arrays of them in one struct
 STRUCT_BYTES = 2**31 - 1

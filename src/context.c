@@ -127,11 +127,9 @@ compile_conversion(const char *name, const char *text,
                    const struct ferryi_device_properties *properties, unsigned refused,
                    const struct ferryi_log *log, void **out_image, size_t *out_bytes)
 {
-    const char *const options[] = {"--fmad=false"};
     struct ferryi_nvrtc_source source = {.name = name,
                                          .text = text,
-                                         .options = options,
-                                         .option_count = 1,
+                                         .exact = true,
                                          .architecture = properties->architecture,
                                          .driver_version = properties->driver_version,
                                          .refused = refused,

@@ -24,7 +24,8 @@ ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info
                              context->place_count);
     if (status != FERRY_OK)
         return status;
-    *out = (ferry_place_info){.kind = "host", .name = "host memory", .coherent = true};
+    *out =
+        (ferry_place_info){.kind = "host", .name = "host memory", .coherent = true, .target = ""};
     if (place == 0)
         return FERRY_OK;
     const ferryi_device *device = context->devices[place];
@@ -35,6 +36,9 @@ ferry_context_get_place_info(ferry_context *context, int place, ferry_place_info
     out->capabilities = device->capabilities & 0xffff;
     out->architecture = device->properties.architecture;
     out->driver_version = device->properties.driver_version;
+    out->language = device->properties.language;
+    out->target = device->properties.target;
+    out->native_context = device->properties.native_context;
     return FERRY_OK;
 }
 

@@ -32,6 +32,8 @@ scramble_on_host(const ferry_call *call, void *user)
     return FERRY_OK;
 }
 
+static const ferry_kernel_code codes[] = {{.kind = FERRY_CODE_CUDA, .code = cuda_source}};
+
 ferry_kernel_source
 scramble_kernel_source(ferry_parameter parameters[SCRAMBLE_PARAMETER_COUNT])
 {
@@ -39,7 +41,8 @@ scramble_kernel_source(ferry_parameter parameters[SCRAMBLE_PARAMETER_COUNT])
     parameters[FIRST] = parameters[COUNT] = (ferry_parameter){.element = ferry_size_element()};
     return (ferry_kernel_source){
         .name = "scramble",
-        .cuda_source = cuda_source,
+        .codes = codes,
+        .code_count = 1,
         .host_function = scramble_on_host,
         .parameters = parameters,
         .parameter_count = SCRAMBLE_PARAMETER_COUNT,

@@ -139,10 +139,10 @@ typedef enum ferry_capability {
                                     access by the same pointer, even at the same time */
     FERRY_CAN_MANAGE_CONCURRENTLY = 1 << 2, /**< the device can prefetch managed memory, and its
                                                  driver takes the advice of ferry_buffer_advise() */
-    FERRY_CAN_LOAD_CODE = 1 << 3, /**< the device can run compiled kernel code (PTX, cubin or
-                                       fatbin) */
-    FERRY_CAN_COMPILE = 1 << 4,   /**< the device can run CUDA source, which Ferry compiles at
-                                       run time */
+    FERRY_CAN_LOAD_CODE = 1 << 3, /**< the device can run compiled kernel code of its language
+                                       (for CUDA: PTX, cubin or fatbin) */
+    FERRY_CAN_COMPILE = 1 << 4,   /**< the device can run source of its language, which is compiled
+                                       at run time */
     FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5, /**< the device runs the host functions of kernels,
                                                which are C functions */
     FERRY_CAN_BATCH = 1 << 6,  /**< the device can make many copies with one driver call */
@@ -151,18 +151,32 @@ typedef enum ferry_capability {
     FERRY_CAN_CAPTURE = 1 << 8 /**< the device can capture streams into CUDA graphs */
 } ferry_capability;
 
+/** Language of the kernel code that a device runs. The meaning of a value never changes. */
+typedef enum ferry_language {
+    FERRY_LANGUAGE_NONE = 0, /**< no code: the device runs host functions */
+    FERRY_LANGUAGE_CUDA = 1,
+    FERRY_LANGUAGE_HIP = 2,   /**< no device has it yet */
+    FERRY_LANGUAGE_OPENCL = 3 /**< no device has it yet */
+} ferry_language;
+
 /** Properties of a place. The context owns the strings. */
 typedef struct ferry_place_info {
-    const char *kind;      /**< "host", "emulated" or "cuda" */
-    const char *name;      /**< name of the device, such as "NVIDIA H200" */
-    int native;            /**< number of the device in its driver; 0 for the host */
-    bool coherent;         /**< true: the device uses the host's memory, so buffers are never
-                                copied */
-    uint64_t capabilities; /**< ferry_capability bits */
-    int architecture;      /**< on CUDA the compute capability as 10 * major + minor; otherwise
-                                0 */
-    int driver_version;    /**< on CUDA the CUDA version that the driver supports, as 1000 *
-                                major + 10 * minor; otherwise 0 */
+    const char *kind;        /**< "host", "emulated" or "cuda" */
+    const char *name;        /**< name of the device, such as "NVIDIA H200" */
+    int native;              /**< number of the device in its driver; 0 for the host */
+    bool coherent;           /**< true: the device uses the host's memory, so buffers are never
+                                  copied */
+    uint64_t capabilities;   /**< ferry_capability bits */
+    int architecture;        /**< on CUDA the compute capability as 10 * major + minor; otherwise
+                                  0 */
+    int driver_version;      /**< on CUDA the CUDA version that the driver supports, as 1000 *
+                                  major + 10 * minor; otherwise 0 */
+    ferry_language language; /**< language of the code that the place runs */
+    const char *target;      /**< what code for the place is compiled for, such as "sm_90" on
+                                  CUDA; "" where the language is FERRY_LANGUAGE_NONE */
+    void *native_context;    /**< on CUDA the CUcontext in which Ferry works: the primary
+                                  context of the device. Ferry owns it, until the context is
+                                  destroyed. NULL elsewhere */
     uint64_t reserved[4];
 } ferry_place_info;
 

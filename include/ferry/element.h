@@ -63,6 +63,8 @@ typedef struct ferry_element {
     const char *cuda_declaration; /**< declaration of the struct in CUDA C++. Ferry puts it before
                                        the source of a kernel that uses the struct. NULL for a
                                        scalar, and for a struct that no kernel uses */
+    const char *opencl_declaration; /**< declaration of the struct in OpenCL C, as above; NULL where
+                                         there is none. No device uses it yet */
     uint64_t reserved[4];
 } ferry_element;
 

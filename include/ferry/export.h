@@ -141,6 +141,6 @@
  * Version of the generated code. It increases only when this library can no longer work with
  * headers that an older ferry-gen generated. Such a header then fails to compile.
  */
-#define FERRY_GEN_ABI 2
+#define FERRY_GEN_ABI 3
 
 #endif

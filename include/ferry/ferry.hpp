@@ -2107,18 +2107,16 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
     /** Creates a kernel from CUDA source, without a host function. */
     explicit kernel(const context &devices, const char *name, const char *cuda_source)
     {
-        ferry_kernel_source source = {};
-        source.name = name;
-        source.cuda_source = cuda_source;
+        const ferry_kernel_code code = cuda_code(cuda_source);
+        ferry_kernel_source source = describe(name, code);
         create(devices, source);
     }
     /** Creates a kernel from a host function, and from CUDA source unless that is NULL. */
     template <class Function>
     explicit kernel(const context &devices, const char *name, const char *cuda_source, const Function &host_function)
     {
-        ferry_kernel_source source = {};
-        source.name = name;
-        source.cuda_source = cuda_source;
+        const ferry_kernel_code code = cuda_code(cuda_source);
+        ferry_kernel_source source = describe(name, code);
         set_function(source, host_function);
         create(devices, source);
     }
@@ -2144,6 +2142,24 @@ template <class... P> class kernel : public detail::owner<ferry_kernel, ferry_ke
     }
 
   private:
+    static ferry_kernel_code
+    cuda_code(const char *text) noexcept
+    {
+        ferry_kernel_code code = {};
+        code.kind = FERRY_CODE_CUDA;
+        code.code = text;
+        return code;
+    }
+    /* The description without codes if the code is NULL. It points to `code`. */
+    static ferry_kernel_source
+    describe(const char *name, const ferry_kernel_code &code) noexcept
+    {
+        ferry_kernel_source source = {};
+        source.name = name;
+        source.codes = &code;
+        source.code_count = code.code != nullptr;
+        return source;
+    }
     void
     create(const context &devices, ferry_kernel_source &source)
     {

@@ -13,8 +13,8 @@
 FERRY_BEGIN_DECLS
 
 /**
- * A kernel: a function that runs on devices. It consists of CUDA code, of a C function for devices
- * without CUDA (the host function), or of both.
+ * A kernel: a function that runs on devices. It consists of code for devices, of a C function for
+ * devices that take no such code (the host function), or of both.
  */
 typedef struct ferry_kernel ferry_kernel;
 
@@ -51,13 +51,27 @@ typedef struct ferry_grid {
     uint32_t blocks[3];
     uint32_t threads[3];
     uint32_t shared_bytes; /**< dynamic shared memory per block, in bytes */
+    uint32_t flags;        /**< 0; there are no flags yet */
+    uint32_t cluster[3];   /**< blocks of a cluster, as x, y, z; 0 in all three: no clusters. No
+                                device takes clusters yet */
+    uint64_t reserved[4];
 } ferry_grid;
+
+/**
+ * A part of an array of up to three dimensions, for generated launches over several dimensions. The
+ * members [0], [1] and [2] are of planes, rows and columns. In an array that has no planes, or no
+ * rows, `first` is 0 and `count` is 1 there.
+ */
+typedef struct ferry_box {
+    size_t first[3]; /**< index of the first plane, row and column */
+    size_t count[3]; /**< number of planes, rows and columns */
+} ferry_box;
 
 /**
  * Returns a one-dimensional grid with `threads` threads in each block, and with enough blocks to
  * have at least one thread for each of `items` items.
  *
- * The grid has at least one block and at most 2^31 - 1 blocks.
+ * The grid has at least one block and at most 2^31 - 1 blocks. Its other members are 0.
  * @param threads threads per block; 0 means 256
  * Threads: any.
  */
@@ -120,10 +134,10 @@ FERRY_API ferry_argument ferry_struct_value(const void *value, size_t bytes, siz
 typedef struct ferry_call ferry_call;
 
 /**
- * The host function of a kernel: a C function that runs the kernel on devices without CUDA. Ferry
- * calls it once per launch, in the order of the stream, on any thread. It is a watching callback:
- * "Callbacks" in <ferry/status.h> lists which functions it may call. It may also pass `call` to the
- * functions whose names begin with ferry_call_.
+ * The host function of a kernel: a C function that runs the kernel on devices that take no code.
+ * Ferry calls it once per launch, in the order of the stream, on any thread. It is a watching
+ * callback: "Callbacks" in <ferry/status.h> lists which functions it may call. It may also pass
+ * `call` to the functions whose names begin with ferry_call_.
  *
  * If the host function returns a failure, the bytes that the launch writes are lost, unless a later
  * call has already overwritten them. The next call that reads lost bytes, or that waits for the
@@ -178,21 +192,54 @@ FERRY_API ferry_grid ferry_call_grid(const ferry_call *call);
 FERRY_API void ferry_call_fail(const ferry_call *call, const char *message);
 
 /**
+ * Kind of a kernel's code: a language, or the result of a compiler. Only CUDA devices run code yet.
+ * The other kinds are checked and otherwise ignored. The meaning of a value never changes.
+ */
+typedef enum ferry_code_kind {
+    FERRY_CODE_CUDA = 1,         /**< CUDA C++ text. Ferry compiles it for the device with NVRTC
+                                      (CUDA's run-time compiler), and caches the result on disk */
+    FERRY_CODE_HIP = 2,          /**< HIP C++ text */
+    FERRY_CODE_OPENCL = 3,       /**< OpenCL C text */
+    FERRY_CODE_SPIRV = 4,        /**< SPIR-V module for OpenCL */
+    FERRY_CODE_CUDA_IMAGE = 5,   /**< PTX with its terminating NUL, a cubin or a fatbin */
+    FERRY_CODE_HIP_IMAGE = 6,    /**< code object or bundle of the HIP compiler */
+    FERRY_CODE_OPENCL_BINARY = 7 /**< binary of one OpenCL device and driver */
+} ferry_code_kind;
+
+/** Bits of ferry_kernel_code.flags. The meaning of a bit never changes. */
+typedef enum ferry_code_flag {
+    FERRY_CODE_EXACT = 1 << 0 /**< the compiler fuses no operations, such as a multiplication and an
+                                   addition, so that each is rounded by itself. NVRTC gets
+                                   -fmad=false after the other options */
+} ferry_code_flag;
+
+/** Code of a kernel in one language, or for one target. */
+typedef struct ferry_kernel_code {
+    ferry_code_kind kind;
+    uint32_t flags;   /**< ferry_code_flag bits; 0 for an image or a binary */
+    const void *code; /**< the text, module, image or binary */
+    size_t bytes; /**< size of `code`. Of a text, 0 means up to its NUL; otherwise the text needs
+                       no NUL, and has none but perhaps as its last byte */
+    const char *const *options; /**< options of this language's compiler, such as "-use_fast_math";
+                                     NULL for an image or a binary */
+    size_t option_count;
+    const char *target; /**< what an image or a binary was compiled for. Of a CUDA image, "sm_90"
+                             (a cubin), "compute_90" (PTX), or either with the letter of its
+                             compiler, such as "sm_90a". Of a HIP image, a name such as "gfx90a".
+                             NULL: Ferry tries to load the image. NULL for a text and SPIR-V */
+    uint64_t reserved[2];
+} ferry_kernel_code;
+
+/**
  * Describes a new kernel. ferry_kernel_create() copies the strings, the code and the arrays. `user`
  * and the code of `host_function` must stay valid until all launches of the kernel are done.
  */
 typedef struct ferry_kernel_source {
-    const char *name;        /**< name of the kernel's function, which CUDA source
-                                  declares as `extern "C" __global__` */
-    const char *cuda_source; /**< CUDA C++ source, or NULL; Ferry compiles it for the
-                                  device with NVRTC (CUDA's run-time compiler), and caches
-                                  the result on disk */
-    const void *image;       /**< compiled code: PTX with its terminating NUL, a cubin or
-                                  a fatbin. Ferry then ignores cuda_source. NULL: there is
-                                  no compiled code */
-    size_t image_bytes;
-    const char *const *options; /**< compiler options, such as "-use_fast_math" */
-    size_t option_count;
+    const char *name;               /**< name of the kernel's function, which CUDA source declares
+                                         as `extern "C" __global__` */
+    const ferry_kernel_code *codes; /**< code for devices, in any order; at most one of each text,
+                                         and any number of images */
+    size_t code_count;
     ferry_host_function *host_function; /**< the host function, or NULL */
     void *user;                         /**< passed to host_function */
     const ferry_parameter *parameters;  /**< the parameters, in the order of the kernel's
@@ -202,8 +249,14 @@ typedef struct ferry_kernel_source {
 } ferry_kernel_source;
 
 /**
- * Creates a kernel. The caller owns `*out`. If the context has a CUDA device, the call compiles the
- * CUDA source of `source`, and blocks until that is done.
+ * Creates a kernel. The caller owns `*out`. If the context has a CUDA device, and no image for it,
+ * the call compiles the CUDA source of `source`, and blocks until that is done.
+ *
+ * A CUDA device runs the first CUDA image whose target suits it: an image without a target,
+ * "sm_XY" on a device with the same X and at least this Y, "compute_XY" on every device from XY,
+ * and with the letter a only on just this device. If the driver refuses an image, the next one
+ * that suits is tried, and then the CUDA source. A device that runs none of the kernel's code runs
+ * its host function if it can, see FERRY_CAN_RUN_HOST_FUNCTION; otherwise launches on it fail.
  *
  * Ferry adds declarations before the source: the types int8_t to uint64_t, and the structs
  * ferry_half, ferry_bfloat16, ferry_complex_float and ferry_complex_double of <ferry/number.h>. The
@@ -219,15 +272,14 @@ typedef struct ferry_kernel_source {
  * sizes with `parameters`, and refuses code that differs. With older drivers nothing is compared: a
  * launch of code that differs is undefined.
  *
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, no code of any kind, an invalid
- *         element type, or the code has another number of parameters); FERRY_ERROR_WRONG_TYPE (a
- *         parameter of the code has another size); FERRY_ERROR_COMPILE (the source does not
- *         compile; the message contains the compiler's log); FERRY_ERROR_UNSUPPORTED (CUDA source
- *         must be compiled, but NVRTC is not installed); FERRY_ERROR_OUT_OF_MEMORY;
- *         FERRY_ERROR_DEVICE (the driver does not load the code, or the code lacks the named
- *         function); FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after
- *         the context was destroyed).
- * Threads: any.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no name, no code and no host function, a
+ *         malformed code, of which the message says the number, an invalid element type, or the
+ *         code has another number of parameters); FERRY_ERROR_WRONG_TYPE (a parameter of the code
+ * has another size); FERRY_ERROR_COMPILE (the source does not compile; the message contains the
+ * compiler's log); FERRY_ERROR_UNSUPPORTED (CUDA source must be compiled, but NVRTC is not
+ * installed); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (the driver does not load the code, or
+ * the code lacks the named function); FERRY_ERROR_INVALID_STATE (in a forked child or a watching
+ * callback, or after the context was destroyed). Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *context,
                                                            const ferry_kernel_source *source,
@@ -246,11 +298,13 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *contex
  * @param arguments `argument_count` arguments, in the order of the kernel's parameters
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, a grid without blocks or threads in x, a
  *         wrong number of arguments, a value for a buffer or a buffer for a value, an overlap that
- *         a parameter forbids); FERRY_ERROR_UNSUPPORTED (the kernel has no code for this device, or
- *         the stream is being captured and bytes must be copied); FERRY_ERROR_WRONG_TYPE,
- *         FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_BUSY,
- *         FERRY_ERROR_INVALID_STATE, FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE or
- *         FERRY_ERROR_DEVICE_LOST, for the reasons at the top of <ferry/buffer.h>.
+ *         a parameter forbids);
+ *         FERRY_ERROR_UNSUPPORTED (the kernel has no code for this device; the grid has clusters or
+ *         flags; or the stream is being captured and bytes must be copied);
+ *         FERRY_ERROR_WRONG_TYPE, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_WRONG_CONTEXT,
+ *         FERRY_ERROR_BUSY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_OUT_OF_MEMORY,
+ *         FERRY_ERROR_DEVICE or FERRY_ERROR_DEVICE_LOST, for the reasons at the top of
+ *         <ferry/buffer.h>.
  * Threads: any; several threads may launch one kernel at the same time.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid,
@@ -268,16 +322,18 @@ FERRY_API void ferry_kernel_destroy(ferry_kernel **kernel);
 /**
  * Compiles CUDA source to PTX, only to check it, and compares its entry point with the description.
  * Needs no device and no context. Blocks until the compiler is done. The result is not cached.
- * @param architecture compute capability to compile for, 10 * major + minor; 0 means 75
+ * @param target compute capability to compile for, such as "sm_90" or "compute_90"; NULL means
+ *        "sm_75". If the options of the source name an architecture, that one counts
  * @return FERRY_OK; FERRY_ERROR_COMPILE (the source does not compile; the message contains the
- *         compiler's log); FERRY_ERROR_UNSUPPORTED (NVRTC is not installed);
- *         FERRY_ERROR_INVALID_ARGUMENT (NULL, no CUDA source, no entry point of the kernel's name,
- * or another number of parameters than are declared); FERRY_ERROR_WRONG_TYPE (a parameter has
- *         another size than its declaration); FERRY_ERROR_OUT_OF_MEMORY.
+ *         compiler's log); FERRY_ERROR_UNSUPPORTED (NVRTC is not installed, or `target` is not of
+ *         CUDA, such as "gfx90a"); FERRY_ERROR_INVALID_ARGUMENT (NULL, a malformed code or target,
+ *         no CUDA source, no entry point of the kernel's name, or another number of parameters than
+ *         are declared); FERRY_ERROR_WRONG_TYPE (a parameter has another size than its
+ *         declaration); FERRY_ERROR_OUT_OF_MEMORY.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source,
-                                                          int architecture);
+                                                          const char *target);
 
 /**
  * Writes the path of the folder in which Ferry caches compiled kernels and conversions to `out`.

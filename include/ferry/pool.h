@@ -188,6 +188,7 @@ typedef struct ferry_block_info {
     size_t requested_bytes; /**< bytes that the program requested; 0 for an idle block */
     const char *label;      /**< the label that ferry_block_label() set, or NULL */
     bool is_held;
+    uint64_t reserved[4];
 } ferry_block_info;
 
 /**

@@ -16,8 +16,15 @@ else:
     from ._records import Record as NamedTuple
 
 
+_LANGUAGES = ("", "cuda", "hip", "opencl")
+
+
 class Place(NamedTuple):
-    """One place of a context: 0 is the host, the others are devices."""
+    """One place of a context: 0 is the host, the others are devices.
+
+    `language` and `target` are those of the kernel code that it runs, such as "cuda" and "sm_90"; "" where it runs none.
+    `native_context` is the address of its CUcontext, or 0.
+    """
 
     place: int
     kind: str
@@ -27,6 +34,9 @@ class Place(NamedTuple):
     architecture: int
     driver_version: int
     capabilities: int
+    language: str
+    target: str
+    native_context: int
     dlpack_device: tuple[int, int]
 
 
@@ -179,7 +189,8 @@ class Context(_ferry.Context):
         """Properties of one place."""
         found = self._place(index)
         return Place(index, found["kind"], found["name"], found["native"], found["coherent"], found["architecture"],
-                     found["driver_version"], found["capabilities"], found["dlpack"])
+                     found["driver_version"], found["capabilities"], _LANGUAGES[found["language"]], found["target"],
+                     found["native_context"], found["dlpack"])
 
     def memory(self, place: int = 1) -> Memory:
         """Memory at a place, in bytes."""

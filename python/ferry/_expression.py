@@ -302,7 +302,8 @@ class _Expression:
                 self._own[kind] = self._structs[parameter.element.name]
         result = element_of_file(kernel.result) if kernel.result else None
         first = listed + ([("overwrite", result)] if result else []) + ["size_t n"]
-        made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options, parameters=first, context=self.context)]
+        made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options, exact=kernel.exact, parameters=first,
+                       context=self.context)]
         if result:
             made.append(Kernel(kernel.sym + "_into", source=kernel.into_text, host=hosts[1],
                                parameters=[("read", result), ("overwrite", result, "out"), "size_t n"], context=self.context))

@@ -154,7 +154,7 @@ class Access:
 
 class Kernel:
     def __new__(cls, context: Context, name: str, source: str | None, image: bytes | None, options: list[str],
-                parameters: list[tuple[int, Element | None]], labels: list[str], function: Callable[..., object] | None,
+                exact: bool, parameters: list[tuple[int, Element | None]], labels: list[str], function: Callable[..., object] | None,
                 address: tuple[int, object] | None, /) -> Self: ...
     @property
     def name(self) -> str: ...

@@ -88,7 +88,8 @@ def _size(value: Any) -> int:
 class Kernel(_ferry.Kernel):
     """A function that runs on devices.
 
-    `source` is CUDA source with an `extern "C" __global__` function of this name, and `image` its PTX, cubin or fatbin.
+    `source` is CUDA source with an `extern "C" __global__` function of this name, and `image` its PTX, cubin or fatbin,
+    which goes first. `options` are those of the compiler of `source`; with `exact` it fuses no operations.
     `host` runs where there is no CUDA: a Python function, or compiled code with an `address`, as numba.cfunc makes it,
     of the signature `int32(pointer to pointers, pointer to size_t counts)`. A Python function gets one ndarray for each
     array, a copy of one dimension, and a number for each value. What it raises becomes the failure
@@ -111,7 +112,7 @@ class Kernel(_ferry.Kernel):
 
     def __new__(cls, name: str, *, parameters: Sequence[Any], source: str | None = None, image: str | bytes | None = None,
                 host: Callable[..., object] | None = None, options: Sequence[str] = (),
-                context: Context | None = None) -> Self:
+                exact: bool = False, context: Context | None = None) -> Self:
         context = context_of(context)
         listed = [_parameter(item) if isinstance(item, str) else _triple(item) for item in parameters]
         _text_of("the name", name)
@@ -119,6 +120,8 @@ class Kernel(_ferry.Kernel):
             _text_of("an option of the compiler", option)
         if source is not None:
             _text_of("source", source)
+        elif options or exact:
+            raise _ferry.ArgumentError(f"Kernel {name!r}: options and exact are for a source, which it does not have")
         address = getattr(host, "address", None)
         if not isinstance(address, int):
             address = None
@@ -132,7 +135,7 @@ class Kernel(_ferry.Kernel):
         pairs = [(access, kind) for access, kind, _ in listed]
         if isinstance(image, str):
             image = image.encode() + b"\0"  # the driver reads PTX up to its NUL
-        self = super().__new__(cls, context, name, source, image, list(options), pairs, labels,
+        self = super().__new__(cls, context, name, source, image, list(options), bool(exact), pairs, labels,
                                host if address is None else None, None if address is None else (address, host))
         self.parameters = tuple(pairs)
         self._labels = labels

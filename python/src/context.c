@@ -220,11 +220,13 @@ context_place(PyObject *object, PyObject *argument)
         status = ferry_context_exchange_device(self->context, place, &type, &id);
     if (status != FERRY_OK)
         return ferrypy_fail(status);
-    return Py_BuildValue("{s:s,s:s,s:i,s:N,s:K,s:i,s:i,s:(ii)}", "kind", info.kind, "name",
-                         info.name, "native", info.native, "coherent",
-                         PyBool_FromLong(info.coherent), "capabilities",
-                         (unsigned long long)info.capabilities, "architecture", info.architecture,
-                         "driver_version", info.driver_version, "dlpack", (int)type, (int)id);
+    return Py_BuildValue(
+        "{s:s,s:s,s:i,s:N,s:K,s:i,s:i,s:i,s:s,s:K,s:(ii)}", "kind", info.kind, "name", info.name,
+        "native", info.native, "coherent", PyBool_FromLong(info.coherent), "capabilities",
+        (unsigned long long)info.capabilities, "architecture", info.architecture, "driver_version",
+        info.driver_version, "language", (int)info.language, "target", info.target,
+        "native_context", (unsigned long long)(uintptr_t)info.native_context, "dlpack", (int)type,
+        (int)id);
 }
 
 static PyObject *

@@ -185,7 +185,45 @@ read_parameters(struct kernel_object *self, PyObject *list)
     return true;
 }
 
-/* Kernel(context, name, source, image, options, parameters, labels, function, address) */
+/* Describes the code of a kernel: an image, if there is one, and CUDA source, if there is one.
+ * Returns the number of codes. */
+static size_t
+describe_codes(ferry_kernel_code codes[2], const char *image, size_t image_bytes,
+               const char *cuda_source, const char *const *options, size_t option_count, bool exact)
+{
+    size_t count = 0;
+    if (image)
+        codes[count++] =
+            (ferry_kernel_code){.kind = FERRY_CODE_CUDA_IMAGE, .code = image, .bytes = image_bytes};
+    if (cuda_source)
+        codes[count++] = (ferry_kernel_code){.kind = FERRY_CODE_CUDA,
+                                             .flags = exact ? FERRY_CODE_EXACT : 0,
+                                             .code = cuda_source,
+                                             .options = options,
+                                             .option_count = option_count};
+    return count;
+}
+
+/* Returns the texts of a list of options, or NULL with an error set. They are valid as long as the
+ * list is. The caller frees the array. */
+static const char **
+list_options(PyObject *options)
+{
+    const Py_ssize_t count = PyList_Size(options);
+    const char **list = PyMem_Calloc((size_t)count + 1, sizeof(*list));
+    if (!list)
+        return (const char **)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        list[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(options, i), NULL);
+        if (!list[i]) {
+            PyMem_Free(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Kernel(context, name, source, image, options, exact, parameters, labels, function, address) */
 static PyObject *
 kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
@@ -193,16 +231,18 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
     struct context_object *context;
     ferry_kernel_source source = {0};
     struct kernel_object *self;
+    ferry_kernel_code codes[2];
     const char **option_list = NULL;
-    const char *image;
+    const char *cuda_source, *image;
     Py_ssize_t image_bytes;
+    int exact;
     ferry_status status;
 
     (void)names;
-    if (!ferrypy_parse(arguments, "O!Uzz#O!O!O!OO:Kernel", ferrypy_context_type,
-                       (PyObject **)&context, &name, &source.cuda_source, &image, &image_bytes,
-                       &PyList_Type, &options, &PyList_Type, &parameters, &PyList_Type, &labels,
-                       &function, &address))
+    if (!ferrypy_parse(arguments, "O!Uzz#O!pO!O!OO:Kernel", ferrypy_context_type,
+                       (PyObject **)&context, &name, &cuda_source, &image, &image_bytes,
+                       &PyList_Type, &options, &exact, &PyList_Type, &parameters, &PyList_Type,
+                       &labels, &function, &address))
         return NULL;
     if (PyList_Size(labels) != PyList_Size(parameters))
         return PyErr_Format(PyExc_TypeError, "a label is missing");
@@ -224,18 +264,12 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
         source.user = self->host;
     }
     source.name = PyUnicode_AsUTF8AndSize(name, NULL);
-    source.image = image;
-    source.image_bytes = (size_t)image_bytes;
-    source.option_count = (size_t)PyList_Size(options);
-    option_list = PyMem_Calloc(source.option_count ? source.option_count : 1, sizeof(*option_list));
-    if (!source.name || !option_list)
+    option_list = source.name ? list_options(options) : NULL;
+    if (!option_list)
         goto fail;
-    for (size_t i = 0; i < source.option_count; i++) {
-        option_list[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(options, (Py_ssize_t)i), NULL);
-        if (!option_list[i])
-            goto fail;
-    }
-    source.options = option_list;
+    source.codes = codes;
+    source.code_count = describe_codes(codes, image, (size_t)image_bytes, cuda_source, option_list,
+                                       (size_t)PyList_Size(options), exact);
     source.parameters = self->parameters;
     source.parameter_count = self->parameter_count;
     FERRYPY_BLOCKING(status, ferry_kernel_create(context->context, &source, &self->kernel));

@@ -215,6 +215,7 @@ hash_of(const ferry_element *element, bool exact)
     hash = mix_string(hash, element->name);
     hash = mix_string(hash, element->c_type ? element->c_type : element->name);
     hash = mix_string(hash, element->cuda_declaration);
+    hash = mix_string(hash, element->opencl_declaration);
     for (size_t i = 0; i < element->field_count; i++)
         hash = mix_string(hash, element->fields[i].name);
     return hash;
@@ -235,7 +236,8 @@ is_same_description(const ferry_element *kept, const ferry_element *element)
         !is_same_string(kept->name, element->name))
         return false;
     if (!is_same_string(kept->c_type, element->c_type ? element->c_type : element->name) ||
-        !is_same_string(kept->cuda_declaration, element->cuda_declaration))
+        !is_same_string(kept->cuda_declaration, element->cuda_declaration) ||
+        !is_same_string(kept->opencl_declaration, element->opencl_declaration))
         return false;
     for (size_t i = 0; i < element->field_count; i++)
         if (!is_same_string(kept->fields[i].name, element->fields[i].name))
@@ -319,6 +321,7 @@ free_element(ferry_element *element)
     free((char *)element->name);
     free((char *)element->c_type);
     free((char *)element->cuda_declaration);
+    free((char *)element->opencl_declaration);
     free(element);
 }
 
@@ -345,11 +348,12 @@ copy_element(const ferry_element *element)
         return NULL;
 
     *copy = *element;
-    copy->name = copy->c_type = copy->cuda_declaration = NULL;
+    copy->name = copy->c_type = copy->cuda_declaration = copy->opencl_declaration = NULL;
     copy->fields = NULL;
     if (!copy_string(element->name, &copy->name) ||
         !copy_string(element->c_type ? element->c_type : element->name, &copy->c_type) ||
         !copy_string(element->cuda_declaration, &copy->cuda_declaration) ||
+        !copy_string(element->opencl_declaration, &copy->opencl_declaration) ||
         !copy_fields(element, copy))
         goto fail;
     return copy;
@@ -359,27 +363,48 @@ fail:
     return NULL;
 }
 
+/* Reads a declaration of an element that may be interned: such an element may get its declarations
+ * later, on another thread. */
+static const char *
+read_declaration(const char *const *member)
+{
+    return __atomic_load_n(member, __ATOMIC_ACQUIRE);
+}
+
 const char *
 ferryi_element_cuda_declaration(const ferry_element *interned)
 {
-    return __atomic_load_n(&interned->cuda_declaration, __ATOMIC_ACQUIRE);
+    return read_declaration(&interned->cuda_declaration);
 }
 
-/* Copies the CUDA declaration of `element` to a known element, if that has none and `element` has
- * one. Returns false if no memory can be allocated. Called under the lock. */
+const char *
+ferryi_element_opencl_declaration(const ferry_element *interned)
+{
+    return read_declaration(&interned->opencl_declaration);
+}
+
+/* Copies a declaration to the member of a known element, if that has none and there is one to copy.
+ * Returns false if no memory can be allocated. Called under the lock. */
+static bool
+complete_declaration(const char **known, const char *const *offered)
+{
+    const char *text = read_declaration(offered), *declaration;
+
+    if (!text || *known)
+        return true;
+    if (!copy_string(text, &declaration))
+        return false;
+    __atomic_store_n(known, declaration, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Copies the declarations of `element` that a known element lacks. Returns false if no memory can
+ * be allocated. Called under the lock. */
 static bool
 complete(ferry_element *known, const ferry_element *element)
 {
-    /* `element` may be interned itself */
-    const char *offered = ferryi_element_cuda_declaration(element);
-    const char *declaration;
-
-    if (!offered || known->cuda_declaration)
-        return true;
-    if (!copy_string(offered, &declaration))
-        return false;
-    __atomic_store_n(&known->cuda_declaration, declaration, __ATOMIC_RELEASE);
-    return true;
+    return complete_declaration(&known->cuda_declaration, &element->cuda_declaration) &&
+           complete_declaration(&known->opencl_declaration, &element->opencl_declaration);
 }
 
 /* Returns the known element of this type in one of the hash tables, to which it adds a copy if
@@ -429,7 +454,7 @@ check_description(const ferry_element *element)
 }
 
 /* Returns the known element of a type that an earlier call has checked and added. Returns NULL if
- * there is none, or if it lacks a CUDA declaration that `element` has. Does not compare names. */
+ * there is none, or if it lacks a declaration that `element` has. Does not compare names. */
 static ferry_element *
 find_known(const ferry_element *element)
 {
@@ -438,7 +463,8 @@ find_known(const ferry_element *element)
     ferry_element *known = find(element, false);
     bool same = known && known->identity == element->identity && known->bytes == element->bytes &&
                 known->align == element->align && known->field_count == element->field_count &&
-                (!element->cuda_declaration || ferryi_element_cuda_declaration(known));
+                (!element->cuda_declaration || ferryi_element_cuda_declaration(known)) &&
+                (!element->opencl_declaration || ferryi_element_opencl_declaration(known));
     return same ? known : NULL;
 }
 

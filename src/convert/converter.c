@@ -288,9 +288,9 @@ static ferry_status
 launch(ferryi_device *device, void *function, void **arguments, size_t work_items, void *stream)
 {
     size_t blocks = (work_items + THREADS - 1) / THREADS;
-    struct ferryi_launch launch = {.function = function, .arguments = arguments};
-    launch.grid = (ferry_grid){.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1},
-                               .threads = {THREADS, 1, 1}};
+    const ferry_grid grid = {.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1},
+                             .threads = {THREADS, 1, 1}};
+    struct ferryi_launch launch = {.function = function, .grid = &grid, .arguments = arguments};
     return FERRYI_CALL(device, launch, &launch, stream);
 }
 

@@ -318,6 +318,8 @@ read_properties(struct ferryi_cuda_device *cuda)
                                FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, cuda->device));
     properties->architecture = 10 * major + minor;
     properties->native = cuda->ordinal;
+    properties->language = FERRY_LANGUAGE_CUDA;
+    snprintf(properties->target, sizeof(properties->target), "sm_%d", properties->architecture);
 fail:
     return st;
 }
@@ -440,6 +442,7 @@ ferryi_cuda_open_on(const struct ferryi_cuda_driver *driver, int ordinal,
     FERRY_TRY(st, fail, read_properties(cuda));
     FERRY_TRY(st, fail,
               FERRYI_CUDA_CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
+    cuda->base.properties.native_context = cuda->context;
     if (driver->groups & FERRYI_CUDA_CONTEXT_ID)
         FERRY_TRY(st, fail, FERRYI_CUDA_CALL(cuda, cuCtxGetId, cuda->context, &cuda->context_id));
     cuda->integrated = has_attribute(cuda, FERRYI_CU_DEVICE_ATTRIBUTE_INTEGRATED);

@@ -230,7 +230,7 @@ ferry_status
 ferryi_cuda_launch(ferryi_device *device, const struct ferryi_launch *launch, void *stream)
 {
     struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    const ferry_grid *grid = &launch->grid;
+    const ferry_grid *grid = launch->grid;
     struct ferryi_cuda_function *function = launch->function;
     ferry_status st = allow_shared(cuda, function, grid->shared_bytes);
     if (st != FERRY_OK)

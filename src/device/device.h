@@ -64,6 +64,9 @@ struct ferryi_device_properties {
                            has no driver */
     int native;         /* the driver's ordinal */
     size_t total_bytes;
+    ferry_language language; /* language of the code that the device runs */
+    char target[32];         /* what that code is compiled for, such as "sm_90"; "" without one */
+    void *native_context;    /* the driver's context in which the device's work runs, or NULL */
 };
 
 /* Who may access memory that the program allocated. */
@@ -94,7 +97,7 @@ struct ferryi_copy {
  * value, as cuLaunchKernel expects. */
 struct ferryi_launch {
     void *function;
-    ferry_grid grid; /* every dimension at least 1 */
+    const ferry_grid *grid; /* every number of blocks and threads is at least 1 */
     void **arguments;
 };
 

@@ -49,7 +49,7 @@ ferry_call_size(const ferry_call *call, size_t index)
 ferry_grid
 ferry_call_grid(const ferry_call *call)
 {
-    return call ? call->grid : (ferry_grid){{0}, {0}, 0};
+    return call ? call->grid : (ferry_grid){.shared_bytes = 0};
 }
 
 void

@@ -28,8 +28,8 @@ static const char builtin_declarations[] =
     "struct ferry_complex_double { double real, imaginary; };\n"
     "#endif\n";
 
-/* The architecture for which ferry_kernel_check() compiles if the caller chooses none. */
-#define DEFAULT_ARCHITECTURE 75
+/* The target for which ferry_kernel_check() compiles if the caller chooses none. */
+#define DEFAULT_TARGET "sm_75"
 
 static ferry_status
 check_parameters(const ferry_kernel_source *source, const char *what)
@@ -63,17 +63,9 @@ ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what)
     if (!source || !source->name || !source->name[0])
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s", what,
                            source ? "it has no name" : "source is NULL");
-    if ((source->image != NULL) != (source->image_bytes > 0))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": image %p of %zu bytes", what,
-                           source->name, source->image, source->image_bytes);
-    if (source->option_count > 0 && !source->options)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "%s \"%s\": option_count is %zu, but options is NULL", what,
-                           source->name, source->option_count);
-    for (size_t i = 0; i < source->option_count; i++)
-        if (!source->options[i])
-            return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s \"%s\": option %zu is NULL", what,
-                               source->name, i);
+    ferry_status status = ferryi_codes_check(source);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "%s \"%s\"", what, source->name);
     return check_parameters(source, what);
 }
 
@@ -128,13 +120,15 @@ new_declaration(const ferry_parameter *parameters, size_t index)
 }
 
 ferry_status
-ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
+ferryi_kernel_make_text(const ferry_kernel_code *source, const ferry_parameter *parameters,
                         size_t parameter_count, char **out)
 {
+    size_t length;
+    const char *own = ferryi_code_text(source, &length);
     /* A #line directive that precedes the kernel author's source. It makes the compiler's line
      * numbers start at the beginning of this source. */
     static const char first_line[] = "#line 1\n";
-    size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + strlen(source);
+    size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + length;
     for (size_t i = 0; i < parameter_count; i++) {
         const char *declaration = new_declaration(parameters, i);
         bytes += declaration ? strlen(declaration) + 1 : 0;
@@ -150,43 +144,78 @@ ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
             *end++ = '\n';
         }
     }
-    stpcpy(stpcpy(end, first_line), source);
+    end = stpcpy(end, first_line);
+    memcpy(end, own, length);
+    end[length] = 0;
     *out = text;
     return FERRY_OK;
 }
 
-ferry_status
-ferry_kernel_check(const ferry_kernel_source *source, int architecture)
+/* Reads the target for which ferry_kernel_check() compiles. */
+static ferry_status
+read_target(const char *text, int *out_architecture)
 {
-    FERRYI_OR_RETURN(ferryi_kernel_check_source(source, "check kernel"));
-    FERRYI_OR_RETURN(ferryi_callback_check("check a kernel"));
-    if (!source->cuda_source || architecture < 0)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "check kernel \"%s\": %s", source->name,
-                           source->cuda_source ? "the architecture is negative"
-                                               : "it has no CUDA source");
-    ferry_parameter *parameters = NULL;
+    struct ferryi_cuda_target target;
+    if (ferryi_is_hip_target(text))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "the target \"%s\" is of HIP, but only CUDA source can be checked",
+                           text);
+    if (!ferryi_cuda_target_read(text, &target))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "the target \"%s\" is none of CUDA, such as \"sm_90\" or \"compute_90\"",
+                           text);
+    if (target.letter)
+        return ferryi_fail(
+            FERRY_ERROR_UNSUPPORTED,
+            "the target \"%s\" has a letter; pass --gpu-architecture=%s as an option "
+            "of the source",
+            text, text);
+    *out_architecture = target.architecture;
+    return FERRY_OK;
+}
+
+/* Compiles CUDA source for an architecture, and compares its entry point with the description. */
+static ferry_status
+check_code(const ferry_kernel_source *source, const ferry_kernel_code *code, int architecture)
+{
+    ferry_parameter *parameters;
     char *text = NULL;
-    ferry_status status = ferryi_kernel_copy_parameters(source, &parameters);
-    if (status == FERRY_OK)
-        status = ferryi_kernel_make_text(source->cuda_source, parameters, source->parameter_count,
-                                         &text);
+    FERRYI_OR_RETURN(ferryi_kernel_copy_parameters(source, &parameters));
+    ferry_status status = ferryi_kernel_make_text(code, parameters, source->parameter_count, &text);
     if (status == FERRY_OK) {
         struct ferryi_nvrtc_image image = {0};
         struct ferryi_nvrtc_source job = {.name = source->name,
                                           .text = text,
-                                          .options = source->options,
-                                          .option_count = source->option_count,
-                                          .architecture =
-                                              architecture ? architecture : DEFAULT_ARCHITECTURE,
+                                          .options = code->options,
+                                          .option_count = code->option_count,
+                                          .exact = code->flags & FERRY_CODE_EXACT,
+                                          .architecture = architecture,
                                           .portable = true};
         status = ferryi_nvrtc_compile(&job, NULL, &image);
         if (status == FERRY_OK)
             status = ferryi_kernel_check_ptx(source, image.bytes);
         free(image.bytes);
     }
-    if (status != FERRY_OK)
-        ferryi_fail_in(status, "check kernel \"%s\"", source->name);
     free(text);
     free(parameters);
     return status;
+}
+
+ferry_status
+ferry_kernel_check(const ferry_kernel_source *source, const char *target)
+{
+    FERRYI_OR_RETURN(ferryi_kernel_check_source(source, "check kernel"));
+    FERRYI_OR_RETURN(ferryi_callback_check("check a kernel"));
+    const ferry_kernel_code *code = source->codes, *end = code + source->code_count;
+    while (code < end && code->kind != FERRY_CODE_CUDA)
+        code++;
+    if (code == end)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "check kernel \"%s\": it has no CUDA source", source->name);
+    int architecture = 0;
+    ferry_status status = read_target(target ? target : DEFAULT_TARGET, &architecture);
+    if (status == FERRY_OK)
+        status = check_code(source, code, architecture);
+    return status == FERRY_OK ? status
+                              : ferryi_fail_in(status, "check kernel \"%s\"", source->name);
 }

@@ -164,10 +164,9 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_ho
     atomic_init(&call->parties, 2);
     call->uses = (struct ferryi_body_use *)(void *)(block + l.uses);
     call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
-    call->call = (struct ferry_call){
-        .grid = plan->grid,
-        .count = plan->count,
-        .arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments)};
+    call->call.grid = *plan->grid;
+    call->call.count = plan->count;
+    call->call.arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments);
     ferry_status status = copy_arguments(plan, block, &l);
     if (status == FERRY_OK)
         status = begin_uses(plan, call);

@@ -27,12 +27,8 @@ release(void *header)
         free(binary->bytes);
         free(binary);
     }
-    for (size_t i = 0; kernel->options && i < kernel->option_count; i++)
-        free(kernel->options[i]);
-    free(kernel->options);
+    ferryi_codes_free(&kernel->codes);
     free(kernel->parameters);
-    free(kernel->image);
-    free(kernel->text);
     free(kernel->name);
     ferryi_mutex_destroy(&kernel->mutex);
     if (kernel->context)
@@ -46,48 +42,34 @@ kernel_free(ferry_kernel *kernel)
     ferryi_quarantine_free(kernel->context->debug, kernel, release);
 }
 
-static bool
-copy_options(ferry_kernel *kernel, const ferry_kernel_source *source)
+/* Returns the language of the devices of a context that run code. All of them are of one kind. */
+static ferry_language
+language_of(const ferry_context *context)
 {
-    if (source->option_count == 0)
-        return true;
-    kernel->options = calloc(source->option_count, sizeof(*kernel->options));
-    if (!kernel->options)
-        return false;
-    kernel->option_count = source->option_count;
-    for (size_t i = 0; i < source->option_count; i++)
-        if (!(kernel->options[i] = strdup(source->options[i])))
-            return false;
-    return true;
-}
-
-static bool
-copy_image(ferry_kernel *kernel, const ferry_kernel_source *source)
-{
-    if (!source->image)
-        return true;
-    kernel->image = malloc(source->image_bytes);
-    if (!kernel->image)
-        return false;
-    memcpy(kernel->image, source->image, source->image_bytes);
-    kernel->image_bytes = source->image_bytes;
-    return true;
+    ferry_language language = FERRY_LANGUAGE_NONE;
+    for (int place = 1; place <= context->place_count; place++)
+        if (context->devices[place]->capabilities & FERRY_CAN_LOAD_CODE)
+            language = context->devices[place]->properties.language;
+    return language;
 }
 
 static ferry_status
 copy_source(ferry_kernel *kernel, const ferry_kernel_source *source)
 {
+    const ferry_context *context = kernel->context;
     kernel->host_function = source->host_function;
     kernel->user = source->user;
     kernel->name = strdup(source->name);
-    if (!kernel->name || !copy_options(kernel, source) || !copy_image(kernel, source))
+    if (!kernel->name)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its description");
     FERRYI_OR_RETURN(ferryi_kernel_copy_parameters(source, &kernel->parameters));
     kernel->parameter_count = source->parameter_count;
-    if (!source->cuda_source)
-        return FERRY_OK;
-    return ferryi_kernel_make_text(source->cuda_source, kernel->parameters, kernel->parameter_count,
-                                   &kernel->text);
+    FERRYI_OR_RETURN(
+        ferryi_codes_copy(source, language_of(context), kernel->parameters, &kernel->codes));
+    for (int place = 1; place <= context->place_count; place++)
+        if (ferryi_codes_next(&kernel->codes, context->devices[place], NULL))
+            kernel->code_places |= UINT32_C(1) << place;
+    return FERRY_OK;
 }
 
 /* -- code -------------------------------------------------------------------------------------- */
@@ -96,7 +78,7 @@ enum ferryi_kernel_body
 ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
 {
     uint64_t can = kernel->context->devices[place]->capabilities;
-    if ((can & FERRY_CAN_LOAD_CODE) && (kernel->image || kernel->text))
+    if (kernel->code_places >> place & 1)
         return FERRYI_BODY_CODE;
     if ((can & FERRY_CAN_RUN_HOST_FUNCTION) && kernel->host_function)
         return FERRYI_BODY_HOST;
@@ -108,8 +90,8 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
  * is compiled with a different NVRTC. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
-compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
-            const struct ferryi_kernel_binary **out)
+compile_for(ferry_kernel *kernel, const ferry_kernel_code *code, const ferryi_device *device,
+            unsigned refused, const struct ferryi_kernel_binary **out)
 {
     const int architecture = device->properties.architecture;
     struct ferryi_kernel_binary *binary = kernel->binaries;
@@ -117,9 +99,10 @@ compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
         binary = binary->next;
     if (!binary) {
         struct ferryi_nvrtc_source source = {.name = kernel->name,
-                                             .text = kernel->text,
-                                             .options = (const char *const *)kernel->options,
-                                             .option_count = kernel->option_count,
+                                             .text = code->code,
+                                             .options = code->options,
+                                             .option_count = code->option_count,
+                                             .exact = code->flags & FERRY_CODE_EXACT,
                                              .architecture = architecture,
                                              .driver_version = device->properties.driver_version,
                                              .refused = refused,
@@ -141,7 +124,7 @@ compile_for(ferry_kernel *kernel, const ferryi_device *device, unsigned refused,
 }
 
 static void
-code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struct ferryi_log *log,
+code_destroy(ferryi_device *device, struct ferryi_loaded_code *code, const struct ferryi_log *log,
              const char *name)
 {
     if (code->module && FERRYI_CALL(device, code_unload, code->module) != FERRY_OK)
@@ -153,16 +136,17 @@ code_destroy(ferryi_device *device, struct ferryi_kernel_code *code, const struc
  * compiles the source again with a different NVRTC release. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
-load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
+load_source(ferry_kernel *kernel, const ferry_kernel_code *code, ferryi_device *device,
+            void **out_module)
 {
     const struct ferryi_kernel_binary *binary;
-    FERRYI_OR_RETURN(compile_for(kernel, device, 0, &binary));
+    FERRYI_OR_RETURN(compile_for(kernel, code, device, 0, &binary));
     ferry_status status = FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module);
     if (binary->refused > 0 || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
         return status;
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
-    if (compile_for(kernel, device, 1, &binary) == FERRY_OK &&
+    if (compile_for(kernel, code, device, 1, &binary) == FERRY_OK &&
         FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module) == FERRY_OK) {
         ferryi_log(&kernel->context->log, FERRY_LOG_INFO,
                    "load kernel \"%s\": the driver takes only the code of another NVRTC than the "
@@ -174,18 +158,36 @@ load_source(ferry_kernel *kernel, ferryi_device *device, void **out_module)
     return status;
 }
 
+/* Loads the first code that the driver does not refuse. */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
-load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
+load_module(ferry_kernel *kernel, ferryi_device *device, void **out_module)
+{
+    const ferry_kernel_code *code = ferryi_codes_next(&kernel->codes, device, NULL), *next;
+    for (;; code = next) {
+        ferry_status status =
+            code->kind == FERRY_CODE_CUDA
+                ? load_source(kernel, code, device, out_module)
+                : FERRYI_CALL(device, code_load, code->code, code->bytes, out_module);
+        next = ferryi_codes_next(&kernel->codes, device, code);
+        if (!next || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
+            return status;
+        ferryi_log(&kernel->context->log, FERRY_LOG_INFO,
+                   "load kernel \"%s\": the driver refuses an image, and another code is tried: %s",
+                   kernel->name, ferry_last_error());
+    }
+}
+
+FERRYI_REQUIRES(ferryi_kernel_mutex)
+static ferry_status
+load_code(ferry_kernel *kernel, int place, struct ferryi_loaded_code **out)
 {
     ferryi_device *device = kernel->context->devices[place];
-    struct ferryi_kernel_code *code = calloc(1, sizeof(*code));
+    struct ferryi_loaded_code *code = calloc(1, sizeof(*code));
     if (!code)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "no memory for the description of loaded code");
-    ferry_status status = kernel->image ? FERRYI_CALL(device, code_load, kernel->image,
-                                                      kernel->image_bytes, &code->module)
-                                        : load_source(kernel, device, &code->module);
+    ferry_status status = load_module(kernel, device, &code->module);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, code_function, code->module, kernel->name, &code->function);
     if (status == FERRY_OK)
@@ -200,9 +202,9 @@ load_code(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
 }
 
 ferry_status
-ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_kernel_code **out)
+ferryi_kernel_code_at(ferry_kernel *kernel, int place, struct ferryi_loaded_code **out)
 {
-    struct ferryi_kernel_code *code =
+    struct ferryi_loaded_code *code =
         atomic_load_explicit(&kernel->code[place], memory_order_acquire);
     ferry_status status = FERRY_OK;
     if (!code) {
@@ -229,14 +231,16 @@ prepare_code(ferry_kernel *kernel)
     for (int place = 1; place <= kernel->context->place_count; place++) {
         if (ferryi_kernel_body_at(kernel, place) != FERRYI_BODY_CODE)
             continue;
-        struct ferryi_kernel_code *code;
+        struct ferryi_loaded_code *loaded_code;
         const struct ferryi_kernel_binary *binary;
+        const ferryi_device *device = kernel->context->devices[place];
+        const ferry_kernel_code *code = ferryi_codes_next(&kernel->codes, device, NULL);
         ferry_status status = FERRY_OK;
         if (!loaded) {
-            status = ferryi_kernel_code_at(kernel, place, &code);
-        } else if (!kernel->image) {
+            status = ferryi_kernel_code_at(kernel, place, &loaded_code);
+        } else if (code->kind == FERRY_CODE_CUDA) {
             ferryi_mutex_lock(&kernel->mutex);
-            status = compile_for(kernel, kernel->context->devices[place], 0, &binary);
+            status = compile_for(kernel, code, device, 0, &binary);
             ferryi_mutex_unlock(&kernel->mutex);
         }
         if (status != FERRY_OK)
@@ -249,7 +253,7 @@ prepare_code(ferry_kernel *kernel)
 /* -- when code may be unloaded ----------------------------------------------------------------- */
 
 void
-ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline)
+ferryi_kernel_note_use(struct ferryi_loaded_code *code, ferryi_timeline *timeline)
 {
     if (!ferryi_timeline_is_numbered(timeline) || ferryi_timeline_is_captured(timeline)) {
         atomic_store_explicit(&code->stays_loaded, true, memory_order_relaxed);
@@ -264,7 +268,7 @@ ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timelin
 /* Returns true if all launches of the code are known to have finished. The function does not block,
  * and queries no stream that is being captured. */
 static bool
-is_idle(ferryi_order *order, struct ferryi_kernel_code *code)
+is_idle(ferryi_order *order, struct ferryi_loaded_code *code)
 {
     if (atomic_load_explicit(&code->stays_loaded, memory_order_relaxed))
         return false;
@@ -286,7 +290,7 @@ static void
 unload(ferry_kernel *kernel)
 {
     for (int place = 1; place <= kernel->context->place_count; place++) {
-        struct ferryi_kernel_code *code = atomic_exchange(&kernel->code[place], NULL);
+        struct ferryi_loaded_code *code = atomic_exchange(&kernel->code[place], NULL);
         if (code)
             code_destroy(kernel->context->devices[place], code, &kernel->context->log,
                          kernel->name);
@@ -305,7 +309,7 @@ static bool
 is_all_idle(ferry_kernel *kernel)
 {
     for (int place = 1; place <= kernel->context->place_count; place++) {
-        struct ferryi_kernel_code *code = atomic_load(&kernel->code[place]);
+        struct ferryi_loaded_code *code = atomic_load(&kernel->code[place]);
         if (code && !is_idle(&kernel->context->order, code))
             return false;
     }
@@ -367,9 +371,9 @@ ferry_kernel_create(ferry_context *context, const ferry_kernel_source *source, f
         status = ferryi_kernel_check_source(source, "create kernel");
     if (status != FERRY_OK)
         return status;
-    if (!source->cuda_source && !source->image && !source->host_function)
+    if (source->code_count == 0 && !source->host_function)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "create kernel \"%s\": it has no source, no image and no host function",
+                           "create kernel \"%s\": it has no code and no host function",
                            source->name);
     free_dead(context, false);
     ferry_kernel *kernel = calloc(1, sizeof(*kernel));

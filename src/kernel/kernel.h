@@ -20,10 +20,11 @@
 #include <ferry/kernel.h>
 
 #include "src/base/base.h"
+#include "src/kernel/code.h"
 #include "src/stream/shell.h"
 
 /* The loaded code at one place. */
-struct ferryi_kernel_code {
+struct ferryi_loaded_code {
     void *module;
     void *function;
     /* Whether the code stays loaded until the context ends. Set when it is launched on a timeline
@@ -51,12 +52,8 @@ FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
 struct ferry_kernel {
     ferry_context *context; /* the kernel holds a reference */
     char *name;
-    char *text;  /* the source, preceded by declarations of element types; NULL if the kernel has no
-                    source */
-    void *image; /* NULL: none */
-    size_t image_bytes;
-    char **options;
-    size_t option_count;
+    struct ferryi_codes codes;
+    uint32_t code_places; /* bit p: the device of place p may run one of the codes */
     ferry_host_function *host_function;
     void *user;
     ferry_parameter *parameters; /* parameters with interned element types; a parameter without an
@@ -65,7 +62,7 @@ struct ferry_kernel {
     struct ferryi_kernel_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
     /* by place; NULL: not loaded */
-    _Atomic(struct ferryi_kernel_code *) code[FERRYI_DEVICES_MAX + 1];
+    _Atomic(struct ferryi_loaded_code *) code[FERRYI_DEVICES_MAX + 1];
     atomic_bool dead; /* whether the kernel was destroyed; set under ferryi_kernels_mutex */
     /* Links of the list of all kernels of the process. */
     FERRYI_GUARDED_BY(ferryi_kernels_mutex) struct ferry_kernel *next, **link;
@@ -78,10 +75,10 @@ enum ferryi_kernel_body ferryi_kernel_body_at(const ferry_kernel *kernel, int pl
 /* Sets `*out` to the kernel's loaded code at a place. The first call for a place compiles and loads
  * the code. */
 ferry_status ferryi_kernel_code_at(ferry_kernel *kernel, int place,
-                                   struct ferryi_kernel_code **out);
+                                   struct ferryi_loaded_code **out);
 /* Records that the code was launched on the timeline. The code is not unloaded before that launch
  * has finished. */
-void ferryi_kernel_note_use(struct ferryi_kernel_code *code, ferryi_timeline *timeline);
+void ferryi_kernel_note_use(struct ferryi_loaded_code *code, ferryi_timeline *timeline);
 
 /* Unloads the code of the context's kernels when the context ends. All work of the context must be
  * done, and its devices must still be open. Handles of kernels stay valid, but the kernels can no
@@ -97,10 +94,11 @@ ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const
  * the array. Sets *out to NULL if there are no parameters. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
                                            ferry_parameter **out);
-/* Makes the text that NVRTC compiles. The text consists of the declarations of all structs among
+/* Makes the text that the compiler gets. The text consists of the declarations of all structs among
  * the parameters, without duplicates, and of the source. The caller frees the text. */
-ferry_status ferryi_kernel_make_text(const char *source, const ferry_parameter *parameters,
-                                     size_t parameter_count, char **out);
+ferry_status ferryi_kernel_make_text(const ferry_kernel_code *source,
+                                     const ferry_parameter *parameters, size_t parameter_count,
+                                     char **out);
 
 /* -- signature.c ------------------------------------------------------------------------------- */
 

@@ -155,7 +155,7 @@ ferryi_launch_value(const struct ferryi_launch_request *plan, size_t i)
 /* -- queueing ---------------------------------------------------------------------------------- */
 
 static ferry_status
-queue_code(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
+queue_code(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *code)
 {
     void **addresses = plan->addresses, **arrays = addresses + plan->count;
     for (size_t i = 0; i < plan->count; i++) {
@@ -190,7 +190,7 @@ close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 /* Queues the device code or the host function of a launch. Then commits the writes of the launch's
  * accesses, which must be open. If queueing fails, cancels the accesses. */
 static ferry_status
-queue_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *code)
+queue_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *code)
 {
     struct ferryi_host_call *call = NULL;
     ferry_status status = code ? queue_code(plan, code) : ferryi_host_call_make(plan, &call);
@@ -210,7 +210,7 @@ queue_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code *
 }
 
 static ferry_status
-find_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code **out_code)
+find_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code **out_code)
 {
     int place = plan->timeline->place;
     *out_code = NULL;
@@ -222,14 +222,15 @@ find_body(const struct ferryi_launch_request *plan, struct ferryi_kernel_code **
     case FERRYI_BODY_NONE:
         break;
     }
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it has no code and no host function for %s",
-                       plan->kernel->context->names[place]);
+    return ferryi_codes_refuse(&plan->kernel->codes, plan->kernel->host_function,
+                               plan->kernel->context->devices[place],
+                               plan->kernel->context->names[place]);
 }
 
 static ferry_status
 launch(struct ferryi_launch_request *plan)
 {
-    struct ferryi_kernel_code *code;
+    struct ferryi_loaded_code *code;
     FERRYI_OR_RETURN(check_arguments(plan));
     FERRYI_OR_RETURN(find_body(plan, &code));
     uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
@@ -299,25 +300,34 @@ launch_with_arrays(struct ferryi_launch_request *plan)
     return status;
 }
 
+static void
+replace_zeros(ferry_grid *grid)
+{
+    for (size_t i = 1; i < 3; i++) {
+        grid->blocks[i] = grid->blocks[i] ? grid->blocks[i] : 1;
+        grid->threads[i] = grid->threads[i] ? grid->threads[i] : 1;
+    }
+}
+
 static ferry_status
 check_grid(const ferry_kernel *kernel, const ferry_grid *grid)
 {
-    if (grid->blocks[0] > 0 && grid->threads[0] > 0)
-        return FERRY_OK;
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                       "launch kernel \"%s\": the grid has %u blocks of %u threads in x; "
-                       "ferry_grid_for() returns a grid for a number of items",
-                       kernel->name, grid->blocks[0], grid->threads[0]);
-}
-
-static ferry_grid
-without_zeros(ferry_grid grid)
-{
-    for (size_t i = 1; i < 3; i++) {
-        grid.blocks[i] = grid.blocks[i] ? grid.blocks[i] : 1;
-        grid.threads[i] = grid.threads[i] ? grid.threads[i] : 1;
-    }
-    return grid;
+    if (grid->blocks[0] == 0 || grid->threads[0] == 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "launch kernel \"%s\": the grid has %u blocks of %u threads in x; "
+                           "ferry_grid_for() returns a grid for a number of items",
+                           kernel->name, grid->blocks[0], grid->threads[0]);
+    if (grid->flags)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "launch kernel \"%s\": the grid has the flags 0x%x, which no device "
+                           "knows yet; set them to 0",
+                           kernel->name, grid->flags);
+    if (grid->cluster[0] || grid->cluster[1] || grid->cluster[2])
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "launch kernel \"%s\": the grid has clusters of %ux%ux%u blocks, which "
+                           "no device takes yet; set them to 0",
+                           kernel->name, grid->cluster[0], grid->cluster[1], grid->cluster[2]);
+    return FERRY_OK;
 }
 
 ferry_status
@@ -348,11 +358,12 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
                            argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
     FERRYI_OR_RETURN(check_grid(kernel, &grid));
+    replace_zeros(&grid);
     struct ferryi_launch_request plan = {
         .kernel = kernel,
         .stream = stream ? stream : kernel->context->defaults[timeline->place],
         .timeline = timeline,
-        .grid = without_zeros(grid),
+        .grid = &grid,
         .arguments = arguments,
         .count = argument_count};
     bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);

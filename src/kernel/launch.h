@@ -15,7 +15,7 @@ struct ferryi_launch_request {
     ferry_kernel *kernel;
     ferry_stream *stream;
     ferryi_timeline *timeline; /* timeline of the stream */
-    ferry_grid grid;           /* blocks and threads are at least 1 */
+    const ferry_grid *grid;    /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
     size_t count; /* number of arguments, which equals the number of the kernel's parameters */
     /* Arrays of `count` elements each. `wanted` contains one access for each argument that is an

@@ -166,6 +166,9 @@ get_nvrtc(const char *name, struct nvrtc **out)
 
 /* -- options ----------------------------------------------------------------------------------- */
 
+/* The option that forbids fused operations. */
+#define EXACT_OPTION "--fmad=false"
+
 static bool
 names_architecture(const char *option)
 {
@@ -404,7 +407,7 @@ run_compiler(const struct nvrtc *nvrtc, nvrtc_program program,
              const struct ferryi_nvrtc_source *source, const char *architecture,
              const struct ferryi_log *log)
 {
-    const char **options = calloc(source->option_count + 1, sizeof(*options));
+    const char **options = calloc(source->option_count + 2, sizeof(*options));
     if (!options)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu options",
                            source->option_count);
@@ -413,6 +416,8 @@ run_compiler(const struct nvrtc *nvrtc, nvrtc_program program,
         options[count++] = architecture;
     for (size_t i = 0; i < source->option_count; i++)
         options[count++] = source->options[i];
+    if (source->exact)
+        options[count++] = EXACT_OPTION; /* of several, the last one counts */
     nvrtc_result result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
     ferry_status status = result == NVRTC_SUCCESS
                               ? FERRY_OK
@@ -510,6 +515,8 @@ make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
     add_text(&state, architecture);
     for (size_t i = 0; i < source->option_count; i++)
         add_text(&state, source->options[i]);
+    if (source->exact)
+        add_text(&state, EXACT_OPTION);
     /* The kernel's name is part of the cache key, because NVRTC stores the name in the code as the
      * name of the source file. */
     add_text(&state, source->name);

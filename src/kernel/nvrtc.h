@@ -22,6 +22,7 @@ struct ferryi_nvrtc_source {
     const char *text;
     const char *const *options;
     size_t option_count;
+    bool exact;         /* whether no operations are fused, whatever the options say */
     int architecture;   /* 10 * major + minor */
     int driver_version; /* CUDA version of the driver, as 1000 * major + 10 * minor; 0 if no driver
                            will load the code */

@@ -62,10 +62,8 @@ ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timelin
         table[i] = (struct ferryi_scatter_entry){(uintptr_t)copies[i].target,
                                                  (uintptr_t)copies[i].source, copies[i].bytes};
     void *arguments[] = {&table};
-    const struct ferryi_launch launch = {
-        .function = kernel,
-        .grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}},
-        .arguments = arguments};
+    const ferry_grid grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}};
+    const struct ferryi_launch launch = {.function = kernel, .grid = &grid, .arguments = arguments};
     ferry_status status = FERRYI_CALL(timeline->device, launch, &launch, timeline->native);
     if (status == FERRY_ERROR_UNSUPPORTED)
         atomic_store_explicit(&port->scatter, NULL, memory_order_release);

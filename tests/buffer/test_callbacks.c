@@ -16,6 +16,7 @@
 #include <ferry/generated.h>
 
 #include "src/base/sanitizer.h"
+#include "tests/support/code.h"
 #include "tests/support/copies.h"
 #include "tests/support/exchange.h"
 #include "tests/support/fault.h"
@@ -437,7 +438,8 @@ DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERR
 DO(ferry_kernel_launch, ferry_argument argument = whole(w);
    return ferry_kernel_launch(w->kernel, ferry_grid_for(1, 1), w->stream, &argument, 1);)
 RETURN(ferry_kernel_check,
-       &(ferry_kernel_source){.name = "k", .cuda_source = "extern \"C\" __global__ void k() {}"}, 0)
+       &(ferry_kernel_source){.name = "k", CUDA_SOURCE("extern \"C\" __global__ void k() {}")},
+       NULL)
 RETURN(ferry_kernel_check_rows, w->kernel, 1, 1, 0, 1)
 DO(ferry_pool_create, ferry_pool_backend backend = {.alloc = simple_alloc, .free = simple_free};
    return ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &backend, NULL, &w->made_pool);)

@@ -5,6 +5,7 @@
 
 #include "src/device/cuda_device.h"
 #include "tests/buffer/work.h"
+#include "tests/support/code.h"
 #include "tests/support/exchange.h"
 #include "tests/support/fakecuda.h"
 
@@ -839,8 +840,7 @@ test_captured_kernels_stay_loaded(void **state)
     fake.fakecuda_register_kernel("nothing", do_nothing, 0, NULL);
     for (int mode = GLOBAL; mode <= RELAXED; mode++) {
         ferry_stream *a = make_stream(f, 1);
-        const ferry_kernel_source source = {
-            .name = "nothing", .image = ptx, .image_bytes = sizeof(ptx)};
+        const ferry_kernel_source source = {.name = "nothing", CUDA_IMAGE(ptx)};
         ferry_kernel *captured, *plain;
         OK(ferry_kernel_create(f->context, &source, &captured));
         OK(ferry_kernel_create(f->context, &source, &plain));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "src/device/cuda_device.h"
+#include "tests/support/code.h"
 #include "tests/support/copies.h"
 #include "tests/support/fakecuda.h"
 
@@ -187,11 +188,8 @@ test_a_kernel_that_faults(void **state)
     static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry "
                                 "faulty(.param .u64 a) { ret; }\n";
     ferry_parameter parameter = {.element = INT, .access = FERRY_UPDATE};
-    ferry_kernel_source source = {.name = "faulty",
-                                  .image = image,
-                                  .image_bytes = sizeof(image),
-                                  .parameters = &parameter,
-                                  .parameter_count = 1};
+    ferry_kernel_source source = {
+        .name = "faulty", CUDA_IMAGE(image), .parameters = &parameter, .parameter_count = 1};
     ferry_kernel *kernel;
     (void)state;
     fake.fakecuda_register_kernel("faulty", fault_code, 1, sizes);

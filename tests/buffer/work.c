@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "tests/support/code.h"
 #include "tests/support/copy_slots.h"
 #include "tests/support/fakecuda.h"
 
@@ -243,8 +244,7 @@ make_kernel(fixture *f, const char *name, ferry_host_function *body, ferry_acces
                                     {.element = ferry_size_element()},
                                     {.element = ferry_size_element()}};
     ferry_kernel_source source = {.name = name,
-                                  .image = image,
-                                  .image_bytes = sizeof(image),
+                                  CUDA_IMAGE(image),
                                   .host_function = body,
                                   .parameters = parameters,
                                   .parameter_count = LENGTH(parameters)};

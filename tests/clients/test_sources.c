@@ -20,7 +20,7 @@ main(void)
     {                                                                                              \
         ferry_parameter parameters[16];                                                            \
         const ferry_kernel_source source = entry##_source(parameters);                             \
-        const ferry_status status = ferry_kernel_check(&source, 0);                                \
+        const ferry_status status = ferry_kernel_check(&source, NULL);                             \
         if (status == FERRY_ERROR_UNSUPPORTED)                                                     \
             return SKIPPED;                                                                        \
         if (status != FERRY_OK)                                                                    \

@@ -267,7 +267,8 @@ test_code_that_cannot_be_loaded_says_so(void **state)
         return;
     }
     char byte = 0;
-    struct ferryi_launch launch = {.grid = {{1, 1, 1}, {1, 1, 1}, 0}};
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
+    struct ferryi_launch launch = {.grid = &grid};
     LACKS(device, code_load, &byte, 1, &out);
     LACKS(device, code_unload, &byte);
     LACKS(device, code_function, &byte, "f", &out);

@@ -18,16 +18,15 @@
 
 enum { SKIPPED = 77 };
 
-/* Checks the source for the library's default architecture, which 0 selects, and for architecture
- * 90. */
+/* Checks the source for the library's default target, which NULL selects, and for "sm_90". */
 static ferry_status
 check(const ferry_kernel_source *source)
 {
-    static const int architectures[] = {0, 90};
-    for (size_t i = 0; i < sizeof(architectures) / sizeof(architectures[0]); i++) {
-        ferry_status status = ferry_kernel_check(source, architectures[i]);
+    static const char *const targets[] = {NULL, "sm_90"};
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        ferry_status status = ferry_kernel_check(source, targets[i]);
         if (status != FERRY_OK) {
-            printf("%s, architecture %d: %s (%s)\n", source->name, architectures[i],
+            printf("%s, target %s: %s (%s)\n", source->name, targets[i] ? targets[i] : "NULL",
                    ferry_last_error(), ferry_status_name(status));
             return status;
         }
@@ -57,7 +56,8 @@ main(void)
     }
     /* Checks that a broken source does not compile, which shows that this program can detect
      * errors. */
-    return check(&(ferry_kernel_source){.name = "broken", .cuda_source = broken}) ==
+    const ferry_kernel_code code = {.kind = FERRY_CODE_CUDA, .code = broken};
+    return check(&(ferry_kernel_source){.name = "broken", .codes = &code, .code_count = 1}) ==
                    FERRY_ERROR_COMPILE
                ? EXIT_SUCCESS
                : EXIT_FAILURE;

@@ -19,7 +19,8 @@ class Field(ctypes.Structure):
 class Element(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("c_type", ctypes.c_char_p), ("identity", ctypes.c_uint64), ("bytes", ctypes.c_size_t),
                 ("align", ctypes.c_size_t), ("kind", ctypes.c_int), ("bits", ctypes.c_uint32), ("fields", ctypes.POINTER(Field)),
-                ("field_count", ctypes.c_size_t), ("cuda_declaration", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 4)]
+                ("field_count", ctypes.c_size_t), ("cuda_declaration", ctypes.c_char_p),
+                ("opencl_declaration", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 4)]
 
 
 class Failure(Exception):

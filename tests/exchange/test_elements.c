@@ -459,6 +459,11 @@ test_descriptions_are_kept_once(void **state)
     OK(ferry_element_intern(&element, &second));
     assert_ptr_not_equal(first, second);
     element.cuda_declaration = NULL;
+    element.opencl_declaration = "typedef struct dynamic { float x; } dynamic;";
+    OK(ferry_element_intern(&element, &second));
+    assert_ptr_not_equal(first, second);
+    assert_string_equal(second->opencl_declaration, element.opencl_declaration);
+    element.opencl_declaration = NULL;
     element.name = "other";
     OK(ferry_element_intern(&element, &second));
     assert_ptr_not_equal(first, second);

@@ -15,7 +15,7 @@ test_size_of(int number)
         sizeof(ferry_kernel_source),  sizeof(ferry_context_options),
         sizeof(ferry_buffer_options), sizeof(ferry_lease_options),
         sizeof(ferry_copy_side),      sizeof(ferry_copy_region),
-        sizeof(ferry_copy_options),
+        sizeof(ferry_copy_options),   sizeof(ferry_kernel_code),
     };
     return sizes[number - 1];
 }

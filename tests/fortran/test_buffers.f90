@@ -88,13 +88,14 @@ contains
         type(ferry_c_field) :: field
         type(ferry_c_element) :: element
         type(ferry_c_kernel_source) :: kernel_source
+        type(ferry_c_kernel_code) :: kernel_code
         type(ferry_c_context_options) :: context_options
         type(ferry_c_buffer_options) :: buffer_options
         type(ferry_c_lease_options) :: lease_options
         type(ferry_copy_side) :: side
         type(ferry_copy_region) :: region
         type(ferry_c_copy_options) :: copy_options
-        integer(c_size_t) :: sizes(13)
+        integer(c_size_t) :: sizes(14)
         integer(c_int) :: i
         interface
             function test_size_of(number) bind(c) result(bytes)
@@ -106,8 +107,8 @@ contains
 
         sizes = [c_sizeof(scope), c_sizeof(grid), c_sizeof(argument), c_sizeof(parameter), c_sizeof(field), c_sizeof(element), &
             c_sizeof(kernel_source), c_sizeof(context_options), c_sizeof(buffer_options), c_sizeof(lease_options), c_sizeof(side), &
-            c_sizeof(region), c_sizeof(copy_options)]
-        call expect(all(sizes == [(test_size_of(i), i=1, 13)]), 'structs have the sizes of C')
+            c_sizeof(region), c_sizeof(copy_options), c_sizeof(kernel_code)]
+        call expect(all(sizes == [(test_size_of(i), i=1, 14)]), 'structs have the sizes of C')
     end subroutine
 
     subroutine buffers_live(context)

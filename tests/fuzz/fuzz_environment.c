@@ -10,6 +10,7 @@
 
 #include "src/base/sanitizer.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/code.h"
 
 enum { VARIABLES = 7, LINE_MAX_BYTES = 6000, PATH_BYTES = 4096 };
 
@@ -67,9 +68,8 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     else if (strlen(ferry_last_error()) < 10 || context)
         abort();
     ferry_context_destroy(&context);
-    ferry_kernel_source source = {.name = "k",
-                                  .cuda_source = "extern \"C\" __global__ void k() {}"};
-    (void)!ferry_kernel_check(&source, 0);
+    ferry_kernel_source source = {.name = "k", CUDA_SOURCE("extern \"C\" __global__ void k() {}")};
+    (void)!ferry_kernel_check(&source, NULL);
     char path[PATH_BYTES];
     status = ferry_kernel_cache_path(path, sizeof(path));
     if (status == FERRY_OK ? *path != '/' : strlen(ferry_last_error()) < 10)

@@ -43,15 +43,24 @@ static const char declared_differently[] =
     "typedef unsigned long uint64_t;\n"
     "extern \"C\" __global__ void declared_differently(uint64_t *to) { to[0] = 1; }\n";
 
+/* Checks a source that is compiled with one option, or with none if `option` is NULL. */
 static int
-check(const ferry_kernel_source *source, ferry_status expected)
+check(const char *name, const char *text, const char *option, const ferry_parameter *parameters,
+      size_t count, ferry_status expected)
 {
-    ferry_status status = ferry_kernel_check(source, 0);
+    const ferry_kernel_code code = {
+        .kind = FERRY_CODE_CUDA, .code = text, .options = &option, .option_count = option != NULL};
+    const ferry_kernel_source source = {.name = name,
+                                        .codes = &code,
+                                        .code_count = 1,
+                                        .parameters = parameters,
+                                        .parameter_count = count};
+    ferry_status status = ferry_kernel_check(&source, NULL);
     if (status == FERRY_ERROR_UNSUPPORTED)
         exit(SKIPPED);
     if (status != expected)
-        printf("%s: %s (%s), expected %s\n", source->name, ferry_last_error(),
-               ferry_status_name(status), ferry_status_name(expected));
+        printf("%s: %s (%s), expected %s\n", name, ferry_last_error(), ferry_status_name(status),
+               ferry_status_name(expected));
     return status == expected;
 }
 
@@ -65,32 +74,12 @@ main(void)
     };
     /* Parameters of any size. */
     static const ferry_parameter any[2] = {{.element = NULL}, {.element = NULL}};
-    static const char *const without[] = {"-DFERRY_NO_CUDA_TYPES"};
-    int passed = check(
-        &(ferry_kernel_source){
-            .name = "scalars", .cuda_source = scalars, .parameters = any, .parameter_count = 2},
-        FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "structs",
-                                           .cuda_source = structs,
-                                           .parameters = parameters,
-                                           .parameter_count = 3},
-                    FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "declared_again",
-                                           .cuda_source = declared_again,
-                                           .parameters = any,
-                                           .parameter_count = 1},
-                    FERRY_OK);
-    passed &= check(&(ferry_kernel_source){.name = "declared_differently",
-                                           .cuda_source = declared_differently,
-                                           .parameters = any,
-                                           .parameter_count = 1},
-                    FERRY_ERROR_COMPILE);
-    passed &= check(&(ferry_kernel_source){.name = "declared_differently",
-                                           .cuda_source = declared_differently,
-                                           .parameters = any,
-                                           .parameter_count = 1,
-                                           .options = without,
-                                           .option_count = 1},
+    int passed = check("scalars", scalars, NULL, any, 2, FERRY_OK);
+    passed &= check("structs", structs, NULL, parameters, 3, FERRY_OK);
+    passed &= check("declared_again", declared_again, NULL, any, 1, FERRY_OK);
+    passed &=
+        check("declared_differently", declared_differently, NULL, any, 1, FERRY_ERROR_COMPILE);
+    passed &= check("declared_differently", declared_differently, "-DFERRY_NO_CUDA_TYPES", any, 1,
                     FERRY_OK);
     return passed ? EXIT_SUCCESS : EXIT_FAILURE;
 }

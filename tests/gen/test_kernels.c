@@ -83,8 +83,8 @@ check_sources(void)
     {                                                                                              \
         ferry_parameter parameters[16];                                                            \
         const ferry_kernel_source source = mylib_##entry##_source(parameters);                     \
-        for (int architecture = 0; architecture <= 90; architecture += 90) {                       \
-            ferry_status status = ferry_kernel_check(&source, architecture);                       \
+        for (int newest = 0; newest < 2; newest++) {                                               \
+            ferry_status status = ferry_kernel_check(&source, newest ? "sm_90" : NULL);            \
             if (status == FERRY_ERROR_UNSUPPORTED)                                                 \
                 return SKIPPED;                                                                    \
             if (status != FERRY_OK)                                                                \

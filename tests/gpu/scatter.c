@@ -41,10 +41,9 @@ scatter(const struct scattered *s, size_t pieces)
             (uintptr_t)s->target + i * STEP + offset_of(i),
             (uintptr_t)s->source + (pieces - 1 - i) * STEP + offset_of(i), length_of(i)};
     void *arguments[] = {(void *)&s->table};
+    const ferry_grid grid = {.blocks = {(uint32_t)pieces, 1, 1}, .threads = {128, 1, 1}};
     const struct ferryi_launch launch = {
-        .function = s->function,
-        .grid = {.blocks = {(uint32_t)pieces, 1, 1}, .threads = {128, 1, 1}},
-        .arguments = arguments};
+        .function = s->function, .grid = &grid, .arguments = arguments};
     return FERRYI_CALL(s->device, launch, &launch, s->stream);
 }
 

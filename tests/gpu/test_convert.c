@@ -20,6 +20,7 @@
 #include "src/convert/converter.h"
 #include "src/convert/kernels.h"
 #include "src/stream/shell.h"
+#include "tests/support/code.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"
 #include "tests/support/copy_slots.h"
@@ -163,9 +164,9 @@ static bool
 lacks_code(void)
 {
     const ferry_kernel_source probe = {.name = "probe",
-                                       .cuda_source = "extern \"C\" __global__ void probe() {}"};
+                                       CUDA_SOURCE("extern \"C\" __global__ void probe() {}")};
     return ferryi_convert_image_bytes == 0 &&
-           ferry_kernel_check(&probe, 0) == FERRY_ERROR_UNSUPPORTED;
+           ferry_kernel_check(&probe, NULL) == FERRY_ERROR_UNSUPPORTED;
 }
 
 int

@@ -6,6 +6,8 @@
 
 #include <ferry/generated.h>
 
+#include "tests/support/code.h"
+
 void
 scene_wrong(const char *file, int line, const char *format, ...)
 {
@@ -591,11 +593,11 @@ scene_cache(const struct scene *s)
 {
     char path[4096];
     ferry_kernel_source source = {.name = "nothing",
-                                  .cuda_source = "extern \"C\" __global__ void nothing() {}"};
+                                  CUDA_SOURCE("extern \"C\" __global__ void nothing() {}")};
     AMONG(ferry_kernel_cache_path(path, 1), FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_UNSUPPORTED);
     if (ferry_kernel_cache_path(path, sizeof(path)) == FERRY_OK && path[0] != '/')
         SCENE_WRONG("the cache is at %s", path);
-    ferry_status status = s->flags == 1 ? ferry_kernel_check(&source, 0) : FERRY_OK;
+    ferry_status status = s->flags == 1 ? ferry_kernel_check(&source, NULL) : FERRY_OK;
     if (status != FERRY_OK)
         AMONG(status, FERRY_ERROR_UNSUPPORTED, FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_COMPILE);
 }

@@ -228,7 +228,7 @@ def test_the_text_of_ferry_gen(emulated, tmp_path, monkeypatch):
 
     seen = []
     real = _expression.Kernel
-    monkeypatch.setattr(_expression, "Kernel", lambda name, **more: seen.append((name, more["source"], tuple(more.get("options", ())))) or real(name, **more))
+    monkeypatch.setattr(_expression, "Kernel", lambda name, **more: seen.append((name, more["source"], more.get("exact", False))) or real(name, **more))
     sources = []
     compiled = _expression._compiled
     monkeypatch.setattr(_expression, "_compiled", lambda source, *rest: sources.append(source) or compiled(source, *rest))
@@ -241,14 +241,15 @@ def test_the_text_of_ferry_gen(emulated, tmp_path, monkeypatch):
                         tmp_path / name, "-o", tmp_path / "kernels.h"], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
         header = (tmp_path / "kernels.h").read_text()
         assert sources.pop(0).startswith(header)
-        for entry, cuda, options in [one for one in seen if one[0].startswith("py_" + name)]:
+        for entry, cuda, exact in [one for one in seen if one[0].startswith("py_" + name)]:
             literals = header[header.index(f"{entry}_source(ferry"):]
             text = ""
             for line in literals[literals.index("text[] =\n") + 9:].splitlines():
                 text += json.loads(line.strip().rstrip(";"))
                 if line.rstrip().endswith(";"):
                     break
-            assert text == cuda and options == (() if entry.endswith("_into") else ("-fmad=false",))
+            assert text == cuda and exact == (not entry.endswith("_into"))
+            assert ("{FERRY_CODE_CUDA, FERRY_CODE_EXACT," in literals[:literals.index("ferry_kernel_source source")]) == exact
 
 
 def test_devices_of_cuda(numpy):

@@ -367,6 +367,12 @@ def test_arrays_that_a_host_function_overwrites():
     assert seen[0] != bytes([7]) * 1000
 
 
+def test_places_say_which_code_they_run(context):
+    places = [(place.language, place.target, place.native_context != 0) for place in context.places]
+    assert places[0] == ("", "", False)
+    assert set(places[1:]) == {("cuda", "sm_90", True) if context.place(1).kind == "cuda" else ("", "", False)}
+
+
 def test_grids_of_three_dimensions(context):
     if context.place(1).kind != "cuda":
         pytest.skip("a host function has no grid")
@@ -401,11 +407,12 @@ def test_options_of_the_compiler():
         import ctypes, os, ferry
         compiler = ctypes.CDLL(os.environ["FERRY_NVRTC_LIBRARY"])
         c = ferry.Context("cuda")
-        def compiled(options):
+        def compiled(options, exact=False):
             before = compiler.fakenvrtc_compilations()
-            ferry.Kernel("k", source='extern "C" __global__ void k(float *x) {}', parameters=["update f4 x"], options=options, context=c)
+            ferry.Kernel("k", source='extern "C" __global__ void k(float *x) {}', parameters=["update f4 x"], options=options, exact=exact, context=c)
             return compiler.fakenvrtc_compilations() - before
         assert [compiled(options) for options in ([], [], ["-fmad=false"], ["-fmad=false"], ["-fmad=true"])] == [1, 0, 1, 0, 1]
+        assert [compiled(["-fmad=true"], exact) for exact in (True, True, False)] == [1, 0, 0]
     """)
     folder = tempfile.mkdtemp()
     try:

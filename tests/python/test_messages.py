@@ -114,6 +114,8 @@ def make(t):
         (lambda: ferry.Kernel(3, host=print, parameters=[]), ferry.WrongTypeError, "the name is a text"),
         (lambda: ferry.Kernel("k", source="a\0b", parameters=[]), ferry.ArgumentError, "source.*NUL"),
         (lambda: ferry.Kernel("k", host=print, options=["-DA\0"], parameters=[]), ferry.ArgumentError, "option.*NUL"),
+        (lambda: ferry.Kernel("k", host=print, options=["-DA"], parameters=[]), ferry.ArgumentError, "options and exact are for a source"),
+        (lambda: ferry.Kernel("k", image="", exact=True, parameters=[]), ferry.ArgumentError, "options and exact are for a source"),
         (lambda: ferry.Kernel("k", host=t.address(0), parameters=[]), ferry.ArgumentError, "address 0"),
         (lambda: ferry.Kernel("k", host=t.address(1), parameters=["f4"] * 65), ferry.ArgumentError, "at most 64"),
         (lambda: t.kernel(None, 4, t.double, 1.0, 4), ferry.WrongTypeError, 'kernel "axpy": x holds double, but the parameter is of float'),
@@ -139,7 +141,7 @@ def make(t):
     ]
 
 
-COUNT = 71
+COUNT = 73
 
 
 @pytest.fixture(scope="module")

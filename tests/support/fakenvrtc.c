@@ -10,7 +10,8 @@
  * supports the architectures of that release. Its code declares the PTX version of that release,
  * such as 8.7 for N = 12, unless the environment variable FAKENVRTC_PTX_N sets a different version.
  *
- * Tests look up fakenvrtc_compilations() with dlsym(). It returns the number of compilations.
+ * Tests look up two functions with dlsym(). fakenvrtc_compilations() returns the number of
+ * compilations, and fakenvrtc_options() the options of this thread's last one, each after a space.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -50,8 +51,10 @@ struct program {
 };
 
 static atomic_int compilations;
+static _Thread_local char last_options[512];
 
 EXPORT int fakenvrtc_compilations(void);
+EXPORT const char *fakenvrtc_options(void);
 EXPORT const char *nvrtcGetErrorString(int result);
 EXPORT int nvrtcVersion(int *major, int *minor);
 EXPORT int nvrtcGetNumSupportedArchs(int *count);
@@ -73,6 +76,12 @@ int
 fakenvrtc_compilations(void)
 {
     return atomic_load(&compilations);
+}
+
+const char *
+fakenvrtc_options(void)
+{
+    return last_options;
 }
 
 const char *
@@ -166,6 +175,7 @@ nvrtcCompileProgram(struct program *program, int option_count, const char *const
     char *end = program->code + sprintf(program->code, "//");
     for (int i = 0; i < option_count; i++)
         end += sprintf(end, " %s", options[i]);
+    snprintf(last_options, sizeof(last_options), "%s", program->code + strlen("//"));
     end += write_target(end, option_count, options);
     end += sprintf(
         end, "\n.entry %.*s .entry %.*s_nearest .entry %.*s_toward_zero .entry %.*s_first_unfit\n",

@@ -99,6 +99,8 @@ test_grids(void **state)
     assert_int_equal(grid.threads[0], 256);
     assert_int_equal(grid.blocks[1] * grid.blocks[2] * grid.threads[1] * grid.threads[2], 1);
     assert_int_equal(grid.shared_bytes, 0);
+    assert_int_equal(grid.flags | grid.cluster[0] | grid.cluster[1] | grid.cluster[2], 0);
+    assert_true((grid.reserved[0] | grid.reserved[1] | grid.reserved[2] | grid.reserved[3]) == 0);
     assert_int_equal(ferry_grid_for(0, 64).blocks[0], 1);
     assert_int_equal(ferry_grid_for(64, 64).blocks[0], 1);
     assert_int_equal(ferry_grid_for(65, 64).blocks[0], 2);

@@ -171,11 +171,9 @@ compile_and_log(const char *text, int architecture, bool portable, const struct 
 {
     if (FERRYI_SANITIZED_MALLOC)
         return FERRY_ERROR_UNSUPPORTED;
-    const char *const options[] = {"--fmad=false"};
     struct ferryi_nvrtc_source source = {.name = "conversions",
                                          .text = text,
-                                         .options = options,
-                                         .option_count = 1,
+                                         .exact = true,
                                          .architecture = architecture,
                                          .portable = portable};
     return ferryi_nvrtc_compile(&source, log, out);

@@ -312,7 +312,8 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(code_function, module, "nothing", &function);
     size_t bytes, count;
     SLOT(code_parameters, function, 1, &bytes, &count);
-    SLOT(launch, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 96 << 10}, NULL}, NULL);
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}, .shared_bytes = 96 << 10};
+    SLOT(launch, &(struct ferryi_launch){function, &grid, NULL}, NULL);
     SLOT(code_unload, module);
     OK(device->ops->synchronize(device));
     assert_undisturbed(&before, "synchronize");
@@ -460,8 +461,8 @@ test_fault_shows_when_waited_for(void **state)
     assert_int_equal(device->ops->copy_upload(device, (void *)0x10000, pinned, 64, stream),
                      FERRY_ERROR_DEVICE);
     OK(device->ops->stream_synchronize(device, stream));
-    OK(device->ops->launch(
-        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, NULL}, stream));
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
+    OK(device->ops->launch(device, &(struct ferryi_launch){function, &grid, NULL}, stream));
     assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
     assert_string_equal(
         ferry_last_error(),

@@ -93,9 +93,9 @@ test_the_host_faults_while_a_kernel_runs(void **state)
     int *memory = (int *)(uintptr_t)managed;
     assert_false(faults(memory));
     gate = 0;
-    OK(device->ops->launch(
-        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&memory}},
-        (void *)2));
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
+    OK(device->ops->launch(device, &(struct ferryi_launch){function, &grid, (void *[]){&memory}},
+                           (void *)2));
     assert_true(faults(memory));
     gate = 1;
     OK(device->ops->synchronize(device));
@@ -162,8 +162,8 @@ nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
 static ferry_status
 launch_shared(ferryi_device *device, void *function, uint32_t bytes)
 {
-    return device->ops->launch(
-        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, bytes}, NULL}, (void *)2);
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}, .shared_bytes = bytes};
+    return device->ops->launch(device, &(struct ferryi_launch){function, &grid, NULL}, (void *)2);
 }
 
 /* Checks that static shared memory of a kernel counts toward the limit of 48 KiB. The kernel has 32
@@ -418,12 +418,13 @@ test_grids_have_the_limits_of_devices(void **state)
     fake->fakecuda_register_kernel("none", nothing, 0, NULL);
     OK(device->ops->code_load(device, shared_ptx, sizeof(shared_ptx), &module));
     OK(device->ops->code_function(device, module, "none", &none));
-    struct ferryi_launch launch = {none, {{1, 65535, 65535}, {1, 1, 64}, 0}, NULL};
+    ferry_grid grid = {.blocks = {1, 65535, 65535}, .threads = {1, 1, 64}};
+    const struct ferryi_launch launch = {none, &grid, NULL};
     OK(device->ops->launch(device, &launch, (void *)2));
-    launch.grid.blocks[1]++;
+    grid.blocks[1]++;
     assert_int_equal(device->ops->launch(device, &launch, (void *)2), FERRY_ERROR_DEVICE);
-    launch.grid.blocks[1]--;
-    launch.grid.threads[2]++;
+    grid.blocks[1]--;
+    grid.threads[2]++;
     assert_int_equal(device->ops->launch(device, &launch, (void *)2), FERRY_ERROR_DEVICE);
     OK(device->ops->synchronize(device));
     OK(device->ops->code_unload(device, module));
@@ -1093,12 +1094,11 @@ test_functions_are_loaded_before_launches(void **state)
     OK(device->ops->code_function(device, module, "write_late", &late));
     OK(device->ops->code_function(device, module, "write_now", &now));
     gate = 0;
-    OK(device->ops->launch(
-        device, &(struct ferryi_launch){late, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&memory}},
-        streams[0]));
-    OK(device->ops->launch(
-        device, &(struct ferryi_launch){now, {{1, 1, 1}, {1, 1, 1}, 0}, (void *[]){&second}},
-        streams[1]));
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
+    OK(device->ops->launch(device, &(struct ferryi_launch){late, &grid, (void *[]){&memory}},
+                           streams[0]));
+    OK(device->ops->launch(device, &(struct ferryi_launch){now, &grid, (void *[]){&second}},
+                           streams[1]));
     OK(device->ops->stream_synchronize(device, streams[1]));
     assert_int_equal(*second, 5);
     gate = 1;

@@ -340,8 +340,8 @@ test_launch(void **state)
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 256, (void **)&memory));
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 256, (void **)&pinned));
     OK(device->ops->fill(device, memory, 1, 4, 64, stream));
-    struct ferryi_launch launch = {
-        function, {{2, 1, 1}, {32, 1, 1}, 0}, (void *[]){&memory, &increment}};
+    ferry_grid grid = {.blocks = {2, 1, 1}, .threads = {32, 1, 1}};
+    struct ferryi_launch launch = {function, &grid, (void *[]){&memory, &increment}};
     OK(device->ops->launch(device, &launch, stream));
     increment = 100; /* must have no effect, because the launch has copied its arguments */
     OK(device->ops->copy_download(device, pinned, memory, 256, stream));
@@ -352,20 +352,20 @@ test_launch(void **state)
     /* If a launch needs more shared memory than the function's limit, the device raises the limit.
      * It must never lower the limit. */
     uint64_t raised = fake->fakecuda_calls_of("cuFuncSetAttribute");
-    launch.grid.shared_bytes = 48 << 10;
+    grid.shared_bytes = 48 << 10;
     OK(device->ops->launch(device, &launch, stream));
     assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised);
-    launch.grid.shared_bytes = 96 << 10;
+    grid.shared_bytes = 96 << 10;
     OK(device->ops->launch(device, &launch, stream));
-    launch.grid.shared_bytes = 64 << 10;
+    grid.shared_bytes = 64 << 10;
     OK(device->ops->launch(device, &launch, stream));
     assert_int_equal(fake->fakecuda_calls_of("cuFuncSetAttribute"), raised + 1);
-    launch.grid.shared_bytes = 300 << 10;
+    grid.shared_bytes = 300 << 10;
     assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_DEVICE);
     assert_says("allow 307200 bytes of shared memory on cuda:0: cuFuncSetAttribute: "
                 "CUDA_ERROR_INVALID_VALUE");
-    launch.grid.shared_bytes = 0;
-    launch.grid.threads[0] = 2048;
+    grid.shared_bytes = 0;
+    grid.threads[0] = 2048;
     assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_DEVICE);
     assert_says("launch 2x1x1 blocks of 2048x1x1 threads on cuda:0: cuLaunchKernel: "
                 "CUDA_ERROR_INVALID_VALUE");
@@ -392,8 +392,8 @@ test_crashing_kernel_loses_the_device(void **state)
     fake->fakecuda_register_kernel("crash", crash, 0, NULL);
     OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
     OK(device->ops->code_function(device, module, "crash", &function));
-    OK(device->ops->launch(
-        device, &(struct ferryi_launch){function, {{1, 1, 1}, {1, 1, 1}, 0}, NULL}, (void *)2));
+    const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
+    OK(device->ops->launch(device, &(struct ferryi_launch){function, &grid, NULL}, (void *)2));
     assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
     assert_says("wait for all work of cuda:0: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED");
     close_device(device);

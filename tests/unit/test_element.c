@@ -225,7 +225,7 @@ test_interned_copies_outlive_the_description(void **state)
 {
     (void)state;
     char name[] = "point", c_type[] = "struct point", x[] = "x", y[] = "y",
-         code[] = "struct point { short x, y; };";
+         code[] = "struct point { short x, y; };", opencl[] = "typedef struct point point;";
     ferry_field fields[] = {
         {.name = x, .kind = FERRY_KIND_INT, .bits = 16, .offset = 0, .count = 1},
         {.name = y, .kind = FERRY_KIND_INT, .bits = 16, .offset = 2, .count = 1}};
@@ -234,9 +234,10 @@ test_interned_copies_outlive_the_description(void **state)
     element.name = name;
     element.c_type = c_type;
     element.cuda_declaration = code;
+    element.opencl_declaration = opencl;
 
     assert_int_equal(ferryi_element_intern(&element, &kept), FERRY_OK);
-    name[0] = c_type[0] = x[0] = y[0] = code[0] = '?';
+    name[0] = c_type[0] = x[0] = y[0] = code[0] = opencl[0] = '?';
     memset(fields, 0, sizeof(fields));
     memset(&element, 0, sizeof(element));
     assert_string_equal(kept->name, "point");
@@ -245,6 +246,7 @@ test_interned_copies_outlive_the_description(void **state)
     assert_string_equal(kept->fields[1].name, "y");
     assert_int_equal(kept->fields[1].offset, 2);
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct point { short x, y; };");
+    assert_string_equal(ferryi_element_opencl_declaration(kept), "typedef struct point point;");
     assert_true(ferry_element_identity(kept) == kept->identity);
 }
 
@@ -296,7 +298,7 @@ test_scalars_are_one_element_however_aligned(void **state)
 }
 
 static void
-test_the_first_cuda_declaration_stays(void **state)
+test_the_first_declaration_of_each_language_stays(void **state)
 {
     (void)state;
     ferry_element element = structure(24, 8, vec3_fields, 2);
@@ -307,9 +309,15 @@ test_the_first_cuda_declaration_stays(void **state)
     element.cuda_declaration = "struct a;";
     assert_int_equal(ferryi_element_intern(&element, &kept), FERRY_OK);
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
+    assert_null(ferryi_element_opencl_declaration(kept));
     element.cuda_declaration = "struct b;";
+    element.opencl_declaration = "typedef struct a a;";
     assert_int_equal(ferryi_element_intern(&element, &kept), FERRY_OK);
     assert_string_equal(ferryi_element_cuda_declaration(kept), "struct a;");
+    assert_string_equal(ferryi_element_opencl_declaration(kept), "typedef struct a a;");
+    element.opencl_declaration = "typedef struct b b;";
+    assert_int_equal(ferryi_element_intern(&element, &kept), FERRY_OK);
+    assert_string_equal(ferryi_element_opencl_declaration(kept), "typedef struct a a;");
 }
 
 /* Makes each allocation fail in turn while the library interns an element type. Checks that the
@@ -348,6 +356,7 @@ test_no_memory_for_a_description(void **state)
                   late = structure(48, 8, vec3_fields, 2);
     element.name = "forty";
     element.cuda_declaration = "struct forty;";
+    element.opencl_declaration = "typedef struct forty forty;";
     take_in_spite_of_short_memory(&element);
     /* Interning `late` a second time adds a CUDA declaration to the known type. The library must
      * allocate memory for the declaration, and this allocation must also be able to fail. */
@@ -355,6 +364,9 @@ test_no_memory_for_a_description(void **state)
     assert_int_equal(ferryi_element_intern(&late, &kept), FERRY_OK);
     late.cuda_declaration = "struct late;";
     take_in_spite_of_short_memory(&late);
+    late.opencl_declaration = "typedef struct late late;";
+    take_in_spite_of_short_memory(&late);
+    assert_string_equal(ferryi_element_opencl_declaration(kept), late.opencl_declaration);
 }
 
 static void
@@ -456,7 +468,7 @@ main(void)
         cmocka_unit_test(test_equal_content_is_one_element),
         cmocka_unit_test(test_without_a_c_type_the_name_stands_for_it),
         cmocka_unit_test(test_scalars_are_one_element_however_aligned),
-        cmocka_unit_test(test_the_first_cuda_declaration_stays),
+        cmocka_unit_test(test_the_first_declaration_of_each_language_stays),
         cmocka_unit_test(test_no_memory_for_a_description),
         cmocka_unit_test(test_a_wrong_identity_is_refused),
         cmocka_unit_test(test_many_names_of_one_content),

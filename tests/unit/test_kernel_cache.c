@@ -24,6 +24,7 @@
 #include "src/base/sanitizer.h"
 #include "src/convert/converter.h"
 #include "src/kernel/nvrtc.h"
+#include "tests/support/code.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/folder.h"
@@ -164,6 +165,9 @@ test_everything_that_matters_is_in_the_key(void **state)
     source.option_count = 1;
     assert_kept(&source);
     source = plain;
+    source.exact = true;
+    assert_kept(&source);
+    source = plain;
     source.architecture = 75;
     assert_kept(&source);
     /* The device is newer than the compiler, so the compiler writes PTX for compute capability 9.0.
@@ -174,7 +178,7 @@ test_everything_that_matters_is_in_the_key(void **state)
     source.options = own;
     source.option_count = 1;
     assert_kept(&source);
-    assert_int_equal(folder_count(cache), 10);
+    assert_int_equal(folder_count(cache), 11);
     assert_int_equal(compile(&plain), 0);
     assert_int_equal(warnings, 0);
 }
@@ -270,8 +274,8 @@ test_what_other_files_determine_is_not_kept(void **state)
     source = plain;
     source.keep = false;
     assert_never_kept(&source);
-    const ferry_kernel_source checked = {.name = "scale", .cuda_source = scale_source};
-    OK(ferry_kernel_check(&checked, 0));
+    const ferry_kernel_source checked = {.name = "scale", CUDA_SOURCE(scale_source)};
+    OK(ferry_kernel_check(&checked, NULL));
     assert_int_equal(folder_count(cache), 1);
 }
 
@@ -437,11 +441,10 @@ use_kernel_with(const char *option)
         {.element = ferry_float_element(), .access = FERRY_UPDATE},
         {.element = ferry_float_element()}};
     const ferry_kernel_source source = {.name = "scale",
-                                        .cuda_source = scale_source,
+                                        CODE_OF(.kind = FERRY_CODE_CUDA, .code = scale_source,
+                                                .options = &option, .option_count = option != NULL),
                                         .parameters = parameters,
-                                        .parameter_count = 2,
-                                        .options = &option,
-                                        .option_count = option != NULL};
+                                        .parameter_count = 2};
     struct fakecuda fake;
     ferry_context *context = open_fake(&fake);
     float values[COUNT] = {1, 2, 3};

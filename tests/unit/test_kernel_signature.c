@@ -17,6 +17,7 @@
 #include <ferry/kernel.h>
 
 #include "src/device/cuda_abi.h"
+#include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"
 
@@ -56,11 +57,8 @@ static const char image[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
 static ferry_status
 create(const char *name, const ferry_parameter *parameters, size_t count)
 {
-    const ferry_kernel_source source = {.name = name,
-                                        .image = image,
-                                        .image_bytes = sizeof(image),
-                                        .parameters = parameters,
-                                        .parameter_count = count};
+    const ferry_kernel_source source = {
+        .name = name, CUDA_IMAGE(image), .parameters = parameters, .parameter_count = count};
     ferry_kernel *kernel = NULL;
     ferry_status status = ferry_kernel_create(context, &source, &kernel);
     assert_int_equal(fake.fakecuda_live().modules, status == FERRY_OK);

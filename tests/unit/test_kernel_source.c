@@ -13,6 +13,7 @@
 
 #include "src/kernel/kernel.h"
 #include "src/kernel/nvrtc.h"
+#include "tests/support/code.h"
 #include "tests/support/status.h"
 
 static const char add_source[] =
@@ -39,15 +40,14 @@ static const ferry_parameter add_parameters[] = {
 /* The description of the kernel `add`. */
 #define ADD                                                                                        \
     {                                                                                              \
-        .name = "add", .cuda_source = add_source, .parameters = add_parameters,                    \
-        .parameter_count = 3                                                                       \
+        .name = "add", CUDA_SOURCE(add_source), .parameters = add_parameters, .parameter_count = 3 \
     }
 
 static bool
 have_nvrtc(void)
 {
     const ferry_kernel_source source = ADD;
-    return ferry_kernel_check(&source, 0) != FERRY_ERROR_UNSUPPORTED;
+    return ferry_kernel_check(&source, NULL) != FERRY_ERROR_UNSUPPORTED;
 }
 
 #define NEEDS_NVRTC()                                                                              \
@@ -81,12 +81,43 @@ test_good_source_compiles(void **state)
     (void)state;
     NEEDS_NVRTC();
     ferry_kernel_source source = ADD;
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
-    assert_int_equal(ferry_kernel_check(&source, 90), FERRY_OK);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_OK);
+    assert_int_equal(ferry_kernel_check(&source, "sm_75"), FERRY_OK);
+    assert_int_equal(ferry_kernel_check(&source, "sm_90"), FERRY_OK);
+    assert_int_equal(ferry_kernel_check(&source, "compute_90"), FERRY_OK);
     const char *options[] = {"-use_fast_math", "--std=c++14"};
-    source.options = options;
-    source.option_count = 2;
-    assert_int_equal(ferry_kernel_check(&source, 90), FERRY_OK);
+    const ferry_kernel_code fast = {
+        .kind = FERRY_CODE_CUDA, .code = add_source, .options = options, .option_count = 2};
+    source.codes = &fast;
+    assert_int_equal(ferry_kernel_check(&source, "sm_90"), FERRY_OK);
+}
+
+/* Without a target the source is compiled for "sm_75". An option of the source overrides both. */
+static void
+test_the_target_reaches_the_compiler(void **state)
+{
+    (void)state;
+    NEEDS_NVRTC();
+    static const char *const only_90[] = {"--gpu-architecture=compute_90a"};
+    static const struct {
+        const char *wanted, *target;
+        size_t option_count;
+    } cases[] = {{"750", NULL, 0},         {"750", "sm_75", 0}, {"900", "sm_90", 0},
+                 {"900", "compute_90", 0}, {"900", NULL, 1},    {"900", "sm_75", 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[200];
+        snprintf(text, sizeof(text),
+                 "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != %s\n#error\n#endif\n"
+                 "extern \"C\" __global__ void none() {}\n",
+                 cases[i].wanted);
+        const ferry_kernel_source source = {.name = "none",
+                                            CODE_OF(.kind = FERRY_CODE_CUDA, .code = text,
+                                                    .options = only_90,
+                                                    .option_count = cases[i].option_count)};
+        OK(ferry_kernel_check(&source, cases[i].target));
+        if (cases[i].option_count == 0)
+            assert_int_equal(ferry_kernel_check(&source, "sm_80"), FERRY_ERROR_COMPILE);
+    }
 }
 
 static void
@@ -96,9 +127,9 @@ test_bad_source_shows_the_compilers_words(void **state)
     NEEDS_NVRTC();
     const ferry_kernel_source source = {
         .name = "wrong",
-        .cuda_source =
-            "extern \"C\" __global__ void wrong(float *a)\n{\n    a[0] = nothing_such;\n}\n"};
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+        CUDA_SOURCE(
+            "extern \"C\" __global__ void wrong(float *a)\n{\n    a[0] = nothing_such;\n}\n")};
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_COMPILE);
     assert_says("wrong");
     assert_says("nothing_such");
     assert_says("wrong.cu(3)");
@@ -111,9 +142,10 @@ test_bad_options_are_named(void **state)
     (void)state;
     NEEDS_NVRTC();
     const char *options[] = {"--no-such-option"};
-    const ferry_kernel_source source = {
-        .name = "add", .cuda_source = add_source, .options = options, .option_count = 1};
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+    const ferry_kernel_source source = {.name = "add",
+                                        CODE_OF(.kind = FERRY_CODE_CUDA, .code = add_source,
+                                                .options = options, .option_count = 1)};
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_COMPILE);
     assert_says("no-such-option");
 }
 
@@ -201,10 +233,10 @@ test_the_entry_point_is_compared(void **state)
     for (size_t i = 0; i < sizeof(mismatches) / sizeof(mismatches[0]); i++) {
         const struct mismatch *one = &mismatches[i];
         const ferry_kernel_source source = {.name = "add",
-                                            .cuda_source = one->source,
+                                            CUDA_SOURCE(one->source),
                                             .parameters = one->parameters,
                                             .parameter_count = one->count};
-        assert_int_equal(ferry_kernel_check(&source, 0), one->status);
+        assert_int_equal(ferry_kernel_check(&source, NULL), one->status);
         if (one->says) {
             assert_says("check kernel \"add\"");
             assert_says(one->says);
@@ -319,16 +351,19 @@ test_struct_declarations_come_first_and_once(void **state)
                                     {.element = &one, .access = FERRY_UPDATE},
                                     {.element = &pair, .access = FERRY_UPDATE},
                                     {.element = NULL}};
-    ferry_kernel_source source = {
-        .name = "swap",
-        .parameters = parameters,
-        .parameter_count = 4,
-        .cuda_source = "extern \"C\" __global__ void swap(const pair *a, one *b, pair *c, int n)\n"
-                       "{\n    c->x = a->y; b->x = (float)n;\n}\n"};
+    ferry_kernel_code code = {
+        .kind = FERRY_CODE_CUDA,
+        .code = "extern \"C\" __global__ void swap(const pair *a, one *b, pair *c, int n)\n"
+                "{\n    c->x = a->y; b->x = (float)n;\n}\n"};
+    ferry_kernel_source source = {.name = "swap",
+                                  .codes = &code,
+                                  .code_count = 1,
+                                  .parameters = parameters,
+                                  .parameter_count = 4};
     ferry_parameter *interned;
     char *text;
     assert_int_equal(ferryi_kernel_copy_parameters(&source, &interned), FERRY_OK);
-    assert_int_equal(ferryi_kernel_make_text(source.cuda_source, interned, 4, &text), FERRY_OK);
+    assert_int_equal(ferryi_kernel_make_text(&code, interned, 4, &text), FERRY_OK);
     char *at_pair = strstr(text, "struct pair {"), *at_one = strstr(text, "struct one {"),
          *at_kernel = strstr(text, "extern");
     assert_true(at_pair && at_one && at_kernel && at_pair < at_one && at_one < at_kernel);
@@ -337,17 +372,17 @@ test_struct_declarations_come_first_and_once(void **state)
     free(interned);
 
     NEEDS_NVRTC();
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_OK);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_OK);
     /* Line numbers in messages must refer to the author's source. They must not count the lines
      * that the library adds before it. */
-    source.cuda_source = "extern \"C\" __global__ void swap(const pair *a)\n{\n    nope;\n}\n";
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+    code.code = "extern \"C\" __global__ void swap(const pair *a)\n{\n    nope;\n}\n";
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_COMPILE);
     assert_says("swap.cu(3)");
     /* Without declared parameters, the library does not declare the struct type `pair`, so the
      * source does not compile. */
     source.parameter_count = 0;
-    source.cuda_source = "extern \"C\" __global__ void swap(const pair *a) {}\n";
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_COMPILE);
+    code.code = "extern \"C\" __global__ void swap(const pair *a) {}\n";
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_COMPILE);
 }
 
 static void
@@ -359,51 +394,45 @@ test_a_missing_nvrtc_is_unsupported(void **state)
     const char *asked = getenv("FERRY_NVRTC_LIBRARY");
     char *before = asked ? strdup(asked) : NULL;
     setenv("FERRY_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_UNSUPPORTED);
     assert_says("/nonexistent/libnvrtc.so");
     /* FERRY_NVRTC_LIBRARY names a library that is not NVRTC, so compiling must fail. */
     setenv("FERRY_NVRTC_LIBRARY", "libm.so.6", 1);
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_UNSUPPORTED);
     if (before)
         setenv("FERRY_NVRTC_LIBRARY", before, 1);
     else
         unsetenv("FERRY_NVRTC_LIBRARY");
     free(before);
-    assert_int_equal(ferry_kernel_check(&source, 0), had ? FERRY_OK : FERRY_ERROR_UNSUPPORTED);
+    assert_int_equal(ferry_kernel_check(&source, NULL), had ? FERRY_OK : FERRY_ERROR_UNSUPPORTED);
 }
 
 static void
 test_malformed_descriptions_are_refused(void **state)
 {
     (void)state;
-    ferry_kernel_source source = {.cuda_source = add_source};
-    assert_int_equal(ferry_kernel_check(NULL, 0), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_kernel_source source = {CUDA_SOURCE(add_source)};
+    assert_int_equal(ferry_kernel_check(NULL, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     source.name = "";
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     source.name = "add";
-    assert_int_equal(ferry_kernel_check(&source, -1), FERRY_ERROR_INVALID_ARGUMENT);
     source.parameter_count = 1;
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_parameter parameter = {.element = NULL, .access = FERRY_READ};
     source.parameters = &parameter;
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     assert_says("parameter 0");
     parameter = (ferry_parameter){.element = ferry_size_element(), .access = (ferry_access)9};
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_element malformed = {
         .name = "odd", .bytes = 3, .align = 2, .kind = FERRY_KIND_INT, .bits = 24};
     parameter = (ferry_parameter){.element = &malformed, .access = FERRY_READ};
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     source.parameter_count = 0;
-    source.option_count = 1;
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
-    source.option_count = 0;
-    source.image_bytes = 5;
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
-    source.image_bytes = 0;
-    source.cuda_source = NULL;
-    assert_int_equal(ferry_kernel_check(&source, 0), FERRY_ERROR_INVALID_ARGUMENT);
+    source.code_count = 0;
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_says("check kernel \"add\": it has no CUDA source");
 }
 
 int
@@ -411,6 +440,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_source_compiles),
+        cmocka_unit_test(test_the_target_reaches_the_compiler),
         cmocka_unit_test(test_bad_source_shows_the_compilers_words),
         cmocka_unit_test(test_bad_options_are_named),
         cmocka_unit_test(test_the_entry_point_is_compared),

@@ -18,6 +18,7 @@
 #include "src/base/sanitizer.h"
 #include "src/device/cuda_device.h"
 #include "src/stream/shell.h"
+#include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/heap.h"
@@ -526,13 +527,53 @@ test_a_kernel_needs_a_body(void **state)
     assert_null(kernel);
     /* A kernel with only CUDA source cannot run on a device that cannot load code. The library must
      * not compile the source. */
-    source.cuda_source = "this does not compile";
+    const ferry_kernel_code broken = {.kind = FERRY_CODE_CUDA, .code = "this does not compile"};
+    source.codes = &broken;
+    source.code_count = 1;
     OK(ferry_kernel_create(context, &source, &kernel));
     assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), NULL, NULL, 0),
                      FERRY_ERROR_UNSUPPORTED);
     assert_says("none");
     ferry_kernel_destroy(&kernel);
     ferry_context_destroy(&context);
+}
+
+/* No device takes clusters or flags yet. The refused launch changes nothing. */
+static void
+test_grids_with_clusters_and_flags_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        ferry_grid grid;
+        const char *says;
+    } cases[] = {
+        {{.cluster = {2, 0, 0}},
+         "the grid has clusters of 2x0x0 blocks, which no device takes yet"},
+        {{.cluster = {0, 1, 0}}, "the grid has clusters of 0x1x0 blocks"},
+        {{.cluster = {0, 0, 4}}, "the grid has clusters of 0x0x4 blocks"},
+        {{.flags = 0x80000001}, "the grid has the flags 0x80000001, which no device knows yet"}};
+    FOR_EACH_DEVICE(device)
+    {
+        ferry_context *context = open_context(device);
+        int calls = 0;
+        ferry_kernel *scale = make_scale(context, &calls);
+        ferry_buffer *a = make_buffer(context, values, COUNT);
+        float two = 2;
+        ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            assert_int_equal(ferry_kernel_launch(scale, cases[i].grid, NULL, arguments, 2),
+                             FERRY_ERROR_UNSUPPORTED);
+            assert_says("launch kernel \"scale\": ");
+            assert_says(cases[i].says);
+        }
+        assert_int_equal(calls, 0);
+        OK(ferry_kernel_launch(scale, (ferry_grid){.shared_bytes = 0}, NULL, arguments, 2));
+        assert_holds(a, doubled);
+        assert_int_equal(calls, 1);
+        ferry_kernel_destroy(&scale);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
 }
 
 /* -- failing host functions -------------------------------------------------------------------- */
@@ -1165,8 +1206,7 @@ test_an_image_is_loaded_and_launched(void **state)
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);
     ferry_kernel_source source = {.name = "scale",
-                                  .image = scale_image,
-                                  .image_bytes = sizeof(scale_image),
+                                  CUDA_IMAGE(scale_image),
                                   .parameters = scale_parameters,
                                   .parameter_count = 2};
     ferry_kernel *kernel;
@@ -1193,8 +1233,7 @@ test_code_in_flight_is_not_unloaded(void **state)
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);
     ferry_kernel_source source = {.name = "scale",
-                                  .image = scale_image,
-                                  .image_bytes = sizeof(scale_image),
+                                  CUDA_IMAGE(scale_image),
                                   .parameters = scale_parameters,
                                   .parameter_count = 2};
     ferry_kernel *kernel, *other;
@@ -1222,11 +1261,10 @@ test_images_that_are_wrong(void **state)
     (void)state;
     ferry_context *context = open_fake();
     ferry_kernel *kernel = NULL;
-    ferry_kernel_source source = {.name = "scale", .image = "nonsense", .image_bytes = 9};
+    ferry_kernel_source source = {.name = "scale", CUDA_IMAGE("nonsense")};
     assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_DEVICE);
     assert_says("create kernel \"scale\"");
-    source = (ferry_kernel_source){
-        .name = "absent", .image = scale_image, .image_bytes = sizeof(scale_image)};
+    source = (ferry_kernel_source){.name = "absent", CUDA_IMAGE(scale_image)};
     assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_DEVICE);
     assert_says("absent");
     assert_null(kernel);
@@ -1246,10 +1284,10 @@ test_source_is_compiled_at_creation(void **state)
 {
     (void)state;
     ferry_kernel_source source = {.name = "scale",
-                                  .cuda_source = scale_source,
+                                  CUDA_SOURCE(scale_source),
                                   .parameters = scale_parameters,
                                   .parameter_count = 2};
-    if (ferry_kernel_check(&source, 0) == FERRY_ERROR_UNSUPPORTED)
+    if (ferry_kernel_check(&source, NULL) == FERRY_ERROR_UNSUPPORTED)
         skip();
     /* The device is newer than the compiler, so the library must load PTX, which the fake driver
      * accepts. */
@@ -1261,7 +1299,10 @@ test_source_is_compiled_at_creation(void **state)
     launch_scale(kernel, NULL, a);
     assert_holds(a, doubled);
     ferry_kernel_destroy(&kernel);
-    source.cuda_source = "extern \"C\" __global__ void scale(float *a) { unknown(); }";
+    const ferry_kernel_code broken = {
+        .kind = FERRY_CODE_CUDA,
+        .code = "extern \"C\" __global__ void scale(float *a) { unknown(); }"};
+    source.codes = &broken;
     assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_ERROR_COMPILE);
     assert_says("unknown");
     setenv("FERRY_NVRTC_LIBRARY", "/nonexistent.so", 1);
@@ -1300,6 +1341,7 @@ main(void)
         cmocka_unit_test(test_wrong_arguments_move_nothing),
         cmocka_unit_test(test_open_scopes_refuse_a_launch),
         cmocka_unit_test(test_a_kernel_needs_a_body),
+        cmocka_unit_test(test_grids_with_clusters_and_flags_are_refused),
         cmocka_unit_test(test_what_a_failing_body_writes_is_lost),
         cmocka_unit_test(test_a_failure_without_a_message_tells_its_number),
         cmocka_unit_test(test_reading_at_once_sees_the_failure),

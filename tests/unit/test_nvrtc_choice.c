@@ -21,6 +21,7 @@
 
 #include "src/device/cuda_abi.h"
 #include "src/kernel/nvrtc.h"
+#include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 
 #define FOLDER FERRY_TEST_FAKECUDA_FOLDER
@@ -123,7 +124,7 @@ play(const struct choice *choice)
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
                                 choice->architecture % 10);
     CHECK(ferry_context_create(&options, &context) == FERRY_OK);
-    const ferry_kernel_source description = {.name = "nothing", .cuda_source = source};
+    const ferry_kernel_source description = {.name = "nothing", CUDA_SOURCE(source)};
     ferry_kernel *kernel = NULL;
     ferry_status status = ferry_kernel_create(context, &description, &kernel);
     CHECK((status == FERRY_OK) == (choice->chosen != 0));

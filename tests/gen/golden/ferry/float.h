@@ -13,7 +13,7 @@
 #include <ferry/kind.h>
 #include <ferry/lease.h>
 
-#if FERRY_GEN_ABI != 2
+#if FERRY_GEN_ABI != 3
 #error "ferry/float.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -66,6 +66,7 @@ ferry_float_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 

@@ -11,7 +11,7 @@
 #include <ferry/float.h>
 #include <ferry/number.h>
 
-#if FERRY_GEN_ABI != 2
+#if FERRY_GEN_ABI != 3
 #error "ferry/float_convert.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -91,6 +91,7 @@ ferry_byte_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -136,6 +137,7 @@ ferry_half_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -181,6 +183,7 @@ ferry_complex_float_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 

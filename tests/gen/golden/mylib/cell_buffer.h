@@ -16,7 +16,7 @@
 #include "mylib/structs.h"
 #include "mylib/convert.h"
 
-#if FERRY_GEN_ABI != 2
+#if FERRY_GEN_ABI != 3
 #error "mylib/cell_buffer.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -193,6 +193,7 @@ mylib_cell_element(void)
             "};\n"
             "static_assert(sizeof(struct mylib_cell) == 176 && alignof(struct mylib_cell) == 8, \"mylib_cell\");\n"
             "#endif\n",
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -260,6 +261,7 @@ mylib_vec3_element(void)
             "struct mylib_label { unsigned char tag; double weight; };\n"
             "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
             "#endif\n",
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 

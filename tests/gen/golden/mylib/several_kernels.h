@@ -18,7 +18,7 @@
 #include <ferry/int16.h>
 #include <ferry/uint64.h>
 
-#if FERRY_GEN_ABI != 2
+#if FERRY_GEN_ABI != 3
 #error "mylib/several_kernels.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -1041,7 +1041,9 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
         "        z[i] = a * x[i] + b * y[i];\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1064,9 +1066,8 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
     parameters[4].overlap = FERRY_OVERLAP_SAME;
     parameters[5].element = ferry_size_element(); /* n_ */
     source.name = "mylib_linear_sum";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_linear_sum_on_host;
     source.parameters = parameters;
     source.parameter_count = 6;
@@ -1089,7 +1090,9 @@ mylib_roots_source(ferry_parameter parameters[4])
         "        z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1108,9 +1111,8 @@ mylib_roots_source(ferry_parameter parameters[4])
     parameters[2].overlap = FERRY_OVERLAP_SAME;
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_roots";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_roots_on_host;
     source.parameters = parameters;
     source.parameter_count = 4;
@@ -1138,7 +1140,9 @@ mylib_functions_source(ferry_parameter parameters[4])
         "        z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1157,9 +1161,8 @@ mylib_functions_source(ferry_parameter parameters[4])
     parameters[2].overlap = FERRY_OVERLAP_SAME;
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_functions";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_functions_on_host;
     source.parameters = parameters;
     source.parameter_count = 4;
@@ -1183,7 +1186,9 @@ mylib_shift_source(ferry_parameter parameters[5])
         "        points[i].label.tag = tag;\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1200,9 +1205,8 @@ mylib_shift_source(ferry_parameter parameters[5])
     parameters[3].name = "tag";
     parameters[4].element = ferry_size_element(); /* n_ */
     source.name = "mylib_shift";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_shift_on_host;
     source.parameters = parameters;
     source.parameter_count = 5;
@@ -1224,6 +1228,9 @@ mylib_scale_source(ferry_parameter parameters[3])
         "        x[i] = x[i] * by;\n"
         "    }\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1236,7 +1243,8 @@ mylib_scale_source(ferry_parameter parameters[3])
     parameters[1].name = "by";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_scale";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_scale_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1272,7 +1280,9 @@ mylib_dot_source(ferry_parameter parameters[4])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1287,9 +1297,8 @@ mylib_dot_source(ferry_parameter parameters[4])
     parameters[2].access = FERRY_OVERWRITE;
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_dot";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_dot_on_host;
     source.parameters = parameters;
     source.parameter_count = 4;
@@ -1325,6 +1334,9 @@ mylib_dot_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1335,7 +1347,8 @@ mylib_dot_into_source(ferry_parameter parameters[3])
     parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
     source.name = "mylib_dot_into";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_dot_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1371,7 +1384,9 @@ mylib_total_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1383,9 +1398,8 @@ mylib_total_source(ferry_parameter parameters[3])
     parameters[1].access = FERRY_OVERWRITE;
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_total";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_total_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1421,6 +1435,9 @@ mylib_total_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1431,7 +1448,8 @@ mylib_total_into_source(ferry_parameter parameters[3])
     parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
     source.name = "mylib_total_into";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_total_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1467,7 +1485,9 @@ mylib_longest_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1479,9 +1499,8 @@ mylib_longest_source(ferry_parameter parameters[3])
     parameters[1].access = FERRY_OVERWRITE;
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_longest";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_longest_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1517,6 +1536,9 @@ mylib_longest_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1527,7 +1549,8 @@ mylib_longest_into_source(ferry_parameter parameters[3])
     parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
     source.name = "mylib_longest_into";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_longest_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1563,7 +1586,9 @@ mylib_least_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1575,9 +1600,8 @@ mylib_least_source(ferry_parameter parameters[3])
     parameters[1].access = FERRY_OVERWRITE;
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_least";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_least_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1613,6 +1637,9 @@ mylib_least_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1623,7 +1650,8 @@ mylib_least_into_source(ferry_parameter parameters[3])
     parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
     source.name = "mylib_least_into";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_least_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1659,7 +1687,9 @@ mylib_count_above_source(ferry_parameter parameters[4])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1673,9 +1703,8 @@ mylib_count_above_source(ferry_parameter parameters[4])
     parameters[2].access = FERRY_OVERWRITE;
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_count_above";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_count_above_on_host;
     source.parameters = parameters;
     source.parameter_count = 4;
@@ -1711,6 +1740,9 @@ mylib_count_above_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1721,7 +1753,8 @@ mylib_count_above_into_source(ferry_parameter parameters[3])
     parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
     source.name = "mylib_count_above_into";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_count_above_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1757,7 +1790,9 @@ mylib_lengths_source(ferry_parameter parameters[5])
         "        z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1778,9 +1813,8 @@ mylib_lengths_source(ferry_parameter parameters[5])
     parameters[3].overlap = FERRY_OVERLAP_SAME;
     parameters[4].element = ferry_size_element(); /* n_ */
     source.name = "mylib_lengths";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_lengths_on_host;
     source.parameters = parameters;
     source.parameter_count = 5;
@@ -1808,7 +1842,9 @@ mylib_move_source(ferry_parameter parameters[3])
         "        points[i] = mylib_several_moved_(points[i], by);\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1821,9 +1857,8 @@ mylib_move_source(ferry_parameter parameters[3])
     parameters[1].name = "by";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_move";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_move_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1864,7 +1899,9 @@ mylib_norm_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1876,9 +1913,8 @@ mylib_norm_source(ferry_parameter parameters[3])
     parameters[1].access = FERRY_OVERWRITE;
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_norm";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_norm_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1914,6 +1950,9 @@ mylib_norm_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1924,7 +1963,8 @@ mylib_norm_into_source(ferry_parameter parameters[3])
     parameters[1].name = "out";
     parameters[2].element = ferry_size_element();
     source.name = "mylib_norm_into";
-    source.cuda_source = text;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_norm_into_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;
@@ -1955,7 +1995,9 @@ mylib_blur_source(ferry_parameter parameters[8])
         "        next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -1976,9 +2018,8 @@ mylib_blur_source(ferry_parameter parameters[8])
     parameters[6].element = ferry_size_element(); /* count */
     parameters[7].element = ferry_size_element(); /* from_ */
     source.name = "mylib_blur";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_blur_on_host;
     source.parameters = parameters;
     source.parameter_count = 8;
@@ -2000,7 +2041,9 @@ mylib_clip_source(ferry_parameter parameters[2])
         "        x[i] = x[i] > (100) \? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 \? -1.79769313486231570815e+308 : x[i];\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -2011,9 +2054,8 @@ mylib_clip_source(ferry_parameter parameters[2])
     parameters[0].overlap = FERRY_OVERLAP_SAME;
     parameters[1].element = ferry_size_element(); /* n_ */
     source.name = "mylib_clip";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_clip_on_host;
     source.parameters = parameters;
     source.parameter_count = 2;
@@ -2036,7 +2078,9 @@ mylib_slope_source(ferry_parameter parameters[3])
         "        z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;\n"
         "    }\n"
         "}\n";
-    static const char *const options[] = { "-fmad=false" };
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+    };
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
@@ -2051,9 +2095,8 @@ mylib_slope_source(ferry_parameter parameters[3])
     parameters[1].overlap = FERRY_OVERLAP_SAME;
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_slope";
-    source.cuda_source = text;
-    source.options = options;
-    source.option_count = 1;
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_slope_on_host;
     source.parameters = parameters;
     source.parameter_count = 3;

@@ -18,7 +18,7 @@
 #include "mylib/structs.h"
 #include "mylib/convert.h"
 
-#if FERRY_GEN_ABI != 2
+#if FERRY_GEN_ABI != 3
 #error "mylib/vec3_buffer.h was generated for another ferry release; regenerate it."
 #endif
 
@@ -93,6 +93,7 @@ mylib_vec3_element(void)
             "struct mylib_label { unsigned char tag; double weight; };\n"
             "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
             "#endif\n",
+        /* opencl    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
