@@ -8,7 +8,7 @@
 #include <ferry/byte.h>
 #include <ferry/double_convert.h>
 
-#include "src/device/cuda_loader.h"
+#include "current_context.h"
 #include "tests/support/convert_kernels.h"
 
 #define KIB ((size_t)1 << 10)
@@ -28,8 +28,7 @@ enum {
 
 struct call_world {
     struct fakecuda fake;
-    const struct ferryi_cuda_driver *driver;
-    bool current;
+    struct current_context current;
     ferry_context *context;
     ferry_stream *stream, *other;
     ferry_kernel *kernel;
@@ -363,18 +362,6 @@ _Static_assert(sizeof(steps) / sizeof(steps[0]) == sizeof(call_cases) / sizeof(c
 
 /* -- the world --------------------------------------------------------------------------------- */
 
-static bool
-make_current(struct call_world *world)
-{
-    ferryi_cu_context native;
-    if (ferryi_cuda_driver_get(&world->driver) != FERRY_OK ||
-        world->driver->cuDevicePrimaryCtxRetain(&native, 0) != FERRYI_CUDA_SUCCESS ||
-        world->driver->cuCtxPushCurrent_v2(native) != FERRYI_CUDA_SUCCESS)
-        return failed("make the device's context current");
-    world->current = true;
-    return true;
-}
-
 static void
 run_nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
@@ -419,7 +406,7 @@ call_world_open(bool current)
                 failed("create a stream"));
     ok = ok && (ferry_stream_create(world->context, 1, &world->other) == FERRY_OK ||
                 failed("create a stream"));
-    ok = ok && create_kernel(world) && (!current || make_current(world));
+    ok = ok && create_kernel(world) && (!current || current_context_push(&world->current));
     if (ok)
         return world;
     call_world_close(world);
@@ -433,10 +420,7 @@ call_world_close(struct call_world *world)
     ferry_stream_destroy(&world->stream);
     ferry_stream_destroy(&world->other);
     ferry_context_destroy(&world->context);
-    ferryi_cu_context native;
-    if (world->current && (world->driver->cuCtxPopCurrent_v2(&native) != FERRYI_CUDA_SUCCESS ||
-                           world->driver->cuDevicePrimaryCtxRelease_v2(0) != FERRYI_CUDA_SUCCESS))
-        failed("let the device's context go");
+    current_context_pop(&world->current);
     free(world);
 }
 

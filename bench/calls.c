@@ -9,9 +9,11 @@
 
 #include "bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "call_cases.h"
+#include "cost_matrix.h"
 
 static void
 add(struct bench_report *report, const char *name, const char *metric, double value, double goal)
@@ -43,6 +45,23 @@ count_all(struct bench_report *report, bool current)
     return ok;
 }
 
+static bool
+count_matrix(struct bench_report *report)
+{
+    for (size_t i = 0; i < cost_operation_count; i++)
+        for (int shape = 0; shape < COST_SHAPES; shape++) {
+            char name[64];
+            struct cost cost;
+            snprintf(name, sizeof(name), "cost/%s/%s", cost_operations[i].name,
+                     cost_shape_names[shape]);
+            if (!cost_count(i, (enum cost_shape)shape, 0, &cost))
+                return false;
+            add(report, name, "calls", cost.calls, COST_GOAL);
+            add(report, name, "transfers", cost.transfers, -1);
+        }
+    return true;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -60,6 +79,7 @@ main(int argc, char **argv)
     ferry_context_destroy(&context);
     if (!ok)
         return EXIT_FAILURE;
-    ok = count_all(&report, true) && (options.quick || count_all(&report, false));
+    ok = count_all(&report, true) &&
+         (options.quick || (count_all(&report, false) && count_matrix(&report)));
     return bench_report_close(&report) && ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
