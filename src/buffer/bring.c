@@ -62,7 +62,7 @@ ferryi_bring_see_uses(struct ferryi_bringing *bringing, int source)
         bringing->source_uses = ferryi_store_uses(store, source);
 }
 
-static struct ferryi_move *
+static struct ferryi_map_move *
 moves_of(struct ferryi_bringing *bringing)
 {
     return bringing->many ? bringing->many : bringing->few;
@@ -260,7 +260,7 @@ note_transfer(struct ferryi_access *access, int source, ferryi_timeline *timelin
  * Sets `*out_uploads` to the timeline on which the read of the host replica is recorded.
  */
 static bool
-goes_straight(const struct ferryi_access *access, const struct ferryi_move *move,
+goes_straight(const struct ferryi_access *access, const struct ferryi_map_move *move,
               ferryi_timeline **out_uploads)
 {
     ferryi_claim_is_held();
@@ -284,7 +284,7 @@ note_straight(struct ferryi_access *access, ferryi_timeline *uploads)
 }
 
 static ferry_status
-move_one(struct ferryi_bringing *bringing, const struct ferryi_move *move)
+move_one(struct ferryi_bringing *bringing, const struct ferryi_map_move *move)
 {
     ferryi_claim_is_held();
     struct ferryi_access *access = bringing->access;
@@ -320,7 +320,7 @@ move_one(struct ferryi_bringing *bringing, const struct ferryi_move *move)
 }
 
 static bool
-is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
+is_gathered(const struct ferryi_access *access, const struct ferryi_map_move *move)
 {
     return !access->job && move->source != FERRYI_ZERO &&
            move->end - move->begin <= GATHERED_BYTES &&
@@ -329,7 +329,8 @@ is_gathered(const struct ferryi_access *access, const struct ferryi_move *move)
 
 /* Returns how many copies at the start of the list `moves` can be merged into one transfer. */
 static size_t
-count_gathered(const struct ferryi_access *access, const struct ferryi_move *moves, size_t count)
+count_gathered(const struct ferryi_access *access, const struct ferryi_map_move *moves,
+               size_t count)
 {
     size_t gathered = 0;
     while (gathered < count && moves[gathered].source == moves->source &&
@@ -339,7 +340,7 @@ count_gathered(const struct ferryi_access *access, const struct ferryi_move *mov
 }
 
 static struct ferryi_piece
-piece_of(const struct ferryi_access *access, const struct ferryi_move *move)
+piece_of(const struct ferryi_access *access, const struct ferryi_map_move *move)
 {
     ferryi_claim_is_held();
     ferryi_store *store = access->store;
@@ -368,7 +369,7 @@ move_pieces(struct ferryi_bringing *bringing, const struct ferryi_piece *pieces,
     FERRYI_OR_RETURN(
         ferryi_store_timeline(access->store, access->place, source, access->reason, &timeline));
     FERRYI_OR_RETURN(order_transfer(bringing, source, timeline));
-    ferry_status status = ferryi_engine_copy_pieces(engine, pieces, count, FERRYI_LAYOUT_ANY,
+    ferry_status status = ferryi_engine_copy_pieces(engine, pieces, count, FERRYI_LAYOUT_ANY, NULL,
                                                     timeline, &bringing->job);
     note_transfer(access, source, timeline);
     return status;
@@ -376,7 +377,7 @@ move_pieces(struct ferryi_bringing *bringing, const struct ferryi_piece *pieces,
 
 /* Merges several copies from one source place into a single transfer, and runs this transfer. */
 static ferry_status
-move_many(struct ferryi_bringing *bringing, const struct ferryi_move *moves, size_t count)
+move_many(struct ferryi_bringing *bringing, const struct ferryi_map_move *moves, size_t count)
 {
     struct ferryi_piece *pieces = count > 1 ? malloc(count * sizeof(*pieces)) : NULL;
     ferry_status status = FERRY_OK;
@@ -396,7 +397,7 @@ move_many(struct ferryi_bringing *bringing, const struct ferryi_move *moves, siz
 
 /* Returns whether the copy `move` transfers bytes between the host replica and a device. */
 static bool
-crosses(ferryi_store *store, int place, const struct ferryi_move *move)
+crosses(ferryi_store *store, int place, const struct ferryi_map_move *move)
 {
     return move->source != FERRYI_ZERO && (place == 0 || move->source == 0) &&
            !ferryi_store_same_memory(store, place, move->source);
@@ -409,7 +410,7 @@ run_moves(struct ferryi_bringing *bringing)
     struct ferryi_access *access = bringing->access;
     ferryi_store *store = access->store;
     for (size_t i = 0, gathered; i < bringing->count; i += gathered) {
-        const struct ferryi_move *moves = &moves_of(bringing)[i];
+        const struct ferryi_map_move *moves = &moves_of(bringing)[i];
         gathered = count_gathered(access, moves, bringing->count - i);
         /* The progress callback counts every byte of the range, including bytes that need not be
          * moved. */
@@ -441,7 +442,7 @@ ferryi_bring_plan(struct ferryi_bringing *bringing, size_t at, struct ferryi_map
     if (!access->moved.reserved && !ferryi_valid_map_reserve(&store->map, 1, supply))
         return false;
     access->moved.reserved = true;
-    struct ferryi_move *moves = moves_of(bringing);
+    struct ferryi_map_move *moves = moves_of(bringing);
     bringing->count = ferryi_valid_map_plan(
         &store->map, access->place, bringing->part.begin, bringing->part.end, bringing->same,
         bringing->reachable, moves, bringing->room, &bringing->next, &bringing->lost);

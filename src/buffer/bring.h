@@ -30,9 +30,9 @@ struct ferryi_bringing {
     /* The moves make the bytes from part.begin to `next` current at the place of the access. */
     struct ferryi_range part;
     size_t next, count, room;
-    struct ferryi_move few[FERRYI_MOVES];
-    struct ferryi_move *many; /* allocated list of moves; NULL if the list is `few` */
-    bool lost;                /* whether some of the bytes up to `next` are lost */
+    struct ferryi_map_move few[FERRYI_MOVES];
+    struct ferryi_map_move *many; /* allocated list of moves; NULL if the list is `few` */
+    bool lost;                    /* whether some of the bytes up to `next` are lost */
     /* uses of the replica at the place of the access, and of the replica at the place `source`. If
      * `source` is FERRYI_ZERO, there is no second replica */
     struct ferryi_uses target_uses, source_uses;

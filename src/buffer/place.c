@@ -7,6 +7,7 @@
 #include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
+#include "src/buffer/move.h"
 #include "src/buffer/observe.h"
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
@@ -211,24 +212,32 @@ ferryi_store_find_only_at(const ferryi_store *store, struct ferryi_range range,
     return false;
 }
 
+/* Returns whether bytes of the range are current only at `place`. */
+static bool
+has_only_at(ferryi_store *store, struct ferryi_range range, int place)
+{
+    struct ferryi_range part;
+    ferryi_store_lock(store);
+    bool found = ferryi_store_find_only_at(store, range, FERRYI_PLACE_BIT(place), &part);
+    ferryi_store_unlock(store);
+    return found;
+}
+
 ferry_status
 ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place, int to,
                       const char *reason)
 {
-    ferry_status status = FERRY_OK;
-    while (status == FERRY_OK) {
-        struct ferryi_range part;
-        ferryi_store_lock(store);
-        bool found = ferryi_store_find_only_at(store, range, FERRYI_PLACE_BIT(place), &part);
-        ferryi_store_unlock(store);
-        if (!found)
-            break;
-        struct ferryi_access access = ferryi_access_of(store, part, FERRY_READ, to, reason);
-        status = ferryi_store_reserve(store, to, NULL);
-        if (status == FERRY_OK)
-            status = ferryi_bring_claimed(&access);
-        range.begin = part.end;
-    }
+    struct ferryi_transfer_job job = {.moves = true};
+    struct ferryi_move move;
+    if (!has_only_at(store, range, place))
+        return FERRY_OK;
+    FERRYI_OR_RETURN(ferryi_store_reserve(store, to, NULL));
+    ferryi_store_name_job(store, &job, reason, SIZE_MAX);
+    ferryi_move_begin(&move, store->context, reason, &job);
+    move.change = FERRYI_CHANGE_READ;
+    ferry_status status = ferryi_move_add_only_at(&move, store, range, place, to);
+    status = ferryi_move_run(&move, status);
+    ferryi_move_end(&move);
     return status;
 }
 

@@ -35,8 +35,8 @@ check_values(const struct ferryi_convert_call *call, const void *source, size_t 
                : FERRY_OK;
 }
 
-static struct ferryi_transform
-transform_of(const struct ferryi_convert_call *call)
+struct ferryi_transform
+ferryi_convert_transform(const struct ferryi_convert_call *call)
 {
     return (struct ferryi_transform){.run = run_conversion,
                                      .source_bytes = call->conversion->from->bytes,
@@ -295,7 +295,7 @@ convert(const struct ferryi_copy_call *call, struct ferryi_memory target,
         struct ferryi_memory source, struct ferryi_transfer_job *job)
 {
     const struct ferryi_convert_call *user = call->user;
-    const struct ferryi_transform transform = transform_of(user);
+    const struct ferryi_transform transform = ferryi_convert_transform(user);
     ferryi_store *store = call->main.store;
     int place = target.place ? target.place : source.place;
     const struct device_work work = work_of(call, place, &transform);
@@ -352,7 +352,7 @@ ferry_status
 ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source, size_t count,
                       const struct ferryi_convert_call *convert, struct ferryi_transfer_job *job)
 {
-    const struct ferryi_transform transform = transform_of(convert);
+    const struct ferryi_transform transform = ferryi_convert_transform(convert);
     struct ferryi_memory to = {.pointer = target}, from = {.pointer = (void *)(uintptr_t)source};
     job->unit = transform.target_bytes;
     return ferryi_engine_copy_transformed(engine, to, from, count, &transform, NULL, job);

@@ -40,6 +40,9 @@ ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const vo
                                    size_t count, const struct ferryi_convert_call *convert,
                                    struct ferryi_transfer_job *job);
 
+/* Returns the conversion as the transfer engine makes it on the host. `convert` must outlive it. */
+struct ferryi_transform ferryi_convert_transform(const struct ferryi_convert_call *convert);
+
 /* Returns whether the device at `place` can run the conversion. It cannot run a conversion function
  * that the program supplies, because such a function runs only on the host. */
 bool ferryi_device_converts(ferry_context *context, int place, const ferry_conversion *conversion);

@@ -4,6 +4,7 @@
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
+#include "src/buffer/move.h"
 #include "src/copy/copy.h"
 #include "src/transfer/engine.h"
 
@@ -131,81 +132,29 @@ fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
 
 /* -- out of a buffer --------------------------------------------------------------------------- */
 
-/* Copies `bytes` bytes at offset `begin` of the buffer to the caller's memory or file. Writes zeros
- * if `source.pointer` is NULL. */
-static ferry_status
-deliver(struct ferryi_copy_call *call, struct ferryi_memory source, size_t begin, size_t bytes,
-        ferryi_timeline *timeline, struct ferryi_transfer_job *job)
-{
-    ferryi_engine *engine = call->main.store->context->engine;
-    size_t at = begin - call->main.begin;
-    if (call->file.file)
-        return ferryi_engine_copy_file(
-            engine, source, (struct ferryi_file_range){call->file.file, call->file.offset + at},
-            bytes, true, timeline, job);
-    struct ferryi_memory target = {.place = 0, .pointer = (char *)call->target + at};
-    return source.pointer ? ferryi_engine_copy(engine, target, source, bytes, timeline, job)
-                          : ferryi_engine_fill(engine, target, bytes, "", 1, NULL, job);
-}
-
-/* Copies one segment to the caller's memory or file. A segment is a range whose bytes are all
- * current at the same places. */
-static ferry_status
-copy_out(struct ferryi_copy_call *call, struct ferryi_segment segment, size_t begin, size_t end,
-         struct ferryi_transfer_job *job)
-{
-    ferryi_claim_is_held();
-    ferryi_store *store = call->main.store;
-    if (segment.places & FERRYI_LOST)
-        return ferryi_access_fail_lost(&call->main);
-    if (!ferryi_places_written(segment.places))
-        return deliver(call, (struct ferryi_memory){0}, begin, end - begin, NULL, job);
-
-    ferryi_places on_hosts = segment.places & store->shared;
-    int place = __builtin_ctz(on_hosts ? on_hosts : segment.places);
-    ferryi_timeline *timeline = NULL;
-    ferry_status status = FERRY_OK;
-    bool on_host = ferryi_store_same_memory(store, place, 0);
-    if (!on_host)
-        status = ferryi_store_timeline(store, 0, place, job->reason, &timeline);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, timeline, false);
-    if (status == FERRY_OK)
-        status = deliver(call, ferryi_access_memory(store, on_host ? 0 : place, begin), begin,
-                         end - begin, timeline, job);
-    /* The read is recorded even if the copy failed, because parts of the copy that were queued may
-     * still read the replica. */
-    if (status != FERRY_OK && timeline)
-        ferryi_store_note_read(store, place, timeline);
-    return ferryi_access_note_loss(store, place, status);
-}
-
 ferry_status
 ferryi_copy_run_to(struct ferryi_copy_call *call)
 {
     struct ferryi_access *main = &call->main;
+    const struct ferryi_range range = {main->begin, main->end};
+    struct ferryi_piece part = {.target = call->target, .unit = (uint32_t)call->unit};
+    struct ferryi_move move;
     ferry_status status = ferryi_access_prepare(main, 1);
     /* ferryi_access_prepare() cannot fail here, because an access without a place needs no
      * preparation */
     assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
-    job.foreign_target = true;
-    ferryi_store_lock(main->store);
-    bool lost = ferryi_store_has_lost(main->store, (struct ferryi_range){main->begin, main->end});
-    ferryi_store_unlock(main->store);
-    if (lost) /* then nothing is written to the target */
-        status = ferryi_access_fail_lost(main);
-    for (size_t at = main->begin; status == FERRY_OK && at < main->end;) {
-        ferryi_store_lock(main->store);
-        struct ferryi_segment segment = ferryi_valid_map_at(&main->store->map, at);
-        ferryi_store_unlock(main->store);
-        size_t end = ferryi_min_size(segment.end, main->end);
-        status = copy_out(call, segment, at, end, &job);
-        at = end;
+    ferryi_move_begin(&move, main->store->context, main->reason, &job);
+    if (call->file.file) {
+        move.passage = (struct ferryi_passage){
+            .file = call->file.file, .offset = call->file.offset, .stores = true};
+        part.target = NULL;
     }
+    status = ferryi_move_run(&move, ferryi_move_add_from(&move, main->store, range, part));
     if (call->whole)
         ferryi_whole_call_note(call->whole, &job, 0);
     (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
+    ferryi_move_end(&move);
     return status;
 }
 

@@ -21,10 +21,7 @@ free_plan(struct ferryi_async *call)
     free(plan->middles);
     free(plan->copies);
     free(plan->level_ends);
-    free(plan->transferred);
-    free(plan->carried);
     ferryi_claim_list_free(&plan->call.claims);
-    free(plan->pieces);
     free(plan);
 }
 
@@ -41,6 +38,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
 {
     size_t rows = ferryi_region_rows(region), bytes, count;
     size_t row_bytes = ferryi_region_row_bytes(region, &region->target);
+    size_t source_bytes =
+        plan->options.value ? 0 : ferryi_region_row_bytes(region, &region->source);
     if (!ferryi_add_size(plan->count, rows, &count) || count >= COPIES_MAX ||
         !ferryi_mul_size(rows, between ? 0 : row_bytes, &bytes) ||
         !ferryi_add_size(plan->call.job.total, bytes, &plan->call.job.total))
@@ -55,6 +54,7 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
                                       ferryi_region_row(region, &region->target, row).begin,
                                       ferryi_region_row(region, &region->source, row).begin,
                                       row_bytes,
+                                      source_bytes,
                                       (uint32_t)region->target.element->bytes,
                                       between};
     return FERRY_OK;
@@ -90,7 +90,7 @@ use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
     uintptr_t begin = writes ? copy->target : copy->source;
     return (struct ferryi_use){.space = writes ? copy->target_store : copy->source_store,
                                .begin = begin,
-                               .end = begin + copy->bytes,
+                               .end = begin + (writes ? copy->bytes : copy->source_bytes),
                                .copy = (uint32_t)index & INT32_MAX,
                                .writes = writes};
 }
@@ -164,12 +164,6 @@ make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 {
     ferry_status status =
         ferryi_claim_list_make(&plan->call.claims, uses, 2 * plan->count, plan->options.reason);
-    plan->transferred =
-        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->transferred)) : NULL;
-    plan->carried =
-        status == FERRY_OK ? calloc(plan->call.claims.count + 1, sizeof(*plan->carried)) : NULL;
-    if (status == FERRY_OK && (!plan->transferred || !plan->carried))
-        status = fail_memory(plan->count);
     if (status == FERRY_OK && plan->options.whole)
         for (size_t i = 0; i < plan->call.claims.count; i++)
             plan->call.claims.items[i].under =

@@ -10,13 +10,16 @@
  * as they arrive.
  */
 
+#include "src/buffer/move.h"
 #include "src/copy/async.h"
 #include "src/copy/regions.h"
-#include "src/transfer/batch.h"
 
 struct ferryi_plan_options {
     const char *reason; /* name of the operation in traces and messages, such as "copy" */
     enum ferryi_layout layout;
+    struct ferryi_passage passage; /* see struct ferryi_move */
+    const void *value;             /* not NULL: the value of a fill, whose copies have no source */
+    size_t value_bytes;
     /* Options of the transfers, or NULL. The plan makes a copy of the options. */
     const ferry_copy_options *transfer;
     /* The longer call of which the plan is one step. The options of the longer call apply. NULL if
@@ -29,7 +32,7 @@ typedef struct ferryi_plan ferryi_plan;
 /* Creates an empty plan, which is a list of copies, with room for `count` copies. */
 ferry_status ferryi_plan_begin(ferry_context *context, size_t count,
                                const struct ferryi_plan_options *options, ferryi_plan **out);
-/* Adds the rows of a region without fill, conversion or file to a plan. If the region's source and
+/* Adds the rows of a region to a plan. If the region's source and
  * target overlap, the rows are copied through temporary storage, so that the result is that of
  * memmove(). After a failure the caller must call ferryi_plan_drop(). */
 ferry_status ferryi_plan_add(ferryi_plan *plan, const struct ferryi_region *region);
@@ -40,7 +43,8 @@ void ferryi_plan_drop(ferryi_plan *plan);
  * `place` is -1, each copy writes at a place where its bytes are current. */
 ferry_status ferryi_plan_do(ferryi_plan *plan, int place, struct ferryi_caller caller);
 
-/* Makes a plan of regions without fill, conversion or file, and runs it on this thread. */
+/* Makes a plan of regions, and runs it on this thread. If the options have a passage or a value, it
+ * is that of all regions. */
 ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
                                  size_t count, int place,
                                  const struct ferryi_plan_options *options);
@@ -54,9 +58,10 @@ struct ferryi_plan_copy {
         *source_store; /* storage of the target buffer and of the source buffer; NULL for the
                           caller's memory; at most one is NULL */
     uintptr_t target, source;
-    size_t bytes;  /* more than 0 */
-    uint32_t unit; /* bytes of an element */
-    bool between;  /* whether the target is temporary storage; such a copy reports no progress */
+    size_t bytes, source_bytes; /* of the target and of the source; more than 0. They differ only if
+                                   the copy converts */
+    uint32_t unit;              /* bytes of an element */
+    bool between; /* whether the target is temporary storage; such a copy reports no progress */
 };
 
 struct ferryi_plan {
@@ -70,12 +75,7 @@ struct ferryi_plan {
     uint32_t level_count;
     ferryi_store **middles; /* temporary storage of overlapping copies */
     size_t middle_count, middle_room;
-    size_t *transferred; /* for each locked buffer, the number of bytes that were copied between
-                            pageable host memory and a device */
-    size_t *carried; /* for each locked buffer, the number of its bytes in one transfer; used while
-                        this transfer is added to the traffic counters */
-    struct ferryi_piece *pieces; /* pieces of the running level */
-    size_t piece_count, piece_room;
+    struct ferryi_move move; /* of the running level */
 };
 
 /* Runs the copies of a plan, one level after another. */

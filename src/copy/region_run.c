@@ -36,14 +36,27 @@ ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
     return ferryi_copy_plan(call, target->store, to, source->store, from, place);
 }
 
+/* Copies the rows of a region together, as a plan under the locks of the list. The plan's options
+ * are `how`, with those members set that are the same for all regions. */
 static ferry_status
 run_rows(struct ferryi_region_list *list, const struct ferryi_region *region,
-         struct ferryi_file *file)
+         struct ferryi_plan_options how)
+{
+    how.reason = "copy";
+    how.layout = FERRYI_LAYOUT_ROWS;
+    how.whole = &list->whole;
+    return region->count > 0
+               ? ferryi_plan_regions(list->setting.context, region, 1, list->setting.place, &how)
+               : FERRY_OK;
+}
+
+/* Reports the rows of a region whose source and target are the same bytes. */
+static ferry_status
+run_onto_itself(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     ferry_status status = FERRY_OK;
-    size_t rows = region->count > 0 ? ferryi_region_rows(region) : 0;
-    for (size_t row = 0; row < rows && status == FERRY_OK; row++) {
-        struct ferryi_copy_call call = {.whole = &list->whole, .file.file = file};
+    for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
+        struct ferryi_copy_call call = {.whole = &list->whole};
         status = ferryi_region_plan_row(region, row, NULL, list->setting.place, &call);
         if (status == FERRY_OK)
             status = ferryi_copy_run(&call);
@@ -54,21 +67,27 @@ run_rows(struct ferryi_region_list *list, const struct ferryi_region *region,
 /* -- fills ------------------------------------------------------------------------------------- */
 
 static ferry_status
+fill_with(struct ferryi_region_list *list, const struct ferryi_region *region, const void *value)
+{
+    const struct ferryi_plan_options how = {.value = value,
+                                            .value_bytes = region->target.element->bytes};
+    return run_rows(list, region, how);
+}
+
+static ferry_status
 fill(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     if (!region->converts)
-        return run_rows(list, region, NULL);
-    struct ferryi_region converted = *region;
+        return fill_with(list, region, region->value);
     void *value = malloc(region->target.element->bytes);
     if (!value)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "fill: no memory for a converted value of %zu bytes",
                            region->target.element->bytes);
-    converted.value = value;
     ferry_status status =
         ferryi_conversion_apply(&region->conversion, value, region->value, 1, list->setting.policy);
     if (status == FERRY_OK)
-        status = run_rows(list, &converted, NULL);
+        status = fill_with(list, region, value);
     free(value);
     return status;
 }
@@ -128,9 +147,12 @@ static ferry_status
 pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     struct ferryi_file file;
+    const struct ferryi_plan_options how = {.passage = {.file = &file,
+                                                        .offset = file_side(region)->file_offset,
+                                                        .stores = region->target.path}};
     ferry_status status = open_file(list, region, &file);
     if (status == FERRY_OK)
-        status = run_rows(list, region, &file);
+        status = run_rows(list, region, how);
     return close_file(list, region, &file, status);
 }
 
@@ -162,10 +184,49 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 /* -- conversions: the source, fetched
  * ----------------------------------------------------------------------- */
 
+/* Returns whether each stretch of a row of the source that is current at the same places consists
+ * of whole elements that were written. */
+static bool
+has_whole_stretches(const struct ferryi_region *region, size_t row)
+{
+    ferryi_store *store = region->source.store;
+    const struct ferryi_range range = ferryi_region_row(region, &region->source, row);
+    bool whole = true;
+    ferryi_store_lock(store);
+    for (size_t at = range.begin; at < range.end && whole;) {
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        at = ferryi_min_size(segment.end, range.end);
+        whole = ferryi_places_written(segment.places) &&
+                (at - range.begin) % region->source.element->bytes == 0;
+    }
+    ferryi_store_unlock(store);
+    return whole;
+}
+
+/* Returns whether the rows of the region are converted together. The host does this, between a
+ * buffer and memory. */
+static bool
+goes_together(const struct ferryi_region *region)
+{
+    const struct ferryi_region_side *target = &region->target, *source = &region->source;
+    return ferryi_region_rows(region) > 1 && !target->path && !source->path &&
+           !target->store != !source->store;
+}
+
+static bool
+is_stretched(const struct ferryi_region *region)
+{
+    bool whole = true;
+    for (size_t row = 0; row < ferryi_region_rows(region) && whole; row++)
+        whole = has_whole_stretches(region, row);
+    return !whole;
+}
+
 /*
  * Returns whether the whole source must be copied to host memory before the target changes. Only a
- * source buffer is ever copied, for one of two reasons. It may overlap the target. Or the policy
- * FERRY_CONVERT_CHECK may require that all rows are checked before the first row is written.
+ * source buffer is ever copied, for one of three reasons. It may overlap the target. The policy
+ * FERRY_CONVERT_CHECK may require that all rows are checked before the first row is written. Or
+ * rows that are converted together have stretches that cannot be converted by themselves.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
@@ -173,7 +234,8 @@ must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
     if (!region->source.store)
         return false;
     bool several = ferryi_region_rows(region) > 1 || region->target.path;
-    return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region);
+    return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region) ||
+           (goes_together(region) && is_stretched(region));
 }
 
 /* Returns a copy of the list's call for a step that writes `bytes` bytes to temporary memory. These
@@ -334,9 +396,19 @@ pass_row(struct conversion_work *work, size_t target_at, size_t source_at)
 }
 
 static ferry_status
+convert_together(struct conversion_work *work)
+{
+    const struct ferryi_transform transform = ferryi_convert_transform(&work->convert);
+    const struct ferryi_plan_options how = {.passage.transform = &transform};
+    return run_rows(work->list, &work->region, how);
+}
+
+static ferry_status
 convert_rows(struct conversion_work *work)
 {
     const struct ferryi_region *region = &work->region;
+    if (goes_together(region))
+        return convert_together(work);
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
         size_t target_at = ferryi_region_row_at(region, &region->target, row),
@@ -393,7 +465,7 @@ ferryi_region_run(struct ferryi_region_list *list, const struct ferryi_region *r
 {
     switch (region->kind) {
     case FERRYI_REGION_SELF:
-        return run_rows(list, region, NULL);
+        return run_onto_itself(list, region);
     case FERRYI_REGION_FILL:
         return fill(list, region);
     case FERRYI_REGION_CONVERT:

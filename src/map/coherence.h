@@ -45,7 +45,7 @@ struct ferryi_segment {
 
 /* Describes one transfer. The bytes [begin, end) are copied from the place `source`. If `source` is
  * FERRYI_ZERO, these bytes are filled with zeros instead. */
-struct ferryi_move {
+struct ferryi_map_move {
     size_t begin, end;
     int source; /* a place, or FERRYI_ZERO */
 };

@@ -184,9 +184,9 @@ ferryi_valid_map_holds(const ferryi_valid_map *map, int place, size_t begin, siz
  * source, extends that element instead. Returns false if an element must be appended but the array
  * is full. */
 static bool
-add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_move move)
+add_move(struct ferryi_map_move *moves, size_t *made, size_t room, struct ferryi_map_move move)
 {
-    struct ferryi_move *last = *made > 0 ? &moves[*made - 1] : NULL;
+    struct ferryi_map_move *last = *made > 0 ? &moves[*made - 1] : NULL;
     if (last && last->end == move.begin && last->source == move.source) {
         last->end = move.end;
         return true;
@@ -200,7 +200,7 @@ add_move(struct ferryi_move *moves, size_t *made, size_t room, struct ferryi_mov
 
 size_t
 ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end,
-                      ferryi_places same, ferryi_places reachable, struct ferryi_move *moves,
+                      ferryi_places same, ferryi_places reachable, struct ferryi_map_move *moves,
                       size_t room, size_t *out_next, bool *out_lost)
 {
     size_t made = 0;
@@ -212,8 +212,8 @@ ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size
         while (true) {
             struct ferryi_segment segment = segment_at(map, position);
             int source = ferryi_coherence_find(segment.places, place, same, reachable);
-            struct ferryi_move move = {ferryi_max_size(segment.begin, begin),
-                                       ferryi_min_size(segment.end, end), source};
+            struct ferryi_map_move move = {ferryi_max_size(segment.begin, begin),
+                                           ferryi_min_size(segment.end, end), source};
             if (source == FERRYI_NOWHERE) {
                 any_lost = true;
             } else if (source != FERRYI_NOT_NEEDED && !add_move(moves, &made, room, move)) {

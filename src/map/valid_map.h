@@ -141,8 +141,9 @@ void ferryi_valid_map_commit_whole(ferryi_valid_map *map, int place, enum ferryi
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 size_t ferryi_valid_map_plan(const ferryi_valid_map *map, int place, size_t begin, size_t end,
-                             ferryi_places same, ferryi_places reachable, struct ferryi_move *moves,
-                             size_t room, size_t *out_next, bool *out_lost);
+                             ferryi_places same, ferryi_places reachable,
+                             struct ferryi_map_move *moves, size_t room, size_t *out_next,
+                             bool *out_lost);
 
 /* Returns the segment that contains byte `at`. `at` must be less than the number of bytes of the
  * map. To visit all segments, pass the end of each returned segment to the next call. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/transfer/batch_inside.h"
+#include "src/transfer/file_transfer.h"
 
 /* Maximum number of copies in one submission to a device. A longer batch takes several submissions.
  */
@@ -15,6 +16,9 @@
 #define PINS_MAX 8
 /* Maximum pitch, in bytes, that the driver's two-dimensional copies accept. */
 #define PITCH_MAX ((size_t)INT32_MAX)
+/* A device fills up to this many pieces one by one. If there are more, it fills the first one, and
+ * copies it to the others together. */
+#define REPEAT_FROM 8
 
 /* -- one submission ---------------------------------------------------------------------------- */
 
@@ -404,18 +408,46 @@ copy_on_host(struct ferryi_batch *batch)
     return status;
 }
 
-/* Fills the memory of each piece with zeros. Each fill is a separate transfer. */
-static ferry_status
-fill_each(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
-          ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+/* Maximum number of bytes that one call of ferryi_passage_run() moves between host memory and a
+ * file or another host memory. Such a call takes a few milliseconds, so a cancelled transfer stops
+ * soon. Smaller calls would make direct reads from disks slow. */
+#define PASSED_AT_ONCE ((size_t)8 << 20)
+
+/* Returns the address, in the source of a piece, of the byte at the cursor. The cursor counts bytes
+ * of the target. Returns NULL if the source is zeros. */
+static const void *
+converted_from(const struct ferryi_batch *batch, struct ferryi_cursor at)
 {
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; i < count && status == FERRY_OK; i++) {
-        const struct ferryi_piece *piece = &pieces[i];
-        struct ferryi_memory target = {
-            .place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
-        job->unit = piece->unit;
-        status = ferryi_engine_fill(engine, target, piece->bytes, "", 1, timeline, job);
+    const struct ferryi_transform *transform = batch->passage->transform;
+    size_t offset =
+        transform ? at.offset / transform->target_bytes * transform->source_bytes : at.offset;
+    const struct ferryi_piece *piece = &batch->pieces[at.piece];
+    return piece->zeros ? NULL : (const void *)((uintptr_t)piece->source + offset);
+}
+
+/* Moves pieces between host memory and a file, or converts them between two host memories. */
+static ferry_status
+pass_on_host(struct ferryi_batch *batch)
+{
+    struct ferryi_run *run = batch->run;
+    const size_t most = ferryi_run_is_watched(run) && !batch->passage->file
+                            ? run->engine->config.chunk_bytes
+                            : PASSED_AT_ONCE;
+    const size_t whole = ferryi_run_part(run, 0, ferryi_min_size(most, run->bytes), 1);
+    ferry_status status = ferryi_run_wait_for_timeline(run);
+    while (status == FERRY_OK && batch->at.piece < batch->count) {
+        const struct ferryi_piece *piece = &batch->pieces[batch->at.piece];
+        const size_t room = ferryi_max_size(whole, piece->unit);
+        void *target = (void *)((uintptr_t)piece->target + batch->at.offset);
+        size_t moved;
+        status = ferryi_passage_run(batch->passage, target, converted_from(batch, batch->at),
+                                    ferryi_batch_part(batch, batch->at, room, room), true, &moved);
+        if (moved > 0) {
+            ferryi_run_arrived(run, moved);
+            ferryi_batch_advance(batch, &batch->at, moved);
+        }
+        if (status == FERRY_OK)
+            status = ferryi_run_progress(run);
     }
     return status;
 }
@@ -471,6 +503,10 @@ is_pageable(const struct ferryi_run *run, const struct ferryi_piece *pieces)
 static ferry_status
 copy_listed(struct ferryi_batch *batch)
 {
+    if (batch->passage) {
+        batch->run->staged = true;
+        return ferryi_batch_stage(batch);
+    }
     if (batch->direction == FERRY_DIRECTION_PEER)
         return copy_between(batch);
     return is_pageable(batch->run, batch->pieces) ? copy_pageable(batch)
@@ -483,7 +519,7 @@ static ferry_status
 copy(struct ferryi_batch *batch)
 {
     if (batch->direction == FERRY_DIRECTION_HOST)
-        return copy_on_host(batch);
+        return batch->passage ? pass_on_host(batch) : copy_on_host(batch);
     struct ferryi_copy single;
     batch->room = ferryi_min_size(batch->count, ENTRIES_MAX);
     batch->entries = batch->count == 1 ? &single : malloc(batch->room * sizeof(*batch->entries));
@@ -521,15 +557,16 @@ copy_in_one_call(struct ferryi_run *run, const struct ferryi_piece *piece)
 
 static ferry_status
 copy_pieces(struct ferryi_run *run, const struct ferryi_piece *pieces, size_t count,
-            enum ferryi_layout layout)
+            enum ferryi_layout layout, const struct ferryi_passage *passage)
 {
     FERRYI_OR_RETURN(ferryi_run_begin(run));
-    if (count == 1 && is_one_call(run, pieces))
+    if (count == 1 && !passage && is_one_call(run, pieces))
         return copy_in_one_call(run, pieces);
     struct ferryi_batch batch = {.run = run,
                                  .pieces = pieces,
                                  .count = count,
                                  .layout = layout,
+                                 .passage = passage,
                                  .timeline = run->timeline,
                                  .direction = run->direction};
     return copy(&batch);
@@ -549,29 +586,111 @@ ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target, struct fe
                                        .bytes = bytes,
                                        .unit = (uint32_t)job->unit,
                                        .pinned = up ? source.pinned : target.pinned};
-    ferry_status status = copy_pieces(&run, &piece, 1, FERRYI_LAYOUT_ANY);
+    ferry_status status = copy_pieces(&run, &piece, 1, FERRYI_LAYOUT_ANY, NULL);
+    return ferryi_run_end(&run, status);
+}
+
+/* Copies the first bytes of `seed` to all pieces, which lie on the same device and are no longer.
+ * The transfer counts as a fill. */
+static ferry_status
+repeat_seed(ferryi_engine *engine, const struct ferryi_piece *seed,
+            const struct ferryi_piece *pieces, size_t count, ferryi_timeline *timeline,
+            struct ferryi_transfer_job *job)
+{
+    struct ferryi_piece *copies = malloc(count * sizeof(*copies));
+    size_t bytes = 0;
+    if (!copies)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory to list %zu copies", count);
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = pieces[i];
+        copies[i].source = seed->target;
+        copies[i].source_owner = seed->target_owner;
+        copies[i].source_place = seed->target_place;
+        copies[i].zeros = false;
+        bytes += pieces[i].bytes;
+    }
+    struct ferryi_run run =
+        ferryi_run_make(engine, seed->target_place, seed->target_place, bytes, timeline, job);
+    run.direction = FERRY_DIRECTION_FILL;
+    run.source_place = -1;
+    run.unit = 1;
+    ferry_status status = ferryi_run_begin(&run);
+    struct ferryi_batch batch = {.run = &run,
+                                 .pieces = copies,
+                                 .count = count,
+                                 .layout = FERRYI_LAYOUT_ANY,
+                                 .timeline = timeline,
+                                 .direction = FERRY_DIRECTION_DEVICE};
+    if (status == FERRY_OK)
+        status = copy(&batch);
+    free(copies);
     return ferryi_run_end(&run, status);
 }
 
 ferry_status
-ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
-                          enum ferryi_layout layout, ferryi_timeline *timeline,
+ferryi_engine_fill_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
+                          const void *value, size_t value_bytes, ferryi_timeline *timeline,
                           struct ferryi_transfer_job *job)
 {
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0, next; i < count && status == FERRY_OK; i = next) {
+        const struct ferryi_piece *piece = &pieces[i];
+        const struct ferryi_memory target = {
+            .place = piece->target_place, .pointer = piece->target, .pinned = piece->pinned};
+        job->unit = piece->unit;
+        status =
+            ferryi_engine_fill(engine, target, piece->bytes, value, value_bytes, timeline, job);
+        next = i + 1;
+        while (next < count && pieces[next].bytes <= piece->bytes)
+            next++;
+        if (next - i <= REPEAT_FROM || ferryi_engine_is_host(engine, piece->target_place))
+            next = i + 1;
+        else if (status == FERRY_OK)
+            status = repeat_seed(engine, piece, piece + 1, next - i - 1, timeline, job);
+    }
+    return status;
+}
+
+/* Moves a single range between memory and a file. */
+static ferry_status
+copy_file(ferryi_engine *engine, const struct ferryi_piece *piece,
+          const struct ferryi_passage *passage, ferryi_timeline *timeline,
+          struct ferryi_transfer_job *job)
+{
+    const bool stores = passage->stores;
+    const struct ferryi_memory memory = {
+        .place = stores && !piece->zeros ? piece->source_place : piece->target_place,
+        .pointer = stores ? (void *)(uintptr_t)piece->source : piece->target,
+        .pinned = piece->pinned};
+    const struct ferryi_file_range range = {passage->file, stores ? (uintptr_t)piece->target
+                                                                  : (uintptr_t)piece->source};
+    job->unit = piece->unit;
+    return ferryi_engine_copy_file(engine, memory, range, piece->bytes, stores, timeline, job);
+}
+
+ferry_status
+ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
+                          enum ferryi_layout layout, const struct ferryi_passage *passage,
+                          ferryi_timeline *timeline, struct ferryi_transfer_job *job)
+{
     assert(count > 0);
+    if (count == 1 && passage && passage->file && !passage->transform)
+        return copy_file(engine, pieces, passage, timeline, job);
     size_t bytes = 0;
     job->unit = 1;
     for (size_t i = 0; i < count; i++) {
         bytes += pieces[i].bytes;
         job->unit = ferryi_max_size(job->unit, pieces[i].unit);
     }
-    if (pieces->zeros)
-        return fill_each(engine, pieces, count, timeline, job);
     struct ferryi_run run =
         ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
-    if (count > 1)
+    if (count > 1 || passage)
         run.unit = 1;
-    ferry_status status = copy_pieces(&run, pieces, count, layout);
+    if (passage && passage->transform) {
+        run.transform = passage->transform;
+        job->unit = passage->transform->target_bytes;
+    }
+    ferry_status status = copy_pieces(&run, pieces, count, layout, passage);
     if (run.done > 0) {
         atomic_fetch_add_explicit(&engine->batch_submissions, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&engine->batch_copies, count, memory_order_relaxed);

@@ -17,7 +17,8 @@
 struct ferryi_piece {
     void *target;
     const void *source;
-    size_t bytes; /* more than 0 */
+    size_t bytes; /* more than 0. If the host converts the elements, the bytes of the side that is
+                     device memory, and between two host memories those of the target */
     /* the allocations that contain the target and the source; NULL: the caller's pageable memory.
      * Adjacent pieces are joined only if they lie in the same allocations */
     const void *target_owner, *source_owner;
@@ -25,7 +26,8 @@ struct ferryi_piece {
     uint8_t note;  /* free for use by the caller; the transfer engine does not read it */
     bool pinned;   /* whether the piece's host memory may be accessed directly by the copy engine */
     bool zeros;    /* whether the target is filled with zeros; the piece then has no source */
-    uint32_t unit; /* size of the elements that are never cut; 0: the piece may be cut anywhere */
+    uint32_t unit; /* size of the elements that are never cut, in the bytes that `bytes` counts; 0:
+                      the piece may be cut anywhere */
     bool between; /* whether the target is intermediate memory for a later copy; the piece then does
                      not count as progress of the job */
 };
@@ -37,17 +39,28 @@ enum ferryi_layout {
                           before a batched copy */
 };
 
+struct ferryi_passage;
+
 /*
  * Copies `count` pieces of memory. `count` must not be 0. The pieces must be disjoint and
  * independent. All pieces must have the same places and the same values of `pinned` and `zeros`.
  * The caller must have ordered `timeline` as for ferryi_engine_copy().
  *
- * Statistics and traces count all pieces together as one transfer. If `zeros` is set, they count
- * each piece as one transfer. The pieces are copied in order, and job->done is increased by the
- * bytes of each piece.
+ * If `passage` is not NULL, the host's side of the pieces, whose place is 0, is a file or has
+ * elements of another type (passage.h). Only if it is a file may pieces have `zeros`.
+ *
+ * Statistics and traces count all pieces together as one transfer. The pieces are copied in order,
+ * and job->done is increased by the bytes of the target of each piece.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
                                        size_t count, enum ferryi_layout layout,
+                                       const struct ferryi_passage *passage,
+                                       ferryi_timeline *timeline, struct ferryi_transfer_job *job);
+
+/* Fills the memory of the pieces, which have no sources, with copies of a value. They are otherwise
+ * as in ferryi_engine_copy_pieces(), and filled in order. Statistics count one or several fills. */
+ferry_status ferryi_engine_fill_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
+                                       size_t count, const void *value, size_t value_bytes,
                                        ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 #endif

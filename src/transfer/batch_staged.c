@@ -19,6 +19,9 @@ struct packing {
     const void *last_owner;        /* the allocation that the last copy in the batch's list reads or
                                       writes; the other side of this copy is a chunk */
     struct ferryi_cursor unpacked; /* the first byte that has not left a chunk yet */
+    /* size of an element in bytes on the host and on the device; both are 1 if the host does not
+     * convert */
+    size_t host_unit, device_unit;
 };
 
 /* Chooses how many bytes of the batch's pieces each chunk carries. Reserves space behind these
@@ -32,12 +35,12 @@ plan_chunks(struct packing *packing)
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
     bool may_scatter = device->capabilities & FERRY_CAN_LOAD_CODE;
+    const size_t unit = packing->device_unit > 1 ? packing->device_unit : batch->run->job->unit;
     packing->table_at = ring->chunk_bytes;
     if (may_scatter && table_bytes < ring->chunk_bytes / 2)
         packing->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
     const size_t most = ferryi_min_size(packing->table_at, packing->how->part);
-    packing->packed_max =
-        ferryi_min_size(most, ferryi_run_part(batch->run, 0, most, batch->run->job->unit));
+    packing->packed_max = ferryi_min_size(most, ferryi_run_part(batch->run, 0, most, unit));
 }
 
 /* Returns the address of the scatter kernel's table of copies in the chunk. Returns NULL if the
@@ -90,38 +93,77 @@ unpack(struct packing *packing, const struct ferryi_chunk *chunk, size_t *done)
 
 /* -- between the host and a chunk -------------------------------------------------------------- */
 
-/* Copies between the chunk of the task and pieces of host memory. */
-static void
-copy_pieces(const struct ferryi_task *task)
+/* Copies between memory of a chunk and the host's side of a piece, which lies `offset` bytes of the
+ * device behind the piece's begin. Sets `*out_bytes` to the number of bytes of the chunk that were
+ * copied, even if the call fails. */
+static ferry_status
+copy_part(const struct packing *packing, const struct ferryi_piece *piece, size_t offset,
+          char *chunk, size_t bytes, size_t *out_bytes)
+{
+    const struct ferryi_passage *passage = packing->batch->passage;
+    const bool packs = packing->batch->run->direction == FERRY_DIRECTION_UPLOAD;
+    const size_t at = offset / packing->device_unit * packing->host_unit;
+    void *target = packs ? chunk : (void *)((uintptr_t)piece->target + at);
+    const void *source = packs ? (const void *)((uintptr_t)piece->source + at) : chunk;
+    if (passage)
+        return ferryi_passage_run(passage, target, source, bytes, packs, out_bytes);
+    ferryi_copy_bytes(FERRYI_COPY_LIBC, target, source, bytes);
+    *out_bytes = bytes;
+    return FERRY_OK;
+}
+
+/* Copies between the chunk of the task and pieces of host memory. Sets `*out_bytes` to the number
+ * of bytes that were copied. */
+static ferry_status
+copy_task(const struct ferryi_task *task, size_t *out_bytes)
 {
     const struct packing *packing = task->user;
     const struct ferryi_piece *piece = &packing->batch->pieces[task->piece];
-    const bool packs = packing->batch->run->direction == FERRY_DIRECTION_UPLOAD;
-    char *chunk = task->target;
+    ferry_status status = FERRY_OK;
     size_t offset = task->offset;
-    for (size_t done = 0, part; done < task->bytes; done += part, piece++, offset = 0) {
-        part = ferryi_min_size(piece->bytes - offset, task->bytes - done);
-        if (packs)
-            ferryi_copy_bytes(FERRYI_COPY_LIBC, chunk + done, (const char *)piece->source + offset,
-                              part);
-        else
-            ferryi_copy_bytes(FERRYI_COPY_LIBC, (char *)piece->target + offset, chunk + done, part);
+    for (*out_bytes = 0; status == FERRY_OK && *out_bytes < task->bytes; piece++, offset = 0) {
+        size_t part = ferryi_min_size(piece->bytes - offset, task->bytes - *out_bytes), copied;
+        status =
+            copy_part(packing, piece, offset, (char *)task->target + *out_bytes, part, &copied);
+        *out_bytes += copied;
     }
+    return status;
 }
 
-/* Begins to copy between the chunk and the pieces of host memory that begin at the cursor `at`. */
+/* The function of a task, which cannot fail: submit_pieces() makes the others itself. */
 static void
+copy_pieces(const struct ferryi_task *task)
+{
+    size_t bytes;
+    (void)copy_task(task, &bytes);
+}
+
+/* Returns whether helper threads may copy between chunks and the host's side of the pieces. */
+static bool
+is_for_helpers(const struct ferryi_passage *passage)
+{
+    return !passage || (!passage->file && passage->transform->by_helpers);
+}
+
+/* Copies between the chunk and the pieces of host memory that begin at the cursor `at`, or begins
+ * to. If the copy may fail, it is made at once. Sets `chunk->bytes` to the number of bytes that
+ * were copied if it fails. */
+static ferry_status
 submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct ferryi_cursor at)
 {
-    chunk->task = (struct ferryi_task){.copy = copy_pieces,
-                                       .target = chunk->memory,
-                                       .bytes = chunk->bytes,
-                                       .user = packing,
-                                       .piece = at.piece,
-                                       .offset = at.offset,
-                                       .helper = chunk->task.helper};
+    const struct ferryi_task task = {.copy = copy_pieces,
+                                     .target = chunk->memory,
+                                     .bytes = chunk->bytes,
+                                     .user = packing,
+                                     .piece = at.piece,
+                                     .offset = at.offset,
+                                     .helper = chunk->task.helper};
+    if (!is_for_helpers(packing->batch->passage))
+        return copy_task(&task, &chunk->bytes);
+    chunk->task = task;
     ferryi_helpers_submit(&packing->batch->run->engine->helpers, &chunk->task,
                           packing->how->shared);
+    return FERRY_OK;
 }
 
 /* Chooses the next pieces for the chunk, and begins to copy them into the chunk. */
@@ -140,8 +182,7 @@ fill_from_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
         chunk->bytes += bytes;
         ferryi_batch_advance(batch, &batch->at, bytes);
     }
-    submit_pieces(packing, chunk, begin);
-    return FERRY_OK;
+    return submit_pieces(packing, chunk, begin);
 }
 
 static ferry_status
@@ -155,8 +196,7 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
         part = ferryi_min_size(batch->pieces[at->piece].bytes - at->offset, chunk->bytes - done);
         ferryi_batch_advance(batch, at, part);
     }
-    submit_pieces(packing, chunk, begin);
-    return FERRY_OK;
+    return submit_pieces(packing, chunk, begin);
 }
 
 /* -- between a chunk and a device -------------------------------------------------------------- */
@@ -224,15 +264,45 @@ fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return status;
 }
 
+/* Returns how the batch is staged. Helper threads and large chunks are for what helpers may copy.
+ */
+static struct ferryi_staging
+choose_staging(const struct ferryi_batch *batch)
+{
+    const struct ferryi_run *run = batch->run;
+    bool down = run->direction == FERRY_DIRECTION_DOWNLOAD;
+    return is_for_helpers(batch->passage)
+               ? ferryi_staging_choose(run)
+               : ferryi_staging_plain(run->engine, down ? run->source_place : run->target_place);
+}
+
+static void
+set_units(struct packing *packing)
+{
+    const struct ferryi_batch *batch = packing->batch;
+    const struct ferryi_transform *transform = batch->passage ? batch->passage->transform : NULL;
+    const bool down = batch->run->direction == FERRY_DIRECTION_DOWNLOAD;
+    packing->host_unit = packing->device_unit = 1;
+    if (!transform)
+        return;
+    packing->host_unit = down ? transform->target_bytes : transform->source_bytes;
+    packing->device_unit = down ? transform->source_bytes : transform->target_bytes;
+}
+
 ferry_status
 ferryi_batch_stage(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
-    const struct ferryi_staging how = ferryi_staging_choose(run);
+    const struct ferryi_staging how = choose_staging(batch);
     struct packing packing = {.batch = batch, .how = &how, .unpacked = batch->at};
     const bool from_host = run->direction == FERRY_DIRECTION_UPLOAD;
     const bool to_host = run->direction == FERRY_DIRECTION_DOWNLOAD;
+    set_units(&packing);
     plan_chunks(&packing);
+    if (packing.device_unit > packing.packed_max)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "one element of %zu bytes is larger than a staging chunk of %zu bytes",
+                           packing.device_unit, packing.packed_max);
     struct ferryi_flow flow = {.run = run,
                                .ring = how.ring,
                                .fill = from_host ? fill_from_host : fill_from_device,

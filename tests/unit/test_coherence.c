@@ -216,7 +216,7 @@ window_of(const struct ferryi_segment *all, size_t count, struct operation op,
 
 static void
 check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_places reachable,
-            const struct ferryi_move *moves, size_t count)
+            const struct ferryi_map_move *moves, size_t count)
 {
     bool moved[BYTES_MAX] = {false};
     for (size_t i = 0; i < count; i++) {
@@ -246,7 +246,7 @@ check_moves(struct oracle *o, struct operation op, ferryi_places same, ferryi_pl
  * segments of the window. */
 static size_t
 plan(const struct ferryi_segment *window, size_t count, int place, size_t begin, size_t end,
-     ferryi_places same, ferryi_places reachable, struct ferryi_move *moves, bool *out_lost)
+     ferryi_places same, ferryi_places reachable, struct ferryi_map_move *moves, bool *out_lost)
 {
     static struct ferryi_map_index *index;
     struct ferryi_map_chunk chunk = {.count = count};
@@ -268,7 +268,7 @@ static void
 check_plan_with(const struct oracle *o, const struct ferryi_segment *window, size_t count,
                 struct operation op, ferryi_places same, ferryi_places reachable)
 {
-    struct ferryi_move moves[BYTES_MAX + 1];
+    struct ferryi_map_move moves[BYTES_MAX + 1];
     struct oracle after = *o;
     bool lost_in_range = false;
     for (int b = op.begin; b < op.end; b++)
@@ -452,7 +452,7 @@ test_prefers_reachable_device_then_host_then_other_device(void **state)
     (void)state;
     struct ferryi_segment segment = {
         0, 8, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(3) | FERRYI_PLACE_BIT(15)};
-    struct ferryi_move move;
+    struct ferryi_map_move move;
     bool lost;
 
     assert_int_equal(plan(&segment, 1, 2, 0, 8, 0, FERRYI_PLACE_BIT(15), &move, &lost), 1);
@@ -506,7 +506,7 @@ test_moves_of_different_sets_join_when_the_source_is_one(void **state)
     struct ferryi_segment window[] = {{0, 10, FERRYI_PLACE_BIT(0)},
                                       {10, 20, FERRYI_PLACE_BIT(0) | FERRYI_PLACE_BIT(2)},
                                       {20, 30, 0}};
-    struct ferryi_move moves[3];
+    struct ferryi_map_move moves[3];
     bool lost = true;
 
     assert_int_equal(plan(window, 3, 1, 5, 25, 0, 0, moves, &lost), 2);
@@ -524,7 +524,7 @@ test_an_empty_range_moves_and_changes_nothing(void **state)
 {
     (void)state;
     struct ferryi_segment segment = {0, 8, FERRYI_LOST}, out[3];
-    struct ferryi_move move;
+    struct ferryi_map_move move;
     bool lost = true;
 
     assert_int_equal(plan(&segment, 1, 0, 4, 4, 0, 0, &move, &lost), 0);
@@ -539,7 +539,7 @@ test_ranges_up_to_the_largest_size(void **state)
 {
     (void)state;
     struct ferryi_segment segment = {0, SIZE_MAX, FERRYI_PLACE_BIT(0)}, out[3];
-    struct ferryi_move move;
+    struct ferryi_map_move move;
     bool lost;
 
     assert_int_equal(plan(&segment, 1, 1, SIZE_MAX - 1, SIZE_MAX, 0, 0, &move, &lost), 1);

@@ -1174,7 +1174,7 @@ pieces_trip(bool up, size_t bytes, size_t refused, bool watched)
     struct watch w = {0};
     ferry_copy_options options = {.chunk_bytes = 2 * bytes, .keep_going = keep_going, .user = &w};
     struct ferryi_transfer_job job = {.options = watched ? &options : NULL};
-    assert_int_equal(ferryi_engine_copy_pieces(b->engine, pieces, PIECES, FERRYI_LAYOUT_ANY,
+    assert_int_equal(ferryi_engine_copy_pieces(b->engine, pieces, PIECES, FERRYI_LAYOUT_ANY, NULL,
                                                timeline_for(b, up, !up), &job),
                      FERRY_OK);
     assert_int_equal(job.done, PIECES * bytes);

@@ -182,15 +182,15 @@ test_lists_of_pieces_arrive_with_any_number_of_helpers(void **state)
             }
             assert_true(at < room);
             struct ferryi_transfer_job job = {0};
-            assert_int_equal(
-                ferryi_engine_copy_pieces(r.engine, up, PIECES, FERRYI_LAYOUT_ANY, r.in, &job),
-                FERRY_OK);
+            assert_int_equal(ferryi_engine_copy_pieces(r.engine, up, PIECES, FERRYI_LAYOUT_ANY,
+                                                       NULL, r.in, &job),
+                             FERRY_OK);
             assert_int_equal(job.done, bytes);
             assert_int_equal(ferryi_device_synchronize(r.heads[1]), FERRY_OK);
             job = (struct ferryi_transfer_job){0};
-            assert_int_equal(
-                ferryi_engine_copy_pieces(r.engine, down, PIECES, FERRYI_LAYOUT_ANY, r.out, &job),
-                FERRY_OK);
+            assert_int_equal(ferryi_engine_copy_pieces(r.engine, down, PIECES, FERRYI_LAYOUT_ANY,
+                                                       NULL, r.out, &job),
+                             FERRY_OK);
             assert_int_equal(job.done, bytes);
             assert_true(memcmp(back, expected, room) == 0);
             struct ferryi_staging_stats s = staging_stats(&r);

@@ -268,7 +268,7 @@ oracle_move(const struct history *h, size_t b, int place, ferryi_places same,
 static void
 do_plan(struct history *h)
 {
-    struct ferryi_move moves[5];
+    struct ferryi_map_move moves[5];
     size_t begin = 0, end = 0;
     size_t room = 1 + random_below(4);
     int place = (int)random_below((size_t)h->places);
@@ -702,7 +702,7 @@ test_plan_joins_over_chunks_and_stops_at_the_next_move(void **state)
 {
     (void)state;
     ferryi_valid_map map;
-    struct ferryi_move move;
+    struct ferryi_map_move move;
     size_t next;
     bool lost;
 

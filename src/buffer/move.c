@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/buffer/move.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/buffer/buffer.h"
+#include "src/buffer/observe.h"
+#include "src/buffer/pending_calls.h"
+#include "src/transfer/engine.h"
+
+/* -- a move ------------------------------------------------------------------------------------ */
+
+void
+ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *reason,
+                  struct ferryi_transfer_job *job)
+{
+    move->context = context;
+    move->reason = reason;
+    move->layout = FERRYI_LAYOUT_ANY;
+    move->change = FERRYI_CHANGE_OVERWRITE;
+    move->passage = (struct ferryi_passage){0};
+    move->value = "";
+    move->value_bytes = 1;
+    move->job = job;
+    move->timelines = 0;
+    move->parts = move->few_parts;
+    move->stores = move->few_stores;
+    move->count = move->store_count = 0;
+    move->room = FERRYI_MOVE_FEW;
+    move->store_room = sizeof(move->few_stores) / sizeof(move->few_stores[0]);
+}
+
+/* Ferry page-locks host replicas that are transferred often. */
+static void
+count_crossed(const struct ferryi_move *move)
+{
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    for (size_t i = 0; i < move->store_count; i++)
+        if (move->stores[i].crossed > 0)
+            ferryi_store_count_transfer(move->stores[i].store, move->stores[i].crossed);
+    ferryi_last_error_restore(&why);
+}
+
+void
+ferryi_move_end(struct ferryi_move *move)
+{
+    count_crossed(move);
+    if (move->parts != move->few_parts)
+        free(move->parts);
+    if (move->stores != move->few_stores)
+        free(move->stores);
+}
+
+/* Makes room for one more item in a list, whose first items are in an array of the move. */
+static ferry_status
+make_room(void **items, size_t *room, size_t count, size_t bytes, const void *few)
+{
+    if (count < *room)
+        return FERRY_OK;
+    void *more = realloc(*items == few ? NULL : *items, 2 * *room * bytes);
+    if (!more)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu parts",
+                           2 * *room);
+    if (*items == few)
+        memcpy(more, few, count * bytes);
+    *items = more;
+    *room *= 2;
+    return FERRY_OK;
+}
+
+/* -- the buffers of a move --------------------------------------------------------------------- */
+
+static ferryi_store *
+store_of(const void *owner)
+{
+    return (ferryi_store *)(uintptr_t)owner;
+}
+
+/* Returns the index of the first buffer whose address is not lower. */
+static size_t
+find_store(const struct ferryi_move *move, const ferryi_store *store)
+{
+    size_t low = 0, high = move->store_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)move->stores[middle].store < (uintptr_t)store)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Adds a buffer to the list of those whose bytes are counted, if it is not in the list. */
+static ferry_status
+add_store(struct ferryi_move *move, const void *owner)
+{
+    ferryi_store *store = store_of(owner);
+    size_t at = store ? find_store(move, store) : 0;
+    if (!store || (at < move->store_count && move->stores[at].store == store))
+        return FERRY_OK;
+    void *stores = move->stores;
+    FERRYI_OR_RETURN(make_room(&stores, &move->store_room, move->store_count, sizeof(*move->stores),
+                               move->few_stores));
+    move->stores = stores;
+    memmove(&move->stores[at + 1], &move->stores[at],
+            (move->store_count - at) * sizeof(*move->stores));
+    move->stores[at] = (struct ferryi_moved_store){.store = store};
+    move->store_count++;
+    return FERRY_OK;
+}
+
+/* -- parts ------------------------------------------------------------------------------------- */
+
+/* Returns whether the part `next` continues the part `last` in both the source and the target, and
+ * has the same properties. */
+static bool
+continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
+{
+    return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
+           last->target_place == next->target_place && last->source_place == next->source_place &&
+           last->note == next->note && last->zeros == next->zeros && last->pinned == next->pinned &&
+           last->unit == next->unit && last->between == next->between &&
+           (uintptr_t)last->target + last->bytes == (uintptr_t)next->target &&
+           (last->zeros || (uintptr_t)last->source + last->bytes == (uintptr_t)next->source);
+}
+
+/* Releases the room in the target's valid map that was reserved for the part, because the part is
+ * not committed (see valid_map.h). */
+static void
+release_reservation(const struct ferryi_piece *part)
+{
+    if (!part->target_owner)
+        return;
+    ferryi_store *store = store_of(part->target_owner);
+    ferryi_store_lock(store);
+    ferryi_valid_map_unreserve(&store->map, 1);
+    ferryi_store_unlock(store);
+}
+
+ferry_status
+ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    struct ferryi_piece *last = move->count > 0 ? &move->parts[move->count - 1] : NULL;
+    if (last && !move->passage.transform && continues(last, part)) {
+        last->bytes += part->bytes;
+        return FERRY_OK;
+    }
+    void *parts = move->parts;
+    FERRYI_OR_RETURN(
+        make_room(&parts, &move->room, move->count, sizeof(*move->parts), move->few_parts));
+    move->parts = parts;
+    FERRYI_OR_RETURN(add_store(move, part->source_owner));
+    FERRYI_OR_RETURN(add_store(move, part->target_owner));
+    if (part->target_owner)
+        FERRYI_OR_RETURN(ferryi_store_reserve_changes(store_of(part->target_owner), 1));
+    move->parts[move->count++] = *part;
+    return FERRY_OK;
+}
+
+/* Returns the memory of a buffer's replica at a place, from offset `begin` on. If the place uses
+ * host memory, the place in the result is the host. */
+static struct ferryi_memory
+memory_at(ferryi_store *store, int place, size_t begin)
+{
+    ferryi_claim_is_held();
+    return ferryi_access_memory(store, ferryi_store_home(store, place), begin);
+}
+
+void
+ferryi_part_set_target(struct ferryi_piece *part, ferryi_store *store, int place, size_t begin)
+{
+    struct ferryi_memory memory = memory_at(store, place, begin);
+    part->target = memory.pointer;
+    part->target_owner = store;
+    part->target_place = (uint8_t)memory.place;
+    part->note = (uint8_t)place;
+    part->pinned = memory.place == 0 && memory.pinned;
+}
+
+static void
+set_source(struct ferryi_piece *part, ferryi_store *store, int place, size_t begin)
+{
+    struct ferryi_memory memory = memory_at(store, place, begin);
+    part->source = memory.pointer;
+    part->source_owner = store;
+    part->source_place = (uint8_t)memory.place;
+    /* `pinned` describes the host's side of a transfer between host and device. It is false if both
+     * sides are at the host. */
+    if (memory.place == 0)
+        part->pinned = memory.pinned && part->target_place != 0;
+}
+
+/* Creates the traffic counters of the buffer for which a transfer counts, if it has none because it
+ * never had a replica on a device. A transfer between two buffers counts for the target, and a
+ * transfer into temporary storage for the source. */
+static ferry_status
+make_counters(const struct ferryi_piece *part)
+{
+    const void *owner = part->between ? part->source_owner : part->target_owner;
+    bool counts = owner && part->target_place != part->source_place;
+    return counts ? ferryi_store_make_counters(store_of(owner), "copy to") : FERRY_OK;
+}
+
+/* -- stretches --------------------------------------------------------------------------------- */
+
+static struct ferryi_segment
+segment_at(ferryi_store *store, size_t at, size_t end)
+{
+    ferryi_store_lock(store);
+    struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+    ferryi_store_unlock(store);
+    segment.begin = at;
+    segment.end = ferryi_min_size(segment.end, end);
+    return segment;
+}
+
+/* Returns the place at which a segment of the source is read for the part. */
+static int
+place_to_read(const struct ferryi_move *move, const ferryi_store *source,
+              struct ferryi_segment segment, const struct ferryi_piece *part)
+{
+    if (!part->target_owner) {
+        ferryi_places on_hosts = segment.places & source->shared;
+        return __builtin_ctz(on_hosts ? on_hosts : segment.places);
+    }
+    if (segment.places & FERRYI_PLACE_BIT(part->note))
+        return part->note;
+    return ferryi_coherence_source(segment.places, part->note,
+                                   ferryi_store_sharers(source, part->note),
+                                   ferryi_engine_reachable(move->context->engine, part->note));
+}
+
+static bool
+is_download(const struct ferryi_piece *part)
+{
+    return part->target_place == 0 && part->source_place != 0 && !part->zeros;
+}
+
+/* Converts a number of bytes of the target of a part to what its member `bytes` counts, or, if
+ * `back` is set, the other way round. Both are the same unless a download converts. */
+static size_t
+counted(const struct ferryi_move *move, const struct ferryi_piece *part, size_t bytes, bool back)
+{
+    const struct ferryi_transform *transform = move->passage.transform;
+    if (!transform || !is_download(part))
+        return bytes;
+    return back ? bytes / transform->source_bytes * transform->target_bytes
+                : bytes / transform->target_bytes * transform->source_bytes;
+}
+
+/* Sets the size of a part that reads `bytes` bytes of its source. */
+static void
+set_size(const struct ferryi_move *move, struct ferryi_piece *part, size_t bytes)
+{
+    const struct ferryi_transform *transform = move->passage.transform;
+    part->bytes = bytes;
+    if (!transform)
+        return;
+    part->unit = (uint32_t)(is_download(part) ? transform->source_bytes : transform->target_bytes);
+    if (!is_download(part))
+        part->bytes = bytes / transform->source_bytes * transform->target_bytes;
+}
+
+static ferry_status
+fail_lost(const struct ferryi_move *move, ferryi_store *store, struct ferryi_segment segment)
+{
+    struct ferryi_access access = {
+        .store = store, .begin = segment.begin, .end = segment.end, .reason = move->reason};
+    return ferryi_access_fail_lost(&access);
+}
+
+/* Adds a read of one segment of the source. All bytes of a segment are current at the same places.
+ */
+static ferry_status
+add_segment(struct ferryi_move *move, ferryi_store *source, struct ferryi_segment segment,
+            struct ferryi_piece part)
+{
+    if (segment.places & FERRYI_LOST)
+        return fail_lost(move, source, segment);
+    part.zeros = !ferryi_places_written(segment.places);
+    if (!part.zeros)
+        set_source(&part, source, place_to_read(move, source, segment, &part), segment.begin);
+    set_size(move, &part, segment.end - segment.begin);
+    if (!part.zeros)
+        FERRYI_OR_RETURN(make_counters(&part));
+    return ferryi_move_add(move, &part);
+}
+
+ferry_status
+ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferryi_range range,
+                     struct ferryi_piece part)
+{
+    const struct ferryi_transform *transform = move->passage.transform;
+    const uintptr_t target = (uintptr_t)part.target;
+    ferry_status status = FERRY_OK;
+    for (size_t at = range.begin; at < range.end && status == FERRY_OK;) {
+        struct ferryi_segment segment = segment_at(source, at, range.end);
+        size_t before = at - range.begin;
+        if (transform)
+            before = before / transform->source_bytes * transform->target_bytes;
+        part.target = (void *)(target + before);
+        status = add_segment(move, source, segment, part);
+        at = segment.end;
+    }
+    return status;
+}
+
+/* Marks the first `bytes` bytes of a part as current in the valid map of its target. */
+static void
+commit_part(const struct ferryi_move *move, const struct ferryi_piece *part, size_t bytes)
+{
+    ferryi_store *store = store_of(part->target_owner);
+    ferryi_store_lock(store);
+    char *base = ferryi_store_copy(store, part->note)->pointer;
+    ferryi_store_unlock(store);
+    size_t begin = (size_t)((char *)part->target - base);
+    if (move->change == FERRYI_CHANGE_OVERWRITE)
+        ferryi_pending_calls_overwritten(store, part->note, begin, begin + bytes);
+    ferryi_store_lock(store);
+    ferryi_valid_map_commit(&store->map, part->note, move->change, begin, begin + bytes);
+    ferryi_store_unlock(store);
+}
+
+/* Marks the bytes of a part as current at its target, whose memory is that of its source. */
+static ferry_status
+mark_part(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    FERRYI_OR_RETURN(ferryi_store_reserve_changes(store_of(part->target_owner), 1));
+    commit_part(move, part, part->bytes);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_move_add_only_at(struct ferryi_move *move, ferryi_store *store, struct ferryi_range range,
+                        int place, int to)
+{
+    ferryi_claim_is_held();
+    const ferryi_places only = FERRYI_PLACE_BIT(place);
+    struct ferryi_range found = {range.begin, range.begin};
+    ferry_status status = FERRY_OK;
+    while (status == FERRY_OK) {
+        struct ferryi_piece part = {0};
+        ferryi_store_lock(store);
+        bool any = ferryi_store_find_only_at(store, (struct ferryi_range){found.end, range.end},
+                                             only, &found);
+        ferryi_store_unlock(store);
+        if (!any)
+            break;
+        ferryi_part_set_target(&part, store, to, found.begin);
+        set_source(&part, store, place, found.begin);
+        part.bytes = found.end - found.begin;
+        status = part.target == part.source ? mark_part(move, &part) : ferryi_move_add(move, &part);
+    }
+    return status;
+}
+
+/* -- parts that are alike ---------------------------------------------------------------------- */
+
+static uint32_t
+sort_of(const struct ferryi_piece *part)
+{
+    return (uint32_t)part->between << 18 | (uint32_t)part->zeros << 17 |
+           (uint32_t)part->target_place << 9 | (uint32_t)part->source_place << 1 | part->pinned;
+}
+
+static int
+by_sort_and_target(const void *a, const void *b)
+{
+    const struct ferryi_piece *x = a, *y = b;
+    uint32_t sort_x = sort_of(x), sort_y = sort_of(y);
+    if (sort_x != sort_y)
+        return sort_x < sort_y ? -1 : 1;
+    if (x->target_owner != y->target_owner)
+        return (uintptr_t)x->target_owner < (uintptr_t)y->target_owner ? -1 : 1;
+    return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
+}
+
+/* Sorts the parts, so that parts with the same places and properties are adjacent. */
+static void
+sort_parts(struct ferryi_move *move)
+{
+    size_t sorted = 1;
+    while (sorted < move->count &&
+           by_sort_and_target(&move->parts[sorted - 1], &move->parts[sorted]) <= 0)
+        sorted++;
+    if (sorted < move->count)
+        qsort(move->parts, move->count, sizeof(*move->parts), by_sort_and_target);
+}
+
+/* Parts that are moved in one transfer. */
+struct group {
+    struct ferryi_move *move;
+    const struct ferryi_piece *parts;
+    size_t count;
+    ferryi_timeline *timeline;
+    /* Whether the transfer is known to be complete, so that nothing later need wait for it. */
+    bool complete;
+    /* After a failure, those of the transfer's two places whose device was lost. */
+    ferryi_places lost;
+};
+
+/* Calls `visit` for each source and target buffer of a transfer. A buffer may be visited more than
+ * once. */
+static ferry_status
+each_store(const struct group *group,
+           ferry_status (*visit)(const struct group *group, ferryi_store *store, bool is_target))
+{
+    const void *source = NULL, *target = NULL;
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < group->count && status == FERRY_OK; i++) {
+        const struct ferryi_piece *part = &group->parts[i];
+        if (part->source_owner && part->source_owner != source)
+            status = visit(group, store_of(part->source_owner), false);
+        if (status == FERRY_OK && part->target_owner && part->target_owner != target)
+            status = visit(group, store_of(part->target_owner), true);
+        source = part->source_owner;
+        target = part->target_owner;
+    }
+    return status;
+}
+
+/* Orders a transfer after earlier uses of a buffer. Pageable memory is copied by the host itself,
+ * so the host waits for earlier uses of such memory. */
+static ferry_status
+order_store(const struct group *group, ferryi_store *store, bool is_target)
+{
+    int place = is_target ? group->parts->target_place : group->parts->source_place;
+    bool by_host = place == 0 && !group->parts->pinned;
+    return ferryi_store_order(store, place, by_host ? NULL : group->timeline, is_target);
+}
+
+static ferry_status
+note_store(const struct group *group, ferryi_store *store, bool is_target)
+{
+    int place = is_target ? group->parts->target_place : group->parts->source_place;
+    if (group->complete || (place == 0 && !group->parts->pinned))
+        return FERRY_OK;
+    if (is_target)
+        ferryi_store_note_write(store, place, group->timeline);
+    else
+        ferryi_store_note_read(store, place, group->timeline);
+    return FERRY_OK;
+}
+
+static ferry_status
+lose_store(const struct group *group, ferryi_store *store, bool is_target)
+{
+    ferryi_claim_is_held();
+    int place = is_target ? group->parts->target_place : group->parts->source_place;
+    if (group->lost & FERRYI_PLACE_BIT(place))
+        (void)ferryi_access_note_loss(store, place, FERRY_ERROR_DEVICE_LOST);
+    return FERRY_OK;
+}
+
+/* -- what has arrived -------------------------------------------------------------------------- */
+
+/* Marks the first `done` bytes of the targets of a transfer as current, because they have arrived.
+ */
+static void
+commit(const struct group *group, size_t done)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        const struct ferryi_piece *part = &group->parts[i];
+        size_t bytes = ferryi_min_size(counted(group->move, part, part->bytes, true), done);
+        done -= bytes;
+        if (bytes == 0)
+            release_reservation(part);
+        else if (part->target_owner)
+            commit_part(group->move, part, bytes);
+    }
+}
+
+/* Adds the first `done` bytes of a transfer to a sum of each buffer. `side` selects the buffer to
+ * which the bytes of a part are added. TARGET_ELSE_SOURCE selects the source only if the target is
+ * not a buffer. */
+enum side { SOURCE, TARGET, TARGET_ELSE_SOURCE };
+static void
+add_bytes(const struct group *group, size_t done, enum side side, bool crossed)
+{
+    struct ferryi_move *move = group->move;
+    const void *last = NULL;
+    struct ferryi_moved_store *sums = NULL;
+    for (size_t i = 0; i < group->count && done > 0; i++) {
+        const struct ferryi_piece *part = &group->parts[i];
+        bool of_source = side == SOURCE || (side == TARGET_ELSE_SOURCE && !part->target_owner);
+        const void *owner = of_source ? part->source_owner : part->target_owner;
+        size_t bytes = ferryi_min_size(part->bytes, done);
+        if (owner && owner != last)
+            sums = &move->stores[find_store(move, store_of(last = owner))];
+        if (owner)
+            *(crossed ? &sums->crossed : &sums->carried) += bytes;
+        done -= bytes;
+    }
+}
+
+/* Adds the first `done` bytes of a transfer to the sums of what crossed between pageable host
+ * memory and a device. */
+static void
+count_crossing(const struct group *group, size_t done)
+{
+    const struct ferryi_piece *first = group->parts;
+    bool up = first->source_place == 0;
+    if (!first->zeros && !first->pinned && up != (first->target_place == 0))
+        add_bytes(group, done, up ? SOURCE : TARGET, true);
+}
+
+/* Adds the first `done` bytes of a transfer to the traffic counters of each buffer, as one
+ * transfer. If both sides are buffers, only the target's counters change, unless the target is
+ * temporary storage. Bytes that stay at their place are not counted. */
+static void
+count_traffic(const struct group *group, size_t done)
+{
+    struct ferryi_move *move = group->move;
+    const struct ferryi_piece *first = group->parts;
+    ferry_direction direction = first->target_place == 0   ? FERRY_DIRECTION_DOWNLOAD
+                                : first->source_place == 0 ? FERRY_DIRECTION_UPLOAD
+                                                           : FERRY_DIRECTION_PEER;
+    if (first->zeros || done == 0 || first->target_place == first->source_place)
+        return;
+    add_bytes(group, done, first->between ? SOURCE : TARGET_ELSE_SOURCE, false);
+    for (size_t i = 0; i < move->store_count; i++) {
+        if (move->stores[i].carried > 0)
+            ferryi_traffic_count(ferryi_store_traffic(move->stores[i].store), direction,
+                                 move->stores[i].carried);
+        move->stores[i].carried = 0;
+    }
+}
+
+/* -- one transfer ------------------------------------------------------------------------------ */
+
+/* Prepares the job of a transfer. `named` is the buffer that messages name, or NULL. */
+static void
+describe_job(const struct group *group, struct ferryi_transfer_job *job, const ferryi_store *named)
+{
+    const struct ferryi_piece *first = group->parts;
+    job->buffer = named ? ferryi_store_name(named) : "";
+    /* The engine must not count the traffic, because count_traffic() counts it for each buffer. */
+    job->traffic = NULL;
+    job->foreign_source = !first->source_owner && !first->zeros;
+    job->foreign_target = !first->target_owner;
+}
+
+static ferry_status
+open_timeline(struct group *group, const ferryi_store *named)
+{
+    const struct ferryi_move *move = group->move;
+    const struct ferryi_piece *first = group->parts;
+    int source_place = first->zeros ? first->target_place : first->source_place;
+    return named ? ferryi_store_timeline(named, first->target_place, source_place, move->reason,
+                                         &group->timeline)
+                 : ferryi_engine_timeline(move->context->engine, first->target_place, source_place,
+                                          &group->timeline);
+}
+
+static ferry_status
+transfer(struct group *group, struct ferryi_transfer_job *job)
+{
+    struct ferryi_move *move = group->move;
+    ferryi_engine *engine = move->context->engine;
+    const bool passes = move->passage.file || move->passage.transform;
+    ferry_status status =
+        group->parts->zeros && !move->passage.file
+            ? ferryi_engine_fill_pieces(engine, group->parts, group->count, move->value,
+                                        move->value_bytes, group->timeline, job)
+            : ferryi_engine_copy_pieces(engine, group->parts, group->count, move->layout,
+                                        passes ? &move->passage : NULL, group->timeline, job);
+    /* A transfer into pageable memory is complete when it returns. Otherwise the use of the buffers
+     * is recorded, even after a failure, because parts of the transfer may already be queued. */
+    group->complete = status == FERRY_OK && is_download(group->parts) && !group->parts->pinned;
+    if (group->timeline) {
+        (void)each_store(group, note_store);
+        move->timelines |= UINT64_C(1) << group->timeline->number;
+    }
+    return status;
+}
+
+static ferry_status
+run_group(struct group *group)
+{
+    struct ferryi_move *move = group->move;
+    const struct ferryi_piece *first = group->parts;
+    bool of_source = !first->target_owner || (first->between && first->source_owner);
+    const ferryi_store *named = store_of(of_source ? first->source_owner : first->target_owner);
+    struct ferryi_transfer_job quiet = {.reason = move->reason},
+                               *job = first->between ? &quiet : move->job;
+    describe_job(group, job, named);
+    size_t before = job->done;
+    ferry_status status = open_timeline(group, named);
+    if (status == FERRY_OK)
+        status = each_store(group, order_store);
+    if (status == FERRY_OK)
+        status = transfer(group, job);
+    const size_t done = job->done - before;
+    if (move->context->trace && job != &quiet)
+        ferryi_observe_pieces(move->context, group->parts, group->count, done, move->reason);
+    commit(group, done);
+    count_crossing(group, counted(move, first, done, false));
+    count_traffic(group, counted(move, first, done, false));
+    if (status == FERRY_ERROR_DEVICE_LOST) {
+        group->lost =
+            ferryi_access_lost_places(move->context, first->target_place, first->source_place);
+        (void)each_store(group, lose_store);
+    }
+    return status;
+}
+
+ferry_status
+ferryi_move_run(struct ferryi_move *move, ferry_status status)
+{
+    if (status == FERRY_OK)
+        sort_parts(move);
+    for (size_t i = 0; i < move->count;) {
+        struct group group = {.move = move, .parts = &move->parts[i], .count = 1};
+        while (i + group.count < move->count &&
+               sort_of(&group.parts[group.count]) == sort_of(group.parts))
+            group.count++;
+        if (status == FERRY_OK)
+            status = run_group(&group);
+        else
+            commit(&group, 0);
+        i += group.count;
+    }
+    move->count = 0;
+    return status;
+}
