@@ -76,8 +76,8 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     if (whole)
         ferryi_whole_call_note(whole, &call->job, call->timelines);
     ferryi_move_end(&plan->move);
-    return status == FERRY_OK
-               ? FERRY_OK
+    return status == FERRY_OK || plan->options.passage.file /* the caller's message tells it */
+               ? status
                : ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",
                                 plan->options.reason, plan->count, call->job.done, call->job.total);
 }

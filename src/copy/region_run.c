@@ -29,10 +29,6 @@ ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
                                      place);
     if (region->kind == FERRYI_REGION_CONVERT)
         return ferryi_convert_plan(call, convert, target->store, to, source->store, from, place);
-    if (target->path)
-        call->file.offset = target->file_offset + to.begin;
-    else if (source->path)
-        call->file.offset = source->file_offset + from.begin;
     return ferryi_copy_plan(call, target->store, to, source->store, from, place);
 }
 
@@ -42,7 +38,6 @@ static ferry_status
 run_rows(struct ferryi_region_list *list, const struct ferryi_region *region,
          struct ferryi_plan_options how)
 {
-    how.reason = "copy";
     how.layout = FERRYI_LAYOUT_ROWS;
     how.whole = &list->whole;
     return region->count > 0
@@ -69,8 +64,8 @@ run_onto_itself(struct ferryi_region_list *list, const struct ferryi_region *reg
 static ferry_status
 fill_with(struct ferryi_region_list *list, const struct ferryi_region *region, const void *value)
 {
-    const struct ferryi_plan_options how = {.value = value,
-                                            .value_bytes = region->target.element->bytes};
+    const struct ferryi_plan_options how = {
+        .reason = "fill", .value = value, .value_bytes = region->target.element->bytes};
     return run_rows(list, region, how);
 }
 
@@ -147,7 +142,8 @@ static ferry_status
 pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     struct ferryi_file file;
-    const struct ferryi_plan_options how = {.passage = {.file = &file,
+    const struct ferryi_plan_options how = {.reason = region->target.path ? "store" : "load",
+                                            .passage = {.file = &file,
                                                         .offset = file_side(region)->file_offset,
                                                         .stores = region->target.path}};
     ferry_status status = open_file(list, region, &file);
@@ -399,7 +395,7 @@ static ferry_status
 convert_together(struct conversion_work *work)
 {
     const struct ferryi_transform transform = ferryi_convert_transform(&work->convert);
-    const struct ferryi_plan_options how = {.passage.transform = &transform};
+    const struct ferryi_plan_options how = {.reason = "convert", .passage.transform = &transform};
     return run_rows(work->list, &work->region, how);
 }
 

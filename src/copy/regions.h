@@ -119,9 +119,8 @@ ferry_status ferryi_region_check(const ferry_copy_region *from,
                                  struct ferryi_region *region);
 
 struct ferryi_convert_call;
-/* Prepares `*call` (copy.h) to copy row number `row` of a region. `convert` is used only if the
- * region converts. If the region loads or stores a file, `call->file` must contain the open file.
- */
+/* Prepares `*call` (copy.h) to copy row number `row` of a region without a file. `convert` is used
+ * only if the region converts. */
 ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
                                     const struct ferryi_convert_call *convert, int place,
                                     struct ferryi_copy_call *call);

@@ -662,8 +662,8 @@ copy_file(ferryi_engine *engine, const struct ferryi_piece *piece,
         .place = stores && !piece->zeros ? piece->source_place : piece->target_place,
         .pointer = stores ? (void *)(uintptr_t)piece->source : piece->target,
         .pinned = piece->pinned};
-    const struct ferryi_file_range range = {passage->file, stores ? (uintptr_t)piece->target
-                                                                  : (uintptr_t)piece->source};
+    const uintptr_t at = stores ? (uintptr_t)piece->target : (uintptr_t)piece->source;
+    const struct ferryi_file_range range = {passage->file, passage->offset + at};
     job->unit = piece->unit;
     return ferryi_engine_copy_file(engine, memory, range, piece->bytes, stores, timeline, job);
 }

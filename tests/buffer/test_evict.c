@@ -145,7 +145,7 @@ test_written_back_is_only_what_is_newer(void **state)
     ferry_transfer_stats before = moved(f);
     touch(f, set[FIT], 1, FERRY_READ, 0, COUNT);
     expect_moved(f, &before, BYTES, 2 * PART * 4);
-    expect_copies(f, &before, 1, 2);
+    expect_copies(f, &before, 1, 1);
     expect_evictions(f, 1, 0, 1);
     if (!f->coherent)
         assert_false(is_at(set[0], 1));

@@ -470,8 +470,9 @@ test_wrong_arguments_move_nothing(void **state)
         assert_int_equal(ferry_kernel_launch(scale, ferry_grid_for(1, 0),
                                              ferry_context_stream(other, 1), good, 2),
                          FERRY_ERROR_WRONG_CONTEXT);
-        const ferry_grid wrong[] = {
-            {{0}, {0}, 0}, {{0, 1, 1}, {1, 1, 1}, 0}, {{1, 1, 1}, {0, 1, 1}, 0}};
+        const ferry_grid wrong[] = {{.shared_bytes = 0},
+                                    {.blocks = {0, 1, 1}, .threads = {1, 1, 1}},
+                                    {.blocks = {1, 1, 1}, .threads = {0, 1, 1}}};
         for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
             assert_int_equal(ferry_kernel_launch(scale, wrong[i], NULL, good, 2),
                              FERRY_ERROR_INVALID_ARGUMENT);
@@ -479,7 +480,7 @@ test_wrong_arguments_move_nothing(void **state)
         }
         assert_int_equal(ferry_buffer_state(a), FERRY_STATE_HOST_ONLY);
         assert_int_equal(stats(context).upload.copies, 0);
-        OK(ferry_kernel_launch(scale, (ferry_grid){{1, 0, 0}, {1, 0, 0}, 0}, NULL, good, 2));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(1, 1), NULL, good, 2));
         ferry_kernel_destroy(&scale);
         ferry_buffer_destroy(&a);
         ferry_buffer_destroy(&ints);
