@@ -182,7 +182,6 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *contex
 
 /**
  * Creates a buffer of `count` elements, and copies the elements of `source` into its host replica.
- * Later changes of `source` do not affect the buffer.
  * @return the same statuses as ferry_buffer_create().
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create_from(ferry_context *context,
@@ -250,8 +249,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_unwrap(ferry_buffer **buffer
  * does, and logs a failure of the device. "Wrapped memory" in docs/concepts.md says when the memory
  * may be freed before the call.
  * @param buffer the last handle on the memory; it may be a view, but not a read-only one
- * @return the usual statuses; FERRY_ERROR_INVALID_STATE when the buffer wraps no memory, or has
- *         other handles or views; FERRY_ERROR_BUSY when a scope is open or a lease exists.
+ * @return the same statuses as ferry_buffer_unwrap(); FERRY_ERROR_BUSY also when a lease exists.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_abandon(ferry_buffer **buffer);
 
@@ -360,17 +358,15 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_for_each_buffer(ferry_conte
                                                                      void *user);
 
 /**
- * Writes text that shows what uses the context's memory. Each line ends with a newline:
+ * Writes text that shows what uses the context's memory, truncated as by ferry_buffer_describe().
+ * Each line ends with a newline:
  * - one line for each place, with the live and idle bytes of its pools, where blocks of the program
  *   count as live;
  * - one line for each buffer, largest first, with the text of ferry_buffer_describe(), the
  *   allocated bytes, the open scopes, the held replicas, and in checked runs where the program
  *   created it.
- *
- * The text is truncated to `bytes` bytes, and ends with NUL if `bytes` > 0.
- * @return the length of the whole text without its NUL, as from snprintf(); 0 for NULL, for a
- *         destroyed context, and if there is not enough memory. The next call may return a larger
- *         length.
+ * @return the length of the whole text without its NUL, which may be larger in the next call; 0 for
+ *         NULL, for a destroyed context, and if there is not enough memory.
  * Threads: any.
  */
 FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size_t bytes);
@@ -509,8 +505,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_discard(ferry_buffer *buffer
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer, int place);
 /**
- * Frees the memory of the replica at `place`, for a view that of the whole base. Bytes that are
- * current only there are first copied to another place. Lost bytes stay lost, which is no failure.
+ * Frees the memory of the replica at `place`, for a view that of the whole base, after the copies
+ * that ferry_buffer_invalidate() makes.
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE for held and wrapped replicas;
  *         FERRY_ERROR_BUSY for the same reasons as ferry_buffer_invalidate().
  */
@@ -544,7 +540,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_release(ferry_buffer *buffer
 /** Returns true if the host replica exists and is page-locked, and false otherwise and for NULL. */
 FERRY_API bool ferry_buffer_is_page_locked(ferry_buffer *buffer);
 /**
- * Starts to make the range current at `place`, and returns. A worker thread makes the copy.
+ * Starts to make the range current at `place`, and returns; a worker thread makes the copy.
  *
  * Scopes and launches that need the bytes wait for the copy. Work that the program queues directly
  * on a native stream does not; open a scope at the place for that. If there is no memory for the

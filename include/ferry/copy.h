@@ -38,7 +38,6 @@ FERRY_BEGIN_DECLS
  * - `event` may be NULL. If such a copy fails, the bytes of target buffers are lost, as those of a
  *   launch that fails: the next call that reads them returns the failure. A failure without a
  *   target buffer is logged.
- * - FERRY_CONVERT_CHECK needs the function that blocks: the twin returns FERRY_ERROR_UNSUPPORTED.
  *
  * Files hold raw elements in the machine's byte order, without a header. A call fails with
  * FERRY_ERROR_IO if a file is missing, unreadable, a directory or a pipe, if a source file is
@@ -124,14 +123,12 @@ typedef struct ferry_copy_options {
  *
  * At least one side of each region is a buffer, and all buffers belong to one context. The two
  * sides of a region may overlap in one buffer: the result is then that of memmove(), even for rows
- * and planes. A region whose two sides are the same bytes moves nothing, but is a write as any
- * other. Memory of the caller must not overlap in this way.
+ * and planes. Memory of the caller must not overlap in this way.
  *
  * Errors: before it moves any bytes, the call checks all arguments, and checks that no open scope
  * conflicts. If it fails later, or is cancelled, each chunk holds either its old or its new values,
  * and no element is a mixture, unless it is larger than a chunk of the staging ring. Every buffer
- * records which of its bytes are new, and the message says how many bytes arrived. The message
- * about an invalid argument of several regions has the index of the region.
+ * records which of its bytes are new, and the message says how many bytes arrived.
  *
  * Conversions: if both sides of a region have the same element type and its `conversion` is NULL,
  * the bytes are copied unchanged. Any other region is converted with the policy options->convert,

@@ -12,8 +12,8 @@ FERRY_BEGIN_DECLS
 
 /**
  * @file
- * Processes files that are larger than memory on a device, chunk by chunk. What <ferry/copy.h> says
- * of files at its top holds for these too; it has the functions that load and store whole ranges of
+ * Processes files that are larger than memory on a device, chunk by chunk. The rules for files at
+ * the top of <ferry/copy.h> hold. That header has the functions that load and store whole ranges of
  * buffers.
  */
 
@@ -35,8 +35,7 @@ typedef struct ferry_file_chunk {
  * A function of the program that queues the work for one chunk on the chunk's stream, and returns
  * without waiting for it. It may also open scopes and leases of the chunk, which it closes before
  * it returns, and copy, convert or store the chunk. It must not destroy the chunk's buffer.
- * ferry_file_pipeline() calls it once per chunk, in order, on the thread that called
- * ferry_file_pipeline().
+ * ferry_file_pipeline() calls it once per chunk, in order, on the thread of its caller.
  *
  * It is a working callback, see "Callbacks" in <ferry/status.h>.
  * @return FERRY_OK; any other status stops ferry_file_pipeline(), which then returns that status.
@@ -68,7 +67,7 @@ typedef struct ferry_file_stats {
  * ones.
  */
 typedef struct ferry_file_pipeline_options {
-    const char *input;            /**< required */
+    const char *input;            /**< path of the input; required */
     uint64_t input_offset;        /**< in bytes */
     uint64_t bytes;               /**< number of bytes of the input to process; default: all up to
                                        the end of the file */
@@ -83,8 +82,7 @@ typedef struct ferry_file_pipeline_options {
     ferry_stream *stream;    /**< the stream on which `work` queues its work. NULL: the default
                                   stream, if the context has exactly one device */
     size_t chunk_bytes;      /**< size of a chunk, rounded down to whole elements. Default: 4 MiB */
-    size_t chunk_count;      /**< number of chunks in device memory, 2 to 16. Default: 4, for
-                                  reading, queueing, work and writing at the same time */
+    size_t chunk_count;      /**< number of chunks in device memory, 2 to 16. Default: 4 */
     bool direct;             /**< both files are read and written without the page cache, as with
                                   file_direct of ferry_copy_options */
     bool keep_rest;          /**< true: the bytes of the output after the last chunk are kept.
