@@ -373,9 +373,9 @@ FERRY_API size_t ferry_context_describe(ferry_context *context, char *text, size
 
 /**
  * Changes the number of elements of the buffer to `count`. Elements that exist before and after the
- * call keep their values, at every place where they are current. New elements read as zero. A call
- * of another thread at the same time uses either the old length or the new one, also for
- * FERRY_REST.
+ * call keep their values, at every place where they are current. New elements read as zero. If
+ * `count` is the present number, nothing changes. A call of another thread at the same time uses
+ * either the old length or the new one, also for FERRY_REST.
  * @return the usual statuses; FERRY_ERROR_OVERFLOW; FERRY_ERROR_INVALID_STATE for a view, for a
  *         buffer with views, and for a held or wrapped buffer.
  */

@@ -38,11 +38,13 @@ FERRY_BEGIN_DECLS
  * - `event` may be NULL. If such a copy fails, the bytes of target buffers are lost, as those of a
  *   launch that fails: the next call that reads them returns the failure. A failure without a
  *   target buffer is logged.
+ * - FERRY_CONVERT_CHECK needs the function that blocks.
  *
  * Files hold raw elements in the machine's byte order, without a header. A call fails with
- * FERRY_ERROR_IO if a file is missing, unreadable, a directory or a pipe, if a source file is
- * shorter than the range or changes its size during the call, or if the disk is full. The message
- * contains the path, the offset and the number of bytes that arrived.
+ * FERRY_ERROR_IO if a file is a directory or a pipe, if a source file is missing, unreadable or
+ * shorter than the range, or changes its size during the call, or if a target file cannot be
+ * written, as on a full disk. The message contains the path, the offset and the number of bytes
+ * that arrived.
  * - If a source file is too short, its target is unchanged.
  * - A missing target file is created with mode 0666 minus the umask. Bytes before the range, and
  *   between the rows of a region, keep their values; those that the file did not have read as zero.

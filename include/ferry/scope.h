@@ -39,9 +39,9 @@ typedef enum ferry_access {
  * The program declares the struct, usually on its stack, and opening a scope sets it. A program
  * that may close a scope before it was opened, such as on an error path, initializes the struct
  * with {0}. The calls that close a scope do nothing for {0} and for a closed scope, and return
- * FERRY_OK; while the buffer exists, also for a copy of the struct. A struct must not be opened
- * again while its scope is open: the first scope would stay open until the buffer is destroyed. The
- * members are private.
+ * FERRY_OK; while the buffer exists, that holds for a copy of a struct whose scope was closed too.
+ * A struct must not be opened again while its scope is open: the first scope would stay open until
+ * the buffer is destroyed. The members are private.
  */
 typedef struct ferry_scope {
     uint64_t opaque;
@@ -68,8 +68,8 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
  * The caller must have made `last_use` wait for the scope's stream before it queued that work. Does
  * not block. Scopes that ferry_scope_open_all() merged may be closed on different streams.
  * @return the same statuses as ferry_scope_close(); FERRY_ERROR_WRONG_CONTEXT (a stream of another
- *         context); FERRY_ERROR_INVALID_ARGUMENT also for a stream of another place and a host
- *         scope. After these two the scope is still open.
+ *         context); FERRY_ERROR_INVALID_ARGUMENT (NULL, a stream of another place, or a host
+ *         scope). After these two the scope is still open.
  * Threads: any.
  */
 FERRY_API ferry_status ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use);
