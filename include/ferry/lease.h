@@ -16,15 +16,12 @@ FERRY_BEGIN_DECLS
  * A scope on the heap with several owners, which Ferry counts. Language bindings and exports of
  * arrays use leases.
  *
- * A lease keeps the buffer and the context alive, even after their owners destroyed them. While it
- * is open, it conflicts with other accesses as a scope does. After it is closed, its memory stays
- * allocated at the same address until the last owner destroys the lease. Reading and writing that
- * memory is then still safe, but its content is unspecified. As long as the lease exists, the
- * replica is not evicted, freed or moved, and resizing or unwrapping the buffer fails with
- * FERRY_ERROR_BUSY. In checked runs (docs/debugging.md) the program stops when it uses the host
- * address of a closed lease, and the message contains the label.
- *
- * Any thread may call any function on a lease, not only the thread that opened it.
+ * A lease keeps the buffer and the context alive. While it is open, it conflicts with other
+ * accesses as a scope does. After it is closed, its memory may still be read and written, but the
+ * content is unspecified. As long as the lease exists, the replica is not evicted, freed or moved,
+ * and resizing or unwrapping the buffer fails with FERRY_ERROR_BUSY. In checked runs
+ * (docs/debugging.md) the program stops with the label when it uses the host address of a closed
+ * lease.
  */
 typedef struct ferry_lease ferry_lease;
 
@@ -34,42 +31,32 @@ typedef struct ferry_lease_options {
                                queues its work, or NULL if that may be any stream. With NULL,
                                ferry_lease_open() waits until the bytes are in place, and the lease
                                is closed as by ferry_scope_close_unordered(). For the host: NULL */
-    const char *label;    /**< text that says who holds the lease, such as "numpy, step.py:12".
-                               Control characters become spaces;
-                               copied. It appears in messages of FERRY_ERROR_BUSY and of checked
-                               runs, and in what ferry_context_describe() and
-                               ferry_context_for_each_buffer() report */
+    const char *label;    /**< text that says who holds the lease, such as "numpy, step.py:12", for
+                               messages, ferry_context_describe() and
+                               ferry_context_for_each_buffer(). Control characters become spaces;
+                               copied */
     size_t offset;        /**< index of the first element of the range */
-    size_t count;         /**< number of elements in the range; 0 and FERRY_REST mean every element
-                               up to the end */
-    ferry_access access;  /**< required: 0 fails with FERRY_ERROR_INVALID_ARGUMENT */
+    size_t count;         /**< number of elements; 0 and FERRY_REST mean all up to the end */
+    ferry_access access;  /**< required */
     int place;            /**< default: the host, or the place of `stream` */
     void *native_stream;  /**< for a device place, instead of `stream`: a native stream, on CUDA a
-                               CUstream, of another library that holds the lease. The library may
-                               destroy the native stream at any time after ferry_lease_open(). If it
-                               has done so before Ferry needed an event for its work, or if the
-                               driver has no ids of streams (before CUDA 12.0), the lease ends like
-                               one without a stream */
+                               CUstream, of another library that holds the lease, which may destroy
+                               it at any time after ferry_lease_open(). "Device scopes" in
+                               docs/concepts.md says how such a lease ends */
     uint64_t reserved[3];
 } ferry_lease_options;
 
 /**
  * Opens a lease on a range of a buffer, and sets `*out_pointer` to the address of the first element
- * of the range, or to NULL if the range has no elements.
+ * of the range, or to NULL if the range has no elements. The caller owns `*out`.
  *
  * The call copies the bytes that are not current at the place, and blocks as
- * ferry_buffer_open_host() or ferry_buffer_open_device() does. If the place is a device and
- * options->stream is NULL, the call also blocks until no queued work conflicts with the access. The
- * caller owns `*out`, and destroys it with ferry_lease_destroy().
- *
- * @param options not NULL, because the access has no default
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, no access, an unknown place, a stream of
- *         another place, a write through a read-only handle); FERRY_ERROR_UNSUPPORTED (the stream
- *         is being captured, and a driver call is needed); FERRY_ERROR_WRONG_TYPE,
- *         FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_BUSY,
- *         FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_INVALID_STATE, FERRY_ERROR_DEVICE,
- *         FERRY_ERROR_DEVICE_LOST or the status of a kernel that failed, for the reasons at the top
- *         of <ferry/buffer.h>.
+ * ferry_buffer_open_host() or ferry_buffer_open_device() does; at a device without options->stream,
+ * it also blocks until no queued work conflicts with the access.
+ * @param options not NULL
+ * @return the usual statuses, see the top of <ferry/buffer.h>; FERRY_ERROR_INVALID_ARGUMENT also
+ *         for no access, an unknown place, and a stream of another place; FERRY_ERROR_UNSUPPORTED
+ *         (the stream is being captured, and a driver call is needed).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer,
@@ -78,30 +65,23 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_lease_open(ferry_buffer *buffer,
                                                         ferry_lease **out, void **out_pointer);
 
 /**
- * Adds an owner to a lease, and returns the lease; NULL for NULL. Each owner calls
- * ferry_lease_destroy() once. Threads: any.
+ * Adds an owner to a lease, and returns it; NULL for NULL. Each owner calls ferry_lease_destroy()
+ * once. Threads: any.
  */
 FERRY_API ferry_lease *ferry_lease_retain(ferry_lease *lease);
 
 /**
  * Closes the lease for all owners. If the lease may write, the newest bytes of the range are now at
- * its place. The memory stays allocated at its address until the last owner destroys the lease.
- *
- * Does not block. If the lease is already closed, the call returns FERRY_OK.
- * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (the call is inside
- *         a watching callback, and closing the lease would need a driver call; the lease stays
- *         open).
+ * its place. Does not block. For a closed lease the call returns FERRY_OK.
+ * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (the call is inside a
+ *         watching callback, and closing the lease would need a driver call; the lease stays open).
  * Threads: any.
  */
 FERRY_API ferry_status ferry_lease_close(ferry_lease *lease);
 
 /**
- * Closes the lease for all owners, and discards what was written through it. Other places keep the
- * values that they had. The call does for a lease what ferry_scope_abandon() does for a scope,
- * whose comment says when bytes can no longer be discarded.
- *
- * The call removes no owner. The memory stays allocated until the last owner calls
- * ferry_lease_destroy().
+ * Closes the lease for all owners, and discards what was written through it, as
+ * ferry_scope_abandon() does for a scope. The call removes no owner.
  * @return the same statuses as ferry_scope_abandon(); FERRY_OK for a closed lease.
  * Threads: any.
  */
@@ -109,22 +89,17 @@ FERRY_API ferry_status ferry_lease_abandon(ferry_lease *lease);
 
 /**
  * Removes an owner and sets `*lease` to NULL. The last owner closes the lease if it is still open,
- * and frees it. From then on the lease no longer keeps the buffer, the context and the memory
- * alive.
- *
- * If closing fails, the call logs an error. The call does not block, with one exception: if the
- * lease was the last owner of a wrapped buffer, the call ends the wrap as ferry_buffer_destroy()
- * does. In a callback where that is not allowed, the call logs an error and leaves `*lease`
- * unchanged.
+ * and frees it. If closing fails, the call logs an error. The call does not block, with one
+ * exception: if the lease was the last owner of a wrapped buffer, the call ends the wrap as
+ * ferry_buffer_destroy() does.
  * @param lease NULL and a pointer to NULL have no effect
  * Threads: any, even inside on_release of ferry_wrap_options.
  */
 FERRY_API void ferry_lease_destroy(ferry_lease **lease);
 
 /**
- * Returns true if the lease is open. Returns false after it was closed or abandoned, for NULL, and
- * in a forked child. Another thread may close the lease at any time.
- * Threads: any.
+ * Returns true if the lease is open; false after it was closed or abandoned, for NULL, and in a
+ * forked child. Another thread may close the lease at any time. Threads: any.
  */
 FERRY_API bool ferry_lease_is_open(const ferry_lease *lease);
 

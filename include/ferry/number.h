@@ -11,16 +11,12 @@ FERRY_BEGIN_DECLS
 /**
  * @file
  * C types for 16-bit floating-point numbers and for complex numbers, for which C99 and C++ have no
- * common type. The structs only store values, because C has no arithmetic for them. Headers such as
- * <ferry/half_convert.h> convert them from and to other types.
+ * common type. The structs only store values; headers such as <ferry/half_convert.h> convert them.
  */
 
-/**
- * An IEEE-754 binary16 number, with the layout of CUDA's __half and of _Float16. It is a struct and
- * not a typedef of uint16_t, so that the compiler distinguishes the two types.
- */
+/** An IEEE-754 binary16 number, with the layout of CUDA's __half and of _Float16. */
 typedef struct ferry_half {
-    uint16_t bits; /**< from the highest bit: sign, 5 bits of exponent, 10 bits of fraction */
+    uint16_t bits; /**< from the highest bit: sign, 5 bits of exponent, 10 of fraction */
 } ferry_half;
 
 /**
@@ -28,7 +24,7 @@ typedef struct ferry_half {
  * __nv_bfloat16.
  */
 typedef struct ferry_bfloat16 {
-    uint16_t bits; /**< from the highest bit: sign, 8 bits of exponent, 7 bits of fraction */
+    uint16_t bits; /**< from the highest bit: sign, 8 bits of exponent, 7 of fraction */
 } ferry_bfloat16;
 
 /**
@@ -40,10 +36,7 @@ typedef struct ferry_complex_float {
     float imaginary;
 } ferry_complex_float;
 
-/**
- * A complex number with the layout of C99's double _Complex and C++'s std::complex<double>. A
- * pointer to any of these types may be cast to a pointer to another of them.
- */
+/** The same with double: the layout of C99's double _Complex and C++'s std::complex<double>. */
 typedef struct ferry_complex_double {
     double real;
     double imaginary;

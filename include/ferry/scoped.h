@@ -5,8 +5,8 @@
 #include <ferry/export.h>
 
 /**
- * Declares a variable that is cleaned up automatically: when its block ends, even by return, break
- * or goto, the compiler calls `function(&variable)`. The macro exists only with gcc and clang.
+ * Declares a variable that is cleaned up when its block ends, even by return, break or goto: the
+ * compiler calls `function(&variable)`. The macro exists only with gcc and clang.
  *
  * @code
  * FERRY_SCOPED(ferry_context_destroy) ferry_context *context = NULL;
@@ -17,18 +17,15 @@
  *
  * The variable must be initialized where it is declared. Variables are cleaned up in the reverse
  * order of their declarations, so declare a context before its buffers, and a buffer before its
- * scopes. With FERRY_CHECK() they may be declared anywhere. FERRY_TRY() jumps: declare all of them
- * before the first one in their block, because a jump over such a declaration skips its
- * initialization, but the variable is still cleaned up. clang and compilers of C++ refuse such a
- * jump; gcc warns of it with -Wjump-misses-init alone.
+ * scopes. FERRY_TRY() must not jump over such a declaration, because the variable is then cleaned
+ * up without its initialization. Declare all of them before the first FERRY_TRY() of the block.
  *
- * `function` may be any function that takes the address of such a variable. In Ferry these are
- * ferry_scope_close(), ferry_scope_abandon() and the functions whose names end in `_destroy`. They
- * have no effect on a variable that is empty or was already closed. The status that `function`
- * returns is ignored.
+ * `function` takes the address of such a variable, as ferry_scope_close(), ferry_scope_abandon()
+ * and the functions whose names end in `_destroy` do, which have no effect on a variable that is
+ * empty or closed. The status that `function` returns is ignored.
  *
- * For a write scope, use ferry_scope_abandon(), and call ferry_scope_close() where the block
- * succeeds. A block that ends early because of an error then discards what it wrote.
+ * For a write scope, use ferry_scope_abandon(), so that an error discards what was written, and
+ * call ferry_scope_close() where the block succeeds.
  */
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRY_SCOPED(function) __attribute__((cleanup(function)))
