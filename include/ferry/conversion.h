@@ -36,7 +36,7 @@ typedef enum ferry_convert_policy {
  * A function of the program that converts `count` elements of the array `source` to the array
  * `target`. It is a watching callback, see "Callbacks" in <ferry/status.h>.
  *
- * With FERRY_CONVERT_CHECK it writes the target only if every element fits, and not at all if
+ * With FERRY_CONVERT_CHECK it writes the target only if every element fits, and only checks if
  * `target` is NULL. Ferry may call it once for each part of a copy. If it fails, the copy stops
  * before that part with its status.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_RANGE, after a call of ferry_conversion_failed(), when an

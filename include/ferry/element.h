@@ -26,7 +26,7 @@ typedef enum ferry_kind {
 typedef struct ferry_field {
     const char *name; /**< name of the member in C, such as "x" or "inner.x" */
     ferry_kind kind;  /**< kind of the member, or of an item of an array; never FERRY_KIND_STRUCT */
-    uint32_t bits;    /**< width of the member, or of an item of an array */
+    uint32_t bits;    /**< width in bits of the member, or of an item of an array */
     size_t offset;    /**< in bytes from the start of the struct */
     size_t count;     /**< 1, or the length of an array member */
     uint64_t reserved[2];
@@ -64,7 +64,7 @@ typedef struct ferry_element {
  * prime 1099511628211, of little-endian 64-bit words: kind, bits, bytes and align of the element,
  * and then the kind, bits, offset and count of each field of a struct, in their order.
  *
- * @return 0 when `element` is NULL, or its size, alignment, kind or a field is invalid.
+ * @return the hash; 0 when `element` is NULL, or its size, alignment, kind or a field is invalid.
  * Threads: any.
  */
 FERRY_API uint64_t ferry_element_identity(const ferry_element *element);

@@ -216,9 +216,9 @@ typedef struct ferry_layout {
  * context were destroyed. Until then the memory exists, and the lease stays open unless the program
  * closes it.
  *
- * The tensor of a READ lease has the flag READ_ONLY. On a device the consumer must order its work
- * after the lease's stream; without a stream the memory is ready for any work. Structs are exported
- * as bytes, which form an extra last dimension.
+ * The tensor of a READ lease has the flag READ_ONLY, which some consumers ignore. On a device the
+ * consumer must order its work after the lease's stream; without a stream the memory is ready for
+ * any work. Structs are exported as bytes, which form an extra last dimension.
  *
  * @param lease an open lease; the caller remains an owner
  * @param layout NULL: one dimension with all elements of the lease

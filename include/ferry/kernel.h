@@ -45,8 +45,9 @@ typedef enum ferry_overlap {
  * a range of a buffer, and `access` says how the kernel uses it.
  */
 typedef struct ferry_parameter {
-    const ferry_element *element; /**< element type of the buffer or of the value. NULL for a struct
-                                       by value: its type and size are not checked */
+    const ferry_element *element; /**< element type of the buffer or of the value. It may be NULL
+                                       for a struct by value, whose type and size are then not
+                                       checked */
     ferry_access access;
     ferry_overlap overlap; /**< a launch with another overlap fails */
     const char *name;      /**< name for messages, or NULL */

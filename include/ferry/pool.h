@@ -61,8 +61,7 @@ typedef struct ferry_pool_stats {
     uint64_t peak_reserved_bytes; /**< highest value of reserved_bytes */
     uint64_t largest_free_bytes;  /**< size of the largest block that fits into the cached memory */
     uint64_t evictions;           /**< replicas that Ferry evicted to make room in this pool */
-    double fragmentation;         /**< 1 - largest_free_bytes / cached_bytes; 0 if nothing is cached
-                                       */
+    double fragmentation;         /**< 1 - largest_free_bytes / cached_bytes; 0 if both are 0 */
     uint64_t limit_bytes;         /**< limit of reserved_bytes; 0: there is none */
     uint64_t peak_live_bytes;     /**< highest value of live_bytes that the pool sampled. A peak
                                        between two samples is missed, see "Memory" in

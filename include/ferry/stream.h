@@ -72,9 +72,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wrap(ferry_context *context,
  * Records a driver event after all work that is now queued on this stream and uses buffers, by
  * which Ferry orders later uses of them. Does not block.
  *
- * Otherwise Ferry does so when a later call needs it. A program calls this function where that
- * would be impossible or too late: before it captures the stream into a graph, queues work that
- * waits for the host, or lets other code destroy a native stream.
+ * Otherwise a later call records it when it needs it. A program calls this function where that is
+ * impossible or too late: before it captures the stream into a graph, queues work that waits for
+ * the host, or lets other code destroy a native stream.
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_UNSUPPORTED; FERRY_ERROR_DEVICE;
  *         FERRY_ERROR_INVALID_STATE.
