@@ -4,8 +4,8 @@
 
 /**
  * @file
- * Macros that hide differences between compilers and languages. Some mark exported functions, and
- * functions whose result must not be ignored. Others are for the generated headers.
+ * Macros that hide differences between compilers and languages, for the headers of the library and
+ * for generated ones.
  */
 
 /**
@@ -30,9 +30,8 @@
 #endif
 
 /**
- * Marks an inline function of a generated header. The compiler inlines it at every level of
- * optimization, so debuggers and checked runs report the program's line that calls it. The library
- * does not export such functions.
+ * Marks an inline function of a generated header. It is inlined at every level of optimization, so
+ * that debuggers and checked runs report the program's line that calls it.
  */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #define FERRY_INLINE inline __attribute__((always_inline, artificial, visibility("hidden")))
@@ -44,7 +43,7 @@
 #define FERRY_INLINE static inline
 #endif
 
-/** These stand around the declarations of a header, and give them C linkage in C++. */
+/** These give the declarations of a header C linkage in C++. */
 #ifdef __cplusplus
 #define FERRY_BEGIN_DECLS extern "C" {
 #define FERRY_END_DECLS   }
@@ -54,9 +53,9 @@
 #endif
 
 /**
- * For generated code: makes the compiler assume that code which it cannot see may write `*pointer`
- * here. Otherwise gcc may warn that a variable of the program is uninitialized, although the
- * program checks the status before it reads that variable.
+ * Makes the compiler assume that code which it cannot see may write `*pointer` here. Otherwise gcc
+ * may warn that a variable is uninitialized, although the program checks the status before it reads
+ * it.
  */
 #if defined(__GNUC__) || defined(__clang__)
 #define FERRY_MAY_WRITE(pointer) __asm__ __volatile__("" : : "r"(pointer) : "memory")
@@ -64,17 +63,14 @@
 #define FERRY_MAY_WRITE(pointer) ((void)0)
 #endif
 
-/**
- * For generated code: casts a pointer. In C++ it is a static_cast, because C++ compilers may warn
- * about a C-style cast.
- */
+/** Casts a pointer, in C++ by a static_cast, because compilers may warn about a C-style one. */
 #ifdef __cplusplus
 #define FERRY_CAST(type, value) static_cast<type>(value)
 #else
 #define FERRY_CAST(type, value) ((type)(value))
 #endif
 
-/** For generated code: the null pointer. C++ compilers may warn about NULL. */
+/** The null pointer. C++ compilers may warn about NULL. */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_NULL nullptr
 #else
@@ -82,14 +78,14 @@
 #endif
 
 /**
- * For generated code: converts the address of a typed handle, such as ferry_float_buffer, into the
- * address of its only member, the untyped handle. NULL stays NULL.
+ * Converts the address of a typed handle, such as ferry_float_buffer, into the address of its only
+ * member, the untyped handle. NULL stays NULL.
  */
 #define FERRY_RAW(handle) FERRY_CAST(ferry_buffer **, FERRY_CAST(void *, handle))
 
 /**
- * For generated code: FERRY_STATIC_ASSERT stops the compilation with `message` if `condition` is 0,
- * and FERRY_ALIGNOF is the alignment of a type in bytes. Both work in C99, C11 and C++.
+ * FERRY_STATIC_ASSERT stops the compilation with `message` if `condition` is 0, and FERRY_ALIGNOF
+ * is the alignment of a type in bytes, in C99, C11 and C++.
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_STATIC_ASSERT(condition, message) static_assert(condition, message)
@@ -100,10 +96,9 @@
 #else
 #define FERRY_STATIC_ASSERT_NAME(line) ferry_static_assert_##line
 /*
- * C99 and C++98 have no static assertions. These macros declare an array instead, whose size is -1
- * if the condition is false, which the compiler rejects. Its name contains only the line number, so
- * assertions of two headers may have the same name. That is allowed: every array that the compiler
- * accepts has size 1, and the same declaration may be repeated.
+ * C99 and C++98 have no static assertions. These macros declare an array, whose size is -1 if the
+ * condition is false, which the compiler rejects. Assertions of two headers in the same line
+ * declare the same array of size 1, which is allowed.
  */
 #ifdef __cplusplus
 #define FERRY_STATIC_ASSERT_AT(condition, line)                                                    \
@@ -117,8 +112,8 @@
 #endif
 
 /**
- * For generated code: specializes ferry::element_of, by which <ferry/ferry.hpp> finds the
- * description of a C++ type. In C, and in C++ before C++11, the macro does nothing.
+ * Specializes ferry::element_of, by which <ferry/ferry.hpp> finds the description of a C++ type.
+ * Does nothing in C, and in C++ before C++11.
  */
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define FERRY_CPP_ELEMENT(type, element)                                                           \
@@ -139,7 +134,7 @@
 
 /**
  * Version of the generated code. It increases only when this library can no longer work with
- * headers that an older ferry-gen generated. Such a header then fails to compile.
+ * headers of an older ferry-gen, which then fail to compile.
  */
 #define FERRY_GEN_ABI 3
 

@@ -14,17 +14,16 @@ FERRY_BEGIN_DECLS
  */
 
 /**
- * Converts `count` elements of the array `source`, and writes them to the array `target`. Blocks.
- * The typed array functions of generated headers call it.
+ * Converts `count` elements of the array `source` to the array `target`. Blocks.
  *
- * The arrays must not overlap, with one exception: `target` may be equal to `source` if a target
- * element is no wider than a source element. The arrays need no alignment, unless
- * `conversion->convert` is a function of the program that needs it. With FERRY_CONVERT_CHECK
- * `target` may be NULL: the call then checks the values and writes nothing.
+ * The arrays must not overlap, but `target` may equal `source` if a target element is no wider than
+ * a source element. They need no alignment, unless `conversion->convert` is a function of the
+ * program that needs it. With FERRY_CONVERT_CHECK and `target` NULL, the call only checks the
+ * values.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (an unknown policy, an array that is NULL while
  *         count > 0, or a conversion without a function); FERRY_ERROR_OVERFLOW (the size of an
  *         array in bytes exceeds size_t); FERRY_ERROR_OUT_OF_RANGE (FERRY_CONVERT_CHECK found a
- *         value that the target type cannot hold; ferry_error_index() returns its index).
+ *         value that does not fit; ferry_error_index() returns its index).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversion *conversion,
@@ -34,9 +33,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_conversion_run(const ferry_conversi
 
 /**
  * Copies one region, and converts it with `policy`. Blocks.
- * @param options NULL for defaults; its `convert` is FERRY_CONVERT_NONE or equal to `policy`
+ * @param options NULL for defaults; its `convert` is FERRY_CONVERT_NONE or `policy`
  * @return the same statuses as ferry_copy(); FERRY_ERROR_INVALID_ARGUMENT also when `policy` is
- *         FERRY_CONVERT_NONE, or options->convert differs from it.
+ *         FERRY_CONVERT_NONE, or options->convert is another one.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_copy_converting(const ferry_copy_region *region,
@@ -48,9 +47,8 @@ ferry_copy_converting_async(const ferry_copy_region *region, ferry_convert_polic
                             const ferry_copy_options *options, ferry_event **event);
 
 /**
- * Checks that an array of `rows` rows has the rows [first, first + count), and
- * that the number of its elements is no more than SIZE_MAX.
- * @param columns number of elements of one row
+ * Checks that an array of `rows` rows of `columns` elements has the rows [first, first + count),
+ * and no more than SIZE_MAX elements.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`kernel` is NULL); FERRY_ERROR_OUT_OF_RANGE;
  *         FERRY_ERROR_OVERFLOW.
  * Threads: any.

@@ -7,19 +7,16 @@
  * Macros for generated code that check at compile time whether a C type can hold values of a
  * ferry_kind.
  *
- * FERRY_TYPE_HOLDS(type, kind) is a constant expression. It is 1 if `type` can hold such values,
- * and 0 if the compiler knows that it cannot. FERRY_FIELD_HOLDS(type, field, kind) does the same
- * for a field of the struct `type`. If the field is an array, the macro checks the type of its
- * elements.
+ * FERRY_TYPE_HOLDS(type, kind) is a constant expression: 1 if `type` can hold such values, and 0 if
+ * the compiler knows that it cannot. FERRY_FIELD_HOLDS(type, field, kind) does the same for a field
+ * of the struct `type`, or for the elements of a field that is an array.
  *
- * The macros use _Generic in C and <type_traits> in C++11. In C99, gcc and clang offer _Generic as
- * an extension. With any other compiler both macros are always 1.
- *
- * The macros accept a type, and so are 1, in these cases too:
- * - The type is not arithmetic, such as a struct or a pointer, or it is _Float16. A program may use
- *   its own such type for halves or complex numbers.
- * - The type is a 16-bit unsigned integer, and the kind is FERRY_KIND_FLOAT or FERRY_KIND_BFLOAT.
- *   The integer then holds the bits of the number.
+ * The macros use _Generic in C, or in C99 the extension of gcc and clang, and <type_traits> in
+ * C++11. They are 1 with any other compiler, and in these cases:
+ * - The type is not arithmetic, such as a struct of the program for halves or complex numbers, or
+ *   it is _Float16.
+ * - The type is a 16-bit unsigned integer that holds the bits of a FERRY_KIND_FLOAT or
+ *   FERRY_KIND_BFLOAT.
  * - In C, the field is const, or is an array of more than two dimensions.
  */
 
@@ -28,9 +25,8 @@
 #include <ferry/element.h>
 
 /**
- * Sets of ferry_kind values that a C type can hold, with one bit for each kind. The set of an
- * unsigned short includes FERRY_KIND_FLOAT and FERRY_KIND_BFLOAT, because it can hold the bits of a
- * half or a bfloat16. Generated headers check the sizes of types separately.
+ * Sets of ferry_kind values that a C type can hold, with one bit for each kind. Generated headers
+ * check the sizes of types separately.
  */
 #define FERRYI_HOLDS_FLOAT   (1u << FERRY_KIND_FLOAT)
 #define FERRYI_HOLDS_INT     (1u << FERRY_KIND_INT)
