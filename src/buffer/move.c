@@ -19,7 +19,7 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
     move->reason = reason;
     move->layout = FERRYI_LAYOUT_ANY;
     move->change = FERRYI_CHANGE_OVERWRITE;
-    move->passage = (struct ferryi_passage){0};
+    move->host_side = (struct ferryi_host_side){0};
     move->value = "";
     move->value_bytes = 1;
     move->job = job;
@@ -144,7 +144,7 @@ ferry_status
 ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
 {
     struct ferryi_piece *last = move->count > 0 ? &move->parts[move->count - 1] : NULL;
-    if (last && !move->passage.transform && continues(last, part)) {
+    if (last && !move->host_side.transform && continues(last, part)) {
         last->bytes += part->bytes;
         return FERRY_OK;
     }
@@ -244,7 +244,7 @@ is_download(const struct ferryi_piece *part)
 static size_t
 counted(const struct ferryi_move *move, const struct ferryi_piece *part, size_t bytes, bool back)
 {
-    const struct ferryi_transform *transform = move->passage.transform;
+    const struct ferryi_transform *transform = move->host_side.transform;
     if (!transform || !is_download(part))
         return bytes;
     return back ? bytes / transform->source_bytes * transform->target_bytes
@@ -255,7 +255,7 @@ counted(const struct ferryi_move *move, const struct ferryi_piece *part, size_t 
 static void
 set_size(const struct ferryi_move *move, struct ferryi_piece *part, size_t bytes)
 {
-    const struct ferryi_transform *transform = move->passage.transform;
+    const struct ferryi_transform *transform = move->host_side.transform;
     part->bytes = bytes;
     if (!transform)
         return;
@@ -293,7 +293,7 @@ ferry_status
 ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferryi_range range,
                      struct ferryi_piece part)
 {
-    const struct ferryi_transform *transform = move->passage.transform;
+    const struct ferryi_transform *transform = move->host_side.transform;
     const uintptr_t target = (uintptr_t)part.target;
     ferry_status status = FERRY_OK;
     for (size_t at = range.begin; at < range.end && status == FERRY_OK;) {
@@ -560,13 +560,13 @@ transfer(struct group *group, struct ferryi_transfer_job *job)
 {
     struct ferryi_move *move = group->move;
     ferryi_engine *engine = move->context->engine;
-    const bool passes = move->passage.file || move->passage.transform;
+    const bool passes = move->host_side.file || move->host_side.transform;
     ferry_status status =
-        group->parts->zeros && !move->passage.file
+        group->parts->zeros && !move->host_side.file
             ? ferryi_engine_fill_pieces(engine, group->parts, group->count, move->value,
                                         move->value_bytes, group->timeline, job)
             : ferryi_engine_copy_pieces(engine, group->parts, group->count, move->layout,
-                                        passes ? &move->passage : NULL, group->timeline, job);
+                                        passes ? &move->host_side : NULL, group->timeline, job);
     /* A transfer into pageable memory is complete when it returns. Otherwise the use of the buffers
      * is recorded, even after a failure, because parts of the transfer may already be queued. */
     group->complete = status == FERRY_OK && is_download(group->parts) && !group->parts->pinned;

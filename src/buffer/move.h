@@ -14,7 +14,7 @@
 
 #include "src/buffer/store.h"
 #include "src/transfer/batch.h"
-#include "src/transfer/passage.h"
+#include "src/transfer/host_side.h"
 
 #define FERRYI_MOVE_FEW 4
 
@@ -32,9 +32,9 @@ struct ferryi_move {
     /* How the bytes of a target buffer are marked: as overwritten, or as read if the source is
      * another replica of the same buffer. */
     enum ferryi_change change;
-    struct ferryi_passage passage; /* how the side of a part that is no buffer is reached; all zero:
-                                      it is memory */
-    const void *value;             /* the value with which parts without a source are filled */
+    struct ferryi_host_side host_side; /* how the side of a part that is no buffer is reached; all
+                                      zero: it is memory */
+    const void *value;                 /* the value with which parts without a source are filled */
     size_t value_bytes;
     struct ferryi_transfer_job *job; /* receives the progress of the call */
     uint64_t timelines; /* set of the numbers of the timelines on which work was queued */

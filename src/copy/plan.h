@@ -17,8 +17,8 @@
 struct ferryi_plan_options {
     const char *reason; /* name of the operation in traces and messages, such as "copy" */
     enum ferryi_layout layout;
-    struct ferryi_passage passage; /* see struct ferryi_move */
-    const void *value;             /* not NULL: the value of a fill, whose copies have no source */
+    struct ferryi_host_side host_side; /* see struct ferryi_move */
+    const void *value; /* not NULL: the value of a fill, whose copies have no source */
     size_t value_bytes;
     /* Options of the transfers, or NULL. The plan makes a copy of the options. */
     const ferry_copy_options *transfer;
@@ -43,8 +43,8 @@ void ferryi_plan_drop(ferryi_plan *plan);
  * `place` is -1, each copy writes at a place where its bytes are current. */
 ferry_status ferryi_plan_do(ferryi_plan *plan, int place, struct ferryi_caller caller);
 
-/* Makes a plan of regions, and runs it on this thread. If the options have a passage or a value, it
- * is that of all regions. */
+/* Makes a plan of regions, and runs it on this thread. If the options have a host side or a value,
+ * it is that of all regions. */
 ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_region *regions,
                                  size_t count, int place,
                                  const struct ferryi_plan_options *options);

@@ -66,7 +66,7 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     call->job.reason = plan->options.reason;
     ferryi_move_begin(&plan->move, call->async.context, plan->options.reason, &call->job);
     plan->move.layout = plan->options.layout;
-    plan->move.passage = plan->options.passage;
+    plan->move.host_side = plan->options.host_side;
     if (plan->options.value) {
         plan->move.value = plan->options.value;
         plan->move.value_bytes = plan->options.value_bytes;
@@ -76,7 +76,7 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     if (whole)
         ferryi_whole_call_note(whole, &call->job, call->timelines);
     ferryi_move_end(&plan->move);
-    return status == FERRY_OK || plan->options.passage.file /* the caller's message tells it */
+    return status == FERRY_OK || plan->options.host_side.file /* the caller says how much arrived */
                ? status
                : ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",
                                 plan->options.reason, plan->count, call->job.done, call->job.total);

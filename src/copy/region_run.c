@@ -143,9 +143,9 @@ pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     struct ferryi_file file;
     const struct ferryi_plan_options how = {.reason = region->target.path ? "store" : "load",
-                                            .passage = {.file = &file,
-                                                        .offset = file_side(region)->file_offset,
-                                                        .stores = region->target.path}};
+                                            .host_side = {.file = &file,
+                                                          .offset = file_side(region)->file_offset,
+                                                          .stores = region->target.path}};
     ferry_status status = open_file(list, region, &file);
     if (status == FERRY_OK)
         status = run_rows(list, region, how);
@@ -395,7 +395,7 @@ static ferry_status
 convert_together(struct conversion_work *work)
 {
     const struct ferryi_transform transform = ferryi_convert_transform(&work->convert);
-    const struct ferryi_plan_options how = {.reason = "convert", .passage.transform = &transform};
+    const struct ferryi_plan_options how = {.reason = "convert", .host_side.transform = &transform};
     return run_rows(work->list, &work->region, how);
 }
 

@@ -408,7 +408,7 @@ copy_on_host(struct ferryi_batch *batch)
     return status;
 }
 
-/* Maximum number of bytes that one call of ferryi_passage_run() moves between host memory and a
+/* Maximum number of bytes that one call of ferryi_host_side_run() moves between host memory and a
  * file or another host memory. Such a call takes a few milliseconds, so a cancelled transfer stops
  * soon. Smaller calls would make direct reads from disks slow. */
 #define PASSED_AT_ONCE ((size_t)8 << 20)
@@ -418,7 +418,7 @@ copy_on_host(struct ferryi_batch *batch)
 static const void *
 converted_from(const struct ferryi_batch *batch, struct ferryi_cursor at)
 {
-    const struct ferryi_transform *transform = batch->passage->transform;
+    const struct ferryi_transform *transform = batch->host_side->transform;
     size_t offset =
         transform ? at.offset / transform->target_bytes * transform->source_bytes : at.offset;
     const struct ferryi_piece *piece = &batch->pieces[at.piece];
@@ -430,7 +430,7 @@ static ferry_status
 pass_on_host(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
-    const size_t most = ferryi_run_is_watched(run) && !batch->passage->file
+    const size_t most = ferryi_run_is_watched(run) && !batch->host_side->file
                             ? run->engine->config.chunk_bytes
                             : PASSED_AT_ONCE;
     const size_t whole = ferryi_run_part(run, 0, ferryi_min_size(most, run->bytes), 1);
@@ -440,8 +440,9 @@ pass_on_host(struct ferryi_batch *batch)
         const size_t room = ferryi_max_size(whole, piece->unit);
         void *target = (void *)((uintptr_t)piece->target + batch->at.offset);
         size_t moved;
-        status = ferryi_passage_run(batch->passage, target, converted_from(batch, batch->at),
-                                    ferryi_batch_part(batch, batch->at, room, room), true, &moved);
+        status =
+            ferryi_host_side_run(batch->host_side, target, converted_from(batch, batch->at),
+                                 ferryi_batch_part(batch, batch->at, room, room), true, &moved);
         if (moved > 0) {
             ferryi_run_arrived(run, moved);
             ferryi_batch_advance(batch, &batch->at, moved);
@@ -503,7 +504,7 @@ is_pageable(const struct ferryi_run *run, const struct ferryi_piece *pieces)
 static ferry_status
 copy_listed(struct ferryi_batch *batch)
 {
-    if (batch->passage) {
+    if (batch->host_side) {
         batch->run->staged = true;
         return ferryi_batch_stage(batch);
     }
@@ -519,7 +520,7 @@ static ferry_status
 copy(struct ferryi_batch *batch)
 {
     if (batch->direction == FERRY_DIRECTION_HOST)
-        return batch->passage ? pass_on_host(batch) : copy_on_host(batch);
+        return batch->host_side ? pass_on_host(batch) : copy_on_host(batch);
     struct ferryi_copy single;
     batch->room = ferryi_min_size(batch->count, ENTRIES_MAX);
     batch->entries = batch->count == 1 ? &single : malloc(batch->room * sizeof(*batch->entries));
@@ -557,16 +558,16 @@ copy_in_one_call(struct ferryi_run *run, const struct ferryi_piece *piece)
 
 static ferry_status
 copy_pieces(struct ferryi_run *run, const struct ferryi_piece *pieces, size_t count,
-            enum ferryi_layout layout, const struct ferryi_passage *passage)
+            enum ferryi_layout layout, const struct ferryi_host_side *host_side)
 {
     FERRYI_OR_RETURN(ferryi_run_begin(run));
-    if (count == 1 && !passage && is_one_call(run, pieces))
+    if (count == 1 && !host_side && is_one_call(run, pieces))
         return copy_in_one_call(run, pieces);
     struct ferryi_batch batch = {.run = run,
                                  .pieces = pieces,
                                  .count = count,
                                  .layout = layout,
-                                 .passage = passage,
+                                 .host_side = host_side,
                                  .timeline = run->timeline,
                                  .direction = run->direction};
     return copy(&batch);
@@ -654,28 +655,28 @@ ferryi_engine_fill_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
 /* Moves a single range between memory and a file. */
 static ferry_status
 copy_file(ferryi_engine *engine, const struct ferryi_piece *piece,
-          const struct ferryi_passage *passage, ferryi_timeline *timeline,
+          const struct ferryi_host_side *host_side, ferryi_timeline *timeline,
           struct ferryi_transfer_job *job)
 {
-    const bool stores = passage->stores;
+    const bool stores = host_side->stores;
     const struct ferryi_memory memory = {
         .place = stores && !piece->zeros ? piece->source_place : piece->target_place,
         .pointer = stores ? (void *)(uintptr_t)piece->source : piece->target,
         .pinned = piece->pinned};
     const uintptr_t at = stores ? (uintptr_t)piece->target : (uintptr_t)piece->source;
-    const struct ferryi_file_range range = {passage->file, passage->offset + at};
+    const struct ferryi_file_range range = {host_side->file, host_side->offset + at};
     job->unit = piece->unit;
     return ferryi_engine_copy_file(engine, memory, range, piece->bytes, stores, timeline, job);
 }
 
 ferry_status
 ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces, size_t count,
-                          enum ferryi_layout layout, const struct ferryi_passage *passage,
+                          enum ferryi_layout layout, const struct ferryi_host_side *host_side,
                           ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
     assert(count > 0);
-    if (count == 1 && passage && passage->file && !passage->transform)
-        return copy_file(engine, pieces, passage, timeline, job);
+    if (count == 1 && host_side && host_side->file && !host_side->transform)
+        return copy_file(engine, pieces, host_side, timeline, job);
     size_t bytes = 0;
     job->unit = 1;
     for (size_t i = 0; i < count; i++) {
@@ -684,13 +685,13 @@ ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
     }
     struct ferryi_run run =
         ferryi_run_make(engine, pieces->target_place, pieces->source_place, bytes, timeline, job);
-    if (count > 1 || passage)
+    if (count > 1 || host_side)
         run.unit = 1;
-    if (passage && passage->transform) {
-        run.transform = passage->transform;
-        job->unit = passage->transform->target_bytes;
+    if (host_side && host_side->transform) {
+        run.transform = host_side->transform;
+        job->unit = host_side->transform->target_bytes;
     }
-    ferry_status status = copy_pieces(&run, pieces, count, layout, passage);
+    ferry_status status = copy_pieces(&run, pieces, count, layout, host_side);
     if (run.done > 0) {
         atomic_fetch_add_explicit(&engine->batch_submissions, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&engine->batch_copies, count, memory_order_relaxed);

@@ -39,22 +39,22 @@ enum ferryi_layout {
                           before a batched copy */
 };
 
-struct ferryi_passage;
+struct ferryi_host_side;
 
 /*
  * Copies `count` pieces of memory. `count` must not be 0. The pieces must be disjoint and
  * independent. All pieces must have the same places and the same values of `pinned` and `zeros`.
  * The caller must have ordered `timeline` as for ferryi_engine_copy().
  *
- * If `passage` is not NULL, the host's side of the pieces, whose place is 0, is a file or has
- * elements of another type (passage.h). Only if it is a file may pieces have `zeros`.
+ * If `host_side` is not NULL, the host's side of the pieces, whose place is 0, is a file or has
+ * elements of another type (host_side.h). Only if it is a file may pieces have `zeros`.
  *
  * Statistics and traces count all pieces together as one transfer. The pieces are copied in order,
  * and job->done is increased by the bytes of the target of each piece.
  */
 ferry_status ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *pieces,
                                        size_t count, enum ferryi_layout layout,
-                                       const struct ferryi_passage *passage,
+                                       const struct ferryi_host_side *host_side,
                                        ferryi_timeline *timeline, struct ferryi_transfer_job *job);
 
 /* Fills the memory of the pieces, which have no sources, with copies of a value. They are otherwise

@@ -7,7 +7,7 @@
  * copies many pieces through a staging ring. */
 
 #include "src/transfer/batch.h"
-#include "src/transfer/passage.h"
+#include "src/transfer/host_side.h"
 #include "src/transfer/run.h"
 #include "src/transfer/scatter.h"
 
@@ -20,9 +20,9 @@ struct ferryi_batch {
     const struct ferryi_piece *pieces;
     size_t count;
     enum ferryi_layout layout;
-    const struct ferryi_passage *passage; /* or NULL */
-    struct ferryi_cursor at;              /* the first byte that is not submitted yet */
-    ferryi_timeline *timeline;            /* the timeline of the current submission */
+    const struct ferryi_host_side *host_side; /* or NULL */
+    struct ferryi_cursor at;                  /* the first byte that is not submitted yet */
+    ferryi_timeline *timeline;                /* the timeline of the current submission */
     ferry_direction direction;
     /* An array of `room` copies, of which the first `entry_count` are used. */
     struct ferryi_copy *entries;

@@ -100,13 +100,13 @@ static ferry_status
 copy_part(const struct packing *packing, const struct ferryi_piece *piece, size_t offset,
           char *chunk, size_t bytes, size_t *out_bytes)
 {
-    const struct ferryi_passage *passage = packing->batch->passage;
+    const struct ferryi_host_side *host_side = packing->batch->host_side;
     const bool packs = packing->batch->run->direction == FERRY_DIRECTION_UPLOAD;
     const size_t at = offset / packing->device_unit * packing->host_unit;
     void *target = packs ? chunk : (void *)((uintptr_t)piece->target + at);
     const void *source = packs ? (const void *)((uintptr_t)piece->source + at) : chunk;
-    if (passage)
-        return ferryi_passage_run(passage, target, source, bytes, packs, out_bytes);
+    if (host_side)
+        return ferryi_host_side_run(host_side, target, source, bytes, packs, out_bytes);
     ferryi_copy_bytes(FERRYI_COPY_LIBC, target, source, bytes);
     *out_bytes = bytes;
     return FERRY_OK;
@@ -140,9 +140,9 @@ copy_pieces(const struct ferryi_task *task)
 
 /* Returns whether helper threads may copy between chunks and the host's side of the pieces. */
 static bool
-is_for_helpers(const struct ferryi_passage *passage)
+is_for_helpers(const struct ferryi_host_side *host_side)
 {
-    return !passage || (!passage->file && passage->transform->by_helpers);
+    return !host_side || (!host_side->file && host_side->transform->by_helpers);
 }
 
 /* Copies between the chunk and the pieces of host memory that begin at the cursor `at`, or begins
@@ -158,7 +158,7 @@ submit_pieces(const struct packing *packing, struct ferryi_chunk *chunk, struct 
                                      .piece = at.piece,
                                      .offset = at.offset,
                                      .helper = chunk->task.helper};
-    if (!is_for_helpers(packing->batch->passage))
+    if (!is_for_helpers(packing->batch->host_side))
         return copy_task(&task, &chunk->bytes);
     chunk->task = task;
     ferryi_helpers_submit(&packing->batch->run->engine->helpers, &chunk->task,
@@ -271,7 +271,7 @@ choose_staging(const struct ferryi_batch *batch)
 {
     const struct ferryi_run *run = batch->run;
     bool down = run->direction == FERRY_DIRECTION_DOWNLOAD;
-    return is_for_helpers(batch->passage)
+    return is_for_helpers(batch->host_side)
                ? ferryi_staging_choose(run)
                : ferryi_staging_plain(run->engine, down ? run->source_place : run->target_place);
 }
@@ -280,7 +280,8 @@ static void
 set_units(struct packing *packing)
 {
     const struct ferryi_batch *batch = packing->batch;
-    const struct ferryi_transform *transform = batch->passage ? batch->passage->transform : NULL;
+    const struct ferryi_transform *transform =
+        batch->host_side ? batch->host_side->transform : NULL;
     const bool down = batch->run->direction == FERRY_DIRECTION_DOWNLOAD;
     packing->host_unit = packing->device_unit = 1;
     if (!transform)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FERRYI_PASSAGE_H
-#define FERRYI_PASSAGE_H
+#ifndef FERRYI_HOST_SIDE_H
+#define FERRYI_HOST_SIDE_H
 
 /*
  * How a batch (batch.h) reaches the side of its pieces that the host reads or writes, if a plain
@@ -11,7 +11,7 @@
 #include "src/base/file.h"
 #include "src/transfer/engine.h"
 
-struct ferryi_passage {
+struct ferryi_host_side {
     struct ferryi_file *file; /* the side is this file, and its addresses in the pieces are numbers
                                  of bytes behind `offset`; or NULL */
     uint64_t offset;
@@ -23,8 +23,8 @@ struct ferryi_passage {
  * the number of bytes of the side that is not the file; of two memories, it is that of the target
  * if `counts_target` is true, and otherwise that of the source. A NULL `source` of a file means
  * zeros. Sets `*out_bytes` to how many of the `bytes` were moved, even if the call fails. */
-ferry_status ferryi_passage_run(const struct ferryi_passage *passage, void *target,
-                                const void *source, size_t bytes, bool counts_target,
-                                size_t *out_bytes);
+ferry_status ferryi_host_side_run(const struct ferryi_host_side *host_side, void *target,
+                                  const void *source, size_t bytes, bool counts_target,
+                                  size_t *out_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/transfer/passage.h"
+#include "src/transfer/host_side.h"
 
 #define ZEROS ((size_t)64 << 10)
 
@@ -18,13 +18,14 @@ write_zeros(struct ferryi_file *file, uint64_t offset, size_t bytes, size_t *out
 }
 
 ferry_status
-ferryi_passage_run(const struct ferryi_passage *passage, void *target, const void *source,
-                   size_t bytes, bool counts_target, size_t *out_bytes)
+ferryi_host_side_run(const struct ferryi_host_side *host_side, void *target, const void *source,
+                     size_t bytes, bool counts_target, size_t *out_bytes)
 {
-    const struct ferryi_transform *transform = passage->transform;
-    struct ferryi_file *file = passage->file;
-    const uint64_t at = passage->offset + (passage->stores ? (uintptr_t)target : (uintptr_t)source);
-    if (file && !passage->stores)
+    const struct ferryi_transform *transform = host_side->transform;
+    struct ferryi_file *file = host_side->file;
+    const uint64_t at =
+        host_side->offset + (host_side->stores ? (uintptr_t)target : (uintptr_t)source);
+    if (file && !host_side->stores)
         return ferryi_file_read(file, at, target, bytes, out_bytes);
     if (file)
         return source ? ferryi_file_write(file, at, source, bytes, out_bytes)
