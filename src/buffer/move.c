@@ -33,20 +33,20 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
 
 /* Ferry page-locks host replicas that are transferred often. */
 static void
-count_crossed(const struct ferryi_move *move)
+count_crossed(const struct ferryi_moved_store *moved)
 {
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
-    for (size_t i = 0; i < move->store_count; i++)
-        if (move->stores[i].crossed > 0)
-            ferryi_store_count_transfer(move->stores[i].store, move->stores[i].crossed);
+    ferryi_store_count_transfer(moved->store, moved->crossed);
     ferryi_last_error_restore(&why);
 }
 
 void
 ferryi_move_end(struct ferryi_move *move)
 {
-    count_crossed(move);
+    for (size_t i = 0; i < move->store_count; i++)
+        if (move->stores[i].crossed > 0)
+            count_crossed(&move->stores[i]);
     if (move->parts != move->few_parts)
         free(move->parts);
     if (move->stores != move->few_stores)
@@ -112,6 +112,21 @@ add_store(struct ferryi_move *move, const void *owner)
     return FERRY_OK;
 }
 
+/* Adds the buffers of the part that is added next. A move with a single part needs no list, so
+ * those of the first part are added with the second one. */
+static ferry_status
+add_stores(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    if (move->count == 0)
+        return FERRY_OK;
+    if (move->count == 1) {
+        FERRYI_OR_RETURN(add_store(move, move->parts->source_owner));
+        FERRYI_OR_RETURN(add_store(move, move->parts->target_owner));
+    }
+    FERRYI_OR_RETURN(add_store(move, part->source_owner));
+    return add_store(move, part->target_owner);
+}
+
 /* -- parts ------------------------------------------------------------------------------------- */
 
 /* Returns whether the part `next` continues the part `last` in both the source and the target, and
@@ -152,8 +167,7 @@ ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
     FERRYI_OR_RETURN(
         make_room(&parts, &move->room, move->count, sizeof(*move->parts), move->few_parts));
     move->parts = parts;
-    FERRYI_OR_RETURN(add_store(move, part->source_owner));
-    FERRYI_OR_RETURN(add_store(move, part->target_owner));
+    FERRYI_OR_RETURN(add_stores(move, part));
     if (part->target_owner)
         FERRYI_OR_RETURN(ferryi_store_reserve_changes(store_of(part->target_owner), 1));
     move->parts[move->count++] = *part;
@@ -281,6 +295,7 @@ add_segment(struct ferryi_move *move, ferryi_store *source, struct ferryi_segmen
     if (segment.places & FERRYI_LOST)
         return fail_lost(move, source, segment);
     part.zeros = !ferryi_places_written(segment.places);
+    part.source = NULL;
     if (!part.zeros)
         set_source(&part, source, place_to_read(move, source, segment, &part), segment.begin);
     set_size(move, &part, segment.end - segment.begin);
@@ -496,37 +511,60 @@ add_bytes(const struct group *group, size_t done, enum side side, bool crossed)
     }
 }
 
-/* Adds the first `done` bytes of a transfer to the sums of what crossed between pageable host
- * memory and a device. */
-static void
-count_crossing(const struct group *group, size_t done)
+static bool
+crosses_pageable(const struct ferryi_piece *part)
 {
-    const struct ferryi_piece *first = group->parts;
-    bool up = first->source_place == 0;
-    if (!first->zeros && !first->pinned && up != (first->target_place == 0))
-        add_bytes(group, done, up ? SOURCE : TARGET, true);
+    return !part->zeros && !part->pinned && (part->source_place == 0) != (part->target_place == 0);
 }
 
-/* Adds the first `done` bytes of a transfer to the traffic counters of each buffer, as one
- * transfer. If both sides are buffers, only the target's counters change, unless the target is
- * temporary storage. Bytes that stay at their place are not counted. */
+static ferry_direction
+direction_of(const struct ferryi_piece *part)
+{
+    return part->target_place == 0   ? FERRY_DIRECTION_DOWNLOAD
+           : part->source_place == 0 ? FERRY_DIRECTION_UPLOAD
+                                     : FERRY_DIRECTION_PEER;
+}
+
+/* Counts the first `done` bytes of a transfer: what crossed between pageable host memory and a
+ * device, and, in the traffic counters of each buffer, one transfer. If both sides are buffers,
+ * only the target's counters change, unless the target is temporary storage. Bytes that stay at
+ * their place are not counted. */
 static void
-count_traffic(const struct group *group, size_t done)
+count_group(const struct group *group, size_t done)
 {
     struct ferryi_move *move = group->move;
     const struct ferryi_piece *first = group->parts;
-    ferry_direction direction = first->target_place == 0   ? FERRY_DIRECTION_DOWNLOAD
-                                : first->source_place == 0 ? FERRY_DIRECTION_UPLOAD
-                                                           : FERRY_DIRECTION_PEER;
-    if (first->zeros || done == 0 || first->target_place == first->source_place)
+    if (first->zeros || first->target_place == first->source_place)
         return;
+    if (crosses_pageable(first))
+        add_bytes(group, done, first->source_place == 0 ? SOURCE : TARGET, true);
     add_bytes(group, done, first->between ? SOURCE : TARGET_ELSE_SOURCE, false);
     for (size_t i = 0; i < move->store_count; i++) {
         if (move->stores[i].carried > 0)
-            ferryi_traffic_count(ferryi_store_traffic(move->stores[i].store), direction,
+            ferryi_traffic_count(ferryi_store_traffic(move->stores[i].store), direction_of(first),
                                  move->stores[i].carried);
         move->stores[i].carried = 0;
     }
+}
+
+/* Does the same as count_group() for a move with a single part. */
+static void
+count_alone(struct ferryi_move *move, const struct ferryi_piece *part, size_t done)
+{
+    if (part->zeros || done == 0 || part->target_place == part->source_place)
+        return;
+    const void *crossing = part->source_place == 0 ? part->source_owner : part->target_owner;
+    const void *carrying =
+        part->between || !part->target_owner ? part->source_owner : part->target_owner;
+    if (carrying)
+        ferryi_traffic_count(ferryi_store_traffic(store_of(carrying)), direction_of(part), done);
+    if (!crossing || !crosses_pageable(part))
+        return;
+    /* Without memory for the list, these bytes are counted as a transfer of their own. */
+    if (add_store(move, crossing) == FERRY_OK)
+        move->stores[find_store(move, store_of(crossing))].crossed += done;
+    else
+        count_crossed(&(struct ferryi_moved_store){.store = store_of(crossing), .crossed = done});
 }
 
 /* -- one transfer ------------------------------------------------------------------------------ */
@@ -537,7 +575,7 @@ describe_job(const struct group *group, struct ferryi_transfer_job *job, const f
 {
     const struct ferryi_piece *first = group->parts;
     job->buffer = named ? ferryi_store_name(named) : "";
-    /* The engine must not count the traffic, because count_traffic() counts it for each buffer. */
+    /* The engine must not count the traffic, because it is counted for each buffer. */
     job->traffic = NULL;
     job->foreign_source = !first->source_owner && !first->zeros;
     job->foreign_target = !first->target_owner;
@@ -597,8 +635,10 @@ run_group(struct group *group)
     if (move->context->trace && job != &quiet)
         ferryi_observe_pieces(move->context, group->parts, group->count, done, move->reason);
     commit(group, done);
-    count_crossing(group, counted(move, first, done, false));
-    count_traffic(group, counted(move, first, done, false));
+    if (move->count == 1)
+        count_alone(move, first, counted(move, first, done, false));
+    else
+        count_group(group, counted(move, first, done, false));
     if (status == FERRY_ERROR_DEVICE_LOST) {
         group->lost =
             ferryi_access_lost_places(move->context, first->target_place, first->source_place);

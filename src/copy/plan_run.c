@@ -76,7 +76,9 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     if (whole)
         ferryi_whole_call_note(whole, &call->job, call->timelines);
     ferryi_move_end(&plan->move);
-    return status == FERRY_OK || plan->options.host_side.file /* the caller says how much arrived */
+    /* Of a file, the caller says what arrived. What arrived in temporary memory concerns nobody. */
+    const bool silent = plan->options.host_side.file || (whole && whole->job.result);
+    return status == FERRY_OK || silent
                ? status
                : ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",
                                 plan->options.reason, plan->count, call->job.done, call->job.total);

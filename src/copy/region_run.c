@@ -180,6 +180,21 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 /* -- conversions: the source, fetched
  * ----------------------------------------------------------------------- */
 
+bool
+ferryi_region_is_uniform(const struct ferryi_region *region)
+{
+    ferryi_store *store = region->source.store;
+    bool uniform = true;
+    for (size_t row = 0; store && row < ferryi_region_rows(region) && uniform; row++) {
+        const struct ferryi_range range = ferryi_region_row(region, &region->source, row);
+        ferryi_store_lock(store);
+        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, range.begin);
+        ferryi_store_unlock(store);
+        uniform = ferryi_places_written(segment.places) && segment.end >= range.end;
+    }
+    return uniform;
+}
+
 /* Returns whether each stretch of a row of the source that is current at the same places consists
  * of whole elements that were written. */
 static bool
@@ -199,14 +214,15 @@ has_whole_stretches(const struct ferryi_region *region, size_t row)
     return whole;
 }
 
-/* Returns whether the rows of the region are converted together. The host does this, between a
- * buffer and memory. */
+/* Returns whether the stretches of a region are converted together. The host does this, between a
+ * buffer and memory. The buffer's bytes stay current where they are, as in a copy that does not
+ * convert. */
 static bool
 goes_together(const struct ferryi_region *region)
 {
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
-    return ferryi_region_rows(region) > 1 && !target->path && !source->path &&
-           !target->store != !source->store;
+    return !target->path && !source->path && !target->store != !source->store &&
+           (ferryi_region_rows(region) > 1 || !ferryi_region_is_uniform(region));
 }
 
 static bool
@@ -221,15 +237,15 @@ is_stretched(const struct ferryi_region *region)
 /*
  * Returns whether the whole source must be copied to host memory before the target changes. Only a
  * source buffer is ever copied, for one of three reasons. It may overlap the target. The policy
- * FERRY_CONVERT_CHECK may require that all rows are checked before the first row is written. Or
- * rows that are converted together have stretches that cannot be converted by themselves.
+ * FERRY_CONVERT_CHECK may require that all stretches are checked before the first one is written.
+ * Or stretches that are converted together cannot be converted by themselves.
  */
 static bool
 must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
 {
     if (!region->source.store)
         return false;
-    bool several = ferryi_region_rows(region) > 1 || region->target.path;
+    bool several = ferryi_region_rows(region) > 1 || region->target.path || goes_together(region);
     return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region) ||
            (goes_together(region) && is_stretched(region));
 }

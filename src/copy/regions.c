@@ -62,7 +62,8 @@ is_one_call(const struct ferryi_region *region, struct ferryi_caller caller)
         return !region->converts;
     case FERRYI_REGION_CONVERT:
         return !caller.goes_on && !region->target.path && !region->source.path &&
-               !ferryi_region_overlaps(region);
+               !ferryi_region_overlaps(region) &&
+               (region->target.store || ferryi_region_is_uniform(region));
     default:
         return false;
     }

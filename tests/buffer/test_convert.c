@@ -391,6 +391,105 @@ test_own_functions_run_on_the_host(void **state)
     }
 }
 
+static ferry_status
+negative_double_of_int(void *target, const void *source, size_t count, ferry_convert_policy policy)
+{
+    (void)policy;
+    for (size_t i = 0; i < count; i++) {
+        int32_t value;
+        memcpy(&value, (const char *)source + i * sizeof(value), sizeof(value));
+        ((double *)target)[i] = -(double)value - 1;
+    }
+    return FERRY_OK;
+}
+
+enum { PATCHED = 4096, PATCHED_ROWS = 8, PATCHED_COLUMNS = 400, PATCHED_PITCH = 512 };
+
+/* Makes a buffer whose stretches are current at different places. Some were never written. Some
+ * begin and end within an element. `expected` receives the values. */
+static ferry_buffer *
+make_patched(fixture *f, int32_t *expected)
+{
+    ferry_buffer *buffer = make_ints(f, PATCHED);
+    ferry_byte_buffer bytes;
+    memset(expected, 0, PATCHED * sizeof(*expected));
+    for (size_t at = 0; at < PATCHED; at += 64) {
+        int place = (int)(at / 64) % (f->places + 2);
+        if (place > f->places)
+            continue;
+        write_counting(f, buffer, place, at, 64, 0);
+        for (size_t i = at; i < at + 64; i++)
+            expected[i] = (int32_t)i;
+    }
+    OK(ferry_byte_reinterpret(buffer, 0, FERRY_REST, &bytes));
+    for (size_t at = 1001; at < sizeof(int32_t) * PATCHED; at += 1003) {
+        unsigned char *memory;
+        ferry_scope scope;
+        OK(ferry_byte_update_host_range(bytes, at, 5, &scope, &memory));
+        memset(memory, 1, 5);
+        OK(ferry_scope_close(&scope));
+        memset((char *)expected + at, 1, 5);
+    }
+    ferry_byte_destroy(&bytes);
+    return buffer;
+}
+
+/* Writes a line for each stretch of a patched buffer: the places where it is current. */
+static void
+describe_patched(fixture *f, ferry_buffer *buffer, char *text)
+{
+    for (size_t at = 0; at < PATCHED; at += 64) {
+        ferry_buffer *view;
+        OK(ferry_buffer_view(buffer, INT, at, 64, &view));
+        for (int place = 0; place <= f->places; place++)
+            *text++ = ferry_buffer_is_current(view, place) ? '1' : '0';
+        *text++ = '\n';
+        ferry_buffer_destroy(&view);
+    }
+    *text = '\0';
+}
+
+/* Copies the rows out, as double by one of the ways. */
+static ferry_status
+copy_out_patched(ferry_buffer *buffer, int way, size_t rows, double *target)
+{
+    const ferry_conversion own = {.from = INT, .to = DOUBLE, .convert = negative_double_of_int};
+    const ferry_copy_options options = {.convert = way == 1 ? FERRY_CONVERT_CHECK
+                                                            : FERRY_CONVERT_SATURATE};
+    const ferry_copy_region region = {
+        .source = {.buffer = buffer, .row_pitch = rows > 1 ? PATCHED_PITCH : 0},
+        .target = {.memory = target, .element = DOUBLE},
+        .count = rows > 1 ? PATCHED_COLUMNS : PATCHED,
+        .rows = rows,
+        .conversion = way == 2 ? &own : NULL};
+    return ferry_copy(&region, 1, &options);
+}
+
+/* A converting copy out of a buffer leaves every byte where it is, as a plain copy does. */
+static void
+test_converting_out_moves_nothing(void **state)
+{
+    fixture *f = *state;
+    static int32_t expected[PATCHED];
+    static double target[PATCHED];
+    for (int way = 0; way < 3; way++)
+        for (size_t rows = 1; rows <= PATCHED_ROWS; rows += PATCHED_ROWS - 1) {
+            char before[2000], after[2000];
+            ferry_buffer *buffer = make_patched(f, expected);
+            describe_patched(f, buffer, before);
+            OK(copy_out_patched(buffer, way, rows, target));
+            describe_patched(f, buffer, after);
+            assert_string_equal(before, after);
+            const size_t columns = rows > 1 ? PATCHED_COLUMNS : PATCHED;
+            for (size_t i = 0; i < rows * columns; i++) {
+                const double value = expected[i / columns * PATCHED_PITCH + i % columns];
+                if (target[i] != (way == 2 ? -value - 1 : value))
+                    fail_msg("way %d, %zu rows: element %zu is %g", way, rows, i, target[i]);
+            }
+            ferry_buffer_destroy(&buffer);
+        }
+}
+
 /* Number of calls for which refuse_at_last() succeeds. All later calls fail. */
 static int calls_until_refusal;
 
@@ -541,6 +640,7 @@ main(void)
         TEST(test_large_arrays_cross_in_parts),
         TEST(test_own_functions_run_on_the_host),
         TEST(test_own_functions_check_what_comes_from_a_device),
+        TEST(test_converting_out_moves_nothing),
         TEST(test_own_functions_may_refuse),
         TEST(test_no_room_for_scratch),
         TEST(test_scratch_that_fails),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -19,6 +20,9 @@ check_cells(unsigned seed)
         for (int shape = 0; shape < COST_SHAPES; shape++) {
             const struct cost_operation *operation = &cost_operations[i];
             struct cost cost;
+            /* Builds without conversion kernels for the device convert in smaller parts. */
+            if (strncmp(operation->name, "convert", 7) == 0 && ferryi_convert_image_bytes == 0)
+                continue;
             assert_true(cost_count(i, (enum cost_shape)shape, seed, &cost));
             if (cost.calls <= operation->most[shape])
                 continue;

