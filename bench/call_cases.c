@@ -8,7 +8,7 @@
 #include <ferry/byte.h>
 #include <ferry/double_convert.h>
 
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 #include "tests/support/convert_kernels.h"
 
 #define KIB ((size_t)1 << 10)

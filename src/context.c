@@ -13,8 +13,8 @@
 #include "src/context_tuning.h"
 #include "src/convert/converter.h"
 #include "src/debug/debug.h"
+#include "src/device/cuda/nvrtc.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 #include "src/stream/event.h"
 #include "src/transfer/engine.h"
 

@@ -4,8 +4,8 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/element.h"
+#include "src/device/cuda/nvrtc.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 
 /*
  * Declarations of the built-in element types that CUDA C++ lacks. They precede every kernel source.

@@ -7,7 +7,7 @@
 #include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/debug/debug.h"
-#include "src/kernel/nvrtc.h"
+#include "src/device/cuda/nvrtc.h"
 
 static struct ferryi_kernels_mutex list_mutex = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part listing = {.mutex = FERRYI_SYSTEM_MUTEX(&list_mutex)};

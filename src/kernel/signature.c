@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/device/cuda/ptx.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/ptx.h"
 
 /* Maximum number of parameters for which checking a kernel's code allocates no memory. */
 #define FEW_PARAMETERS 32

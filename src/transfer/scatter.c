@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/scatter.h"
 
-#include "src/transfer/scatter_ptx.h"
+#include "src/transfer/scatter_cuda.h"
 
 #define THREADS 128
 
@@ -15,7 +15,7 @@ load(ferryi_engine *engine, int place)
     void *module = NULL, *function = NULL;
     port->scatter_asked = true;
     ferry_status status =
-        FERRYI_CALL(device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module);
+        FERRYI_CALL(device, code_load, ferryi_scatter_cuda, sizeof(ferryi_scatter_cuda), &module);
     if (status == FERRY_OK) {
         port->scatter_module = module;
         status = FERRYI_CALL(device, code_function, module, "ferry_scatter", &function);

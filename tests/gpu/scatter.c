@@ -7,7 +7,7 @@
 #include "bench/bench.h"
 #include "src/stream/shell.h"
 #include "src/transfer/scatter.h"
-#include "src/transfer/scatter_ptx.h"
+#include "src/transfer/scatter_cuda.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/copy_slots.h"
 
@@ -110,8 +110,8 @@ main(void)
     }
     bool ok =
         FERRYI_CALL(s.device, stream_create, &s.stream) == FERRY_OK &&
-        FERRYI_CALL(s.device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module) ==
-            FERRY_OK &&
+        FERRYI_CALL(s.device, code_load, ferryi_scatter_cuda, sizeof(ferryi_scatter_cuda),
+                    &module) == FERRY_OK &&
         FERRYI_CALL(s.device, code_function, module, "ferry_scatter", &s.function) == FERRY_OK &&
         FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, PIECES * sizeof(*s.table),
                     (void **)&s.table) == FERRY_OK &&

@@ -15,9 +15,9 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
+#include "src/device/cuda/nvrtc.h"
 #include "src/kernel/code.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"

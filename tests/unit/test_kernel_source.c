@@ -11,8 +11,8 @@
 
 #include <ferry/kernel.h>
 
+#include "src/device/cuda/nvrtc.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 #include "tests/support/code.h"
 #include "tests/support/status.h"
 

@@ -16,7 +16,7 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "src/stream/shell.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

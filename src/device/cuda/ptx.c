@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/kernel/ptx.h"
+#include "src/device/cuda/ptx.h"
 
 #include <ctype.h>
 #include <stdlib.h>

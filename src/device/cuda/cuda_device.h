@@ -23,7 +23,7 @@
  * calls for a lost device. The resources of a lost device are freed together with its context.
  */
 
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 #include "src/device/device.h"
 
 FERRYI_MUTEX_CLASS(ferryi_launch_mutex);

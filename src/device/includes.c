@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/kernel/includes.h"
+#include "src/device/includes.h"
 
 #include <ctype.h>
 #include <limits.h>
