@@ -144,6 +144,10 @@ bool ferryi_cuda_open_peer(struct ferryi_cuda_device *cuda, struct ferryi_cuda_d
 ferry_status ferryi_cuda_check_peer(struct ferryi_cuda_device *cuda,
                                     const struct ferryi_cuda_device *source);
 
+/* The function code_check of the CUDA kind. */
+ferry_status ferryi_cuda_code_check(const struct ferryi_code_job *job, const char *target,
+                                    size_t most, size_t *out_bytes, size_t *out_count);
+
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
 
 #endif

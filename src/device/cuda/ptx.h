@@ -4,19 +4,16 @@
 
 /* What PTX, the assembly text that NVRTC makes, says of the entry points of its kernels. */
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "src/device/device.h"
 
 /*
- * Returns the text that follows the name of the entry point `name`; NULL if there is none. Then
- * `other` is the name of an entry point that there is, or "" if there is none whose name fits.
+ * Reads the parameters of the entry point `name`, at most `most` of them. Sets the bytes of each, 0
+ * for one of a type that this reader does not know. The number is FERRYI_PARAMETERS_UNKNOWN if the
+ * text is not PTX, because the options of the compiler choose another form of code, or if no list
+ * of parameters follows the name.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (there is no such entry point).
  */
-const char *ferryi_ptx_entry(const char *ptx, const char *name, char *other, size_t other_size);
-
-/*
- * Reads the parameters of an entry point, at most `most` of them. Sets the bytes of each, 0 for one
- * of a type that this reader does not know. Returns false if no list of parameters follows.
- */
-bool ferryi_ptx_parameters(const char *entry, size_t most, size_t *bytes, size_t *out_count);
+ferry_status ferryi_ptx_read(const char *ptx, const char *name, size_t most, size_t *out_bytes,
+                             size_t *out_count);
 
 #endif
