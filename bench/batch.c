@@ -19,7 +19,7 @@
 
 #include <ferry/byte.h>
 
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 
 #define PAGE ((size_t)4096)
 

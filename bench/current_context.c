@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 
 bool
 current_context_push(struct current_context *current)

@@ -14,7 +14,6 @@
 #include "src/convert/converter.h"
 #include "src/debug/debug.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 #include "src/stream/event.h"
 #include "src/transfer/engine.h"
 
@@ -123,36 +122,13 @@ open_engine(ferry_context *context, const ferry_context_options *options,
 }
 
 static ferry_status
-compile_conversion(const char *name, const char *text,
-                   const struct ferryi_device_properties *properties, unsigned refused,
-                   const struct ferryi_log *log, void **out_image, size_t *out_bytes)
-{
-    struct ferryi_nvrtc_source source = {.name = name,
-                                         .text = text,
-                                         .exact = true,
-                                         .architecture = properties->architecture,
-                                         .driver_version = properties->driver_version,
-                                         .refused = refused,
-                                         .keep = true};
-    struct ferryi_nvrtc_image image;
-    ferry_status status = ferryi_nvrtc_compile(&source, log, &image);
-    if (status == FERRY_OK) {
-        *out_image = image.bytes;
-        *out_bytes = image.size;
-    } else {
-        ferryi_fail_in(status, "compile conversion \"%s\"", name);
-    }
-    return status;
-}
-
-static ferry_status
 open_converters(ferry_context *context)
 {
     ferry_status status = FERRY_OK;
     for (int place = 1; place <= context->place_count && status == FERRY_OK; place++)
         if (!(context->coherent >> place & 1))
             status = ferryi_converter_create(context->devices[place], &context->log,
-                                             compile_conversion, &context->converters[place]);
+                                             &context->converters[place]);
     return status;
 }
 

@@ -27,7 +27,7 @@ FERRYI_MUTEX_CLASS(ferryi_converter_mutex);
 struct ferryi_converter {
     ferryi_device *device;
     const struct ferryi_log *log;
-    ferryi_convert_compiler *compile;
+    const struct kernels *kernels;       /* those that the device runs; NULL: none */
     struct ferryi_converter_mutex mutex; /* held while code is loaded */
     FERRYI_GUARDED_BY(ferryi_converter_mutex) struct {
         bool image_tried;
@@ -39,8 +39,8 @@ struct ferryi_converter {
 
 /* -- what there is ----------------------------------------------------------------------------- */
 
-/* Names in the CUDA source for each pair of source and target types. `line` is the source line that
- * instantiates the pair's kernels. `entry` is the prefix of the kernels' names. */
+/* Names in the source of the kernels for each pair of source and target types. `line` is the source
+ * line that instantiates the pair's kernels. `entry` is the prefix of the kernels' names. */
 static const struct pair_name {
     const char *line, *entry;
 } names[ferryi_number_count][ferryi_number_count] = {
@@ -58,13 +58,34 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
+/* The conversion kernels in one language. */
+static const struct kernels {
+    ferry_code_kind kind; /* of the text */
+    const unsigned char *text, *image;
+    const size_t *text_bytes, *image_bytes;
+} languages[] = {
+    [FERRY_LANGUAGE_CUDA] = {FERRY_CODE_CUDA, ferryi_convert_text, ferryi_convert_image,
+                             &ferryi_convert_text_bytes, &ferryi_convert_image_bytes},
+};
+
+/* Returns the kernels that a device runs, or NULL. */
+static const struct kernels *
+kernels_for(const ferryi_device *device)
+{
+    const size_t language = device->properties.language;
+    if (!(device->capabilities & FERRY_CAN_LOAD_CODE) ||
+        language >= sizeof(languages) / sizeof(languages[0]) || !languages[language].text)
+        return NULL;
+    return &languages[language];
+}
+
 /* Returns whether conversions for this device run on the host, in stream order. This is the case if
- * the host can access the device's memory. */
+ * the device runs no kernels, and the host can access its memory. */
 static bool
-runs_host_loops(const ferryi_device *device)
+runs_host_loops(const ferryi_converter *converter)
 {
     const uint64_t needed = FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_HOST_VISIBLE;
-    return (device->capabilities & needed) == needed;
+    return !converter->kernels && (converter->device->capabilities & needed) == needed;
 }
 
 /* -- code -------------------------------------------------------------------------------------- */
@@ -75,10 +96,11 @@ FERRYI_REQUIRES(ferryi_converter_mutex)
 static ferry_status
 load_image(ferryi_converter *converter)
 {
-    if (converter->image_tried || ferryi_convert_image_bytes == 0)
+    const struct kernels *kernels = converter->kernels;
+    if (converter->image_tried || *kernels->image_bytes == 0)
         return FERRY_OK;
-    ferry_status status = FERRYI_CALL(converter->device, code_load, ferryi_convert_image,
-                                      ferryi_convert_image_bytes, &converter->image);
+    ferry_status status = FERRYI_CALL(converter->device, code_load, kernels->image,
+                                      *kernels->image_bytes, &converter->image);
     if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_DEVICE_LOST)
         return status;
     converter->image_tried = true;
@@ -89,41 +111,18 @@ load_image(ferryi_converter *converter)
 }
 
 static ferry_status
-compile_and_load(const ferryi_converter *converter, const char *name, const char *text,
-                 unsigned refused, void **out_module)
+build_pair(const ferryi_converter *converter, const struct pair_name *name, void **out_module)
 {
-    void *image;
-    size_t bytes;
-    ferryi_device *device = converter->device;
-    FERRYI_OR_RETURN(converter->compile(name, text, &device->properties, refused, converter->log,
-                                        &image, &bytes));
-    ferry_status status = FERRYI_CALL(device, code_load, image, bytes, out_module);
-    free(image);
-    return status;
-}
-
-static ferry_status
-compile_pair(const ferryi_converter *converter, const struct pair_name *name, void **out_module)
-{
-    if (!converter->compile)
-        return ferryi_fail(
-            FERRY_ERROR_UNSUPPORTED,
-            "the library was built without code for this device, and has no compiler");
-    size_t line_bytes = strlen(name->line) + 1;
-    char *text = malloc(ferryi_convert_text_bytes + line_bytes);
+    const struct kernels *kernels = converter->kernels;
+    size_t text_bytes = *kernels->text_bytes, line_bytes = strlen(name->line) + 1;
+    char *text = malloc(text_bytes + line_bytes);
     if (!text)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the source of a conversion");
-    memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes);
-    memcpy(text + ferryi_convert_text_bytes, name->line, line_bytes);
-    ferry_status status = compile_and_load(converter, name->entry, text, 0, out_module);
-    if (status == FERRY_ERROR_UNSUPPORTED || status == FERRY_ERROR_DEVICE) {
-        struct ferryi_kept_error why;
-        ferryi_last_error_keep(&why);
-        if (compile_and_load(converter, name->entry, text, 1, out_module) == FERRY_OK)
-            status = FERRY_OK;
-        else
-            ferryi_last_error_restore(&why);
-    }
+    memcpy(text, kernels->text, text_bytes);
+    memcpy(text + text_bytes, name->line, line_bytes);
+    const ferry_kernel_code code = {.kind = kernels->kind, .flags = FERRY_CODE_EXACT, .code = text};
+    const struct ferryi_code_job job = {.name = name->entry, .code = &code};
+    ferry_status status = FERRYI_CALL(converter->device, code_build, &job, out_module);
     free(text);
     return status;
 }
@@ -166,7 +165,7 @@ load_pair(ferryi_converter *converter, const struct ferryi_convert_kernel *kerne
 {
     ferry_status status = load_image(converter);
     if (status == FERRY_OK && !converter->image)
-        status = compile_pair(converter, name, &code->module);
+        status = build_pair(converter, name, &code->module);
     if (status == FERRY_OK)
         status = find_functions(converter, kernel, name, code);
     if (status == FERRY_OK) {
@@ -186,7 +185,7 @@ static struct pair_code *
 code_of(ferryi_converter *converter, const ferry_element *from, const ferry_element *to)
 {
     const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(from, to);
-    if (!kernel)
+    if (!kernel || !converter->kernels)
         return NULL;
     enum ferryi_number source = ferryi_convert_number(from), target = ferryi_convert_number(to);
     struct pair_code *code = &converter->codes[source][target];
@@ -205,16 +204,15 @@ ferryi_converter_can(ferryi_converter *converter, const ferry_element *from,
 {
     if (!converter)
         return false;
-    if (converter->device->capabilities & FERRY_CAN_LOAD_CODE)
-        return code_of(converter, from, to) != NULL;
-    return runs_host_loops(converter->device) && ferryi_convert_kernel(from, to);
+    if (runs_host_loops(converter))
+        return ferryi_convert_kernel(from, to);
+    return code_of(converter, from, to) != NULL;
 }
 
 /* -- life -------------------------------------------------------------------------------------- */
 
 ferry_status
-ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
-                        ferryi_convert_compiler *compile, ferryi_converter **out)
+ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log, ferryi_converter **out)
 {
     ferryi_converter *converter = calloc(1, sizeof(*converter));
     if (!converter)
@@ -223,7 +221,7 @@ ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
                            device->properties.native, sizeof(*converter));
     converter->device = device;
     converter->log = log;
-    converter->compile = compile;
+    converter->kernels = kernels_for(device);
     ferryi_mutex_init(&converter->mutex);
     *out = converter;
     return FERRY_OK;
@@ -285,12 +283,14 @@ queue_host_work(ferryi_device *device, const struct host_work *work, void *strea
 }
 
 static ferry_status
-launch(ferryi_device *device, void *function, void **arguments, size_t work_items, void *stream)
+launch(ferryi_device *device, void *function, void **arguments, const size_t bytes[3],
+       size_t work_items, void *stream)
 {
     size_t blocks = (work_items + THREADS - 1) / THREADS;
     const ferry_grid grid = {.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1},
                              .threads = {THREADS, 1, 1}};
-    struct ferryi_launch launch = {.function = function, .grid = &grid, .arguments = arguments};
+    struct ferryi_launch launch = {
+        .function = function, .grid = &grid, .arguments = arguments, .bytes = bytes, .count = 3};
     return FERRYI_CALL(device, launch, &launch, stream);
 }
 
@@ -302,7 +302,7 @@ ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conver
     const ferry_element *from = conversion->from, *to = conversion->to;
     if (count == 0)
         return FERRY_OK;
-    if (runs_host_loops(converter->device)) {
+    if (runs_host_loops(converter)) {
         const struct ferryi_convert_kernel *kernel = ferryi_convert_kernel(from, to);
         struct host_work work = {.loop = policy == FERRY_CONVERT_TRUNCATE ? kernel->toward_zero
                                                                           : kernel->nearest,
@@ -318,10 +318,11 @@ ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conver
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "convert %zu elements on a device without code for it", count);
     void *arguments[] = {&target, &source, &count};
+    const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS, FERRYI_LAUNCH_ADDRESS, sizeof(count)};
     size_t group = VECTOR_BYTES / ferryi_max_size(from->bytes, to->bytes);
     return launch(converter->device,
                   code->functions[policy == FERRY_CONVERT_TRUNCATE ? TOWARD_ZERO : NEAREST],
-                  arguments, (count + group - 1) / group, stream);
+                  arguments, bytes, (count + group - 1) / group, stream);
 }
 
 ferry_status
@@ -332,7 +333,7 @@ ferryi_converter_search(ferryi_converter *converter, const ferry_conversion *con
         ferryi_convert_kernel(conversion->from, conversion->to);
     if (count == 0 || !kernel->first_unfit)
         return FERRY_OK;
-    if (runs_host_loops(converter->device)) {
+    if (runs_host_loops(converter)) {
         struct host_work work = {
             .search = kernel->first_unfit, .source = source, .count = count, .first = first};
         return queue_host_work(converter->device, &work, stream);
@@ -342,5 +343,6 @@ ferryi_converter_search(ferryi_converter *converter, const ferry_conversion *con
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "check %zu elements on a device without code for it", count);
     void *arguments[] = {&source, &count, &first};
-    return launch(converter->device, code->functions[FIRST_UNFIT], arguments, count, stream);
+    const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS, sizeof(count), FERRYI_LAUNCH_ADDRESS};
+    return launch(converter->device, code->functions[FIRST_UNFIT], arguments, bytes, count, stream);
 }

@@ -6,11 +6,11 @@
  * Converts arrays in a device's memory on that device. The results are bitwise equal to those of
  * src/convert/kernels.h.
  *
- * A CUDA device uses the image that nvcc compiled when the library was built. If the library has no
- * image, or none for this device, each pair of number types is compiled when it is first needed.
- * The function that compiles is an argument of ferryi_converter_create(). If the host can access
- * the device's memory, the host's conversion loops run in stream order. All other devices cannot
- * convert.
+ * A device that loads code runs the kernels of its language, if the library has them. It uses the
+ * image that was compiled when the library was built. If the library has no image, or none for this
+ * device, the device compiles each pair of number types when it is first needed. On other devices
+ * whose memory the host can access, the host's conversion loops run in stream order. All other
+ * devices cannot convert.
  *
  * Each device has one converter, which is created and destroyed with the context. Any thread may
  * call its functions. The converter holds its mutex while it compiles and loads code, which makes
@@ -24,19 +24,9 @@
 
 typedef struct ferryi_converter ferryi_converter;
 
-/* Compiles CUDA source to an image for a device. The caller frees the image. `refused` is the
- * number of images that the driver has refused: 0, or 1 if the image of the default compiler was
- * refused. If it is 1, the function must use a second compiler. Returns FERRY_ERROR_UNSUPPORTED if
- * there is no such compiler. */
-typedef ferry_status ferryi_convert_compiler(const char *name, const char *text,
-                                             const struct ferryi_device_properties *properties,
-                                             unsigned refused, const struct ferryi_log *log,
-                                             void **out_image, size_t *out_bytes);
-
-/* Creates a converter. `compile` may be NULL, in which case the converter cannot compile. `log`
- * must outlive the converter. */
+/* Creates a converter. `log` must outlive the converter. */
 ferry_status ferryi_converter_create(ferryi_device *device, const struct ferryi_log *log,
-                                     ferryi_convert_compiler *compile, ferryi_converter **out);
+                                     ferryi_converter **out);
 /* Destroys a converter. All work that it has queued must be complete, and its device must not be
  * closed yet. `*converter` may be NULL. */
 void ferryi_converter_destroy(ferryi_converter **converter);

@@ -13,7 +13,7 @@
  * second rounding gives the same result as a single rounding.
  */
 
-/* NVRTC has no standard headers. There, kernels.cuh declares what this file needs. */
+/* A run-time compiler has no standard headers. There, kernels.cuh declares what this file needs. */
 #ifndef __CUDACC_RTC__
 #include <stdbool.h>
 #include <stdint.h>

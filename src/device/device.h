@@ -65,7 +65,7 @@ struct ferryi_device_properties {
     int native;         /* the driver's ordinal */
     size_t total_bytes;
     ferry_language language; /* language of the code that the device runs */
-    char target[32];         /* what that code is compiled for, such as "sm_90"; "" without one */
+    char target[160];        /* what that code is compiled for, such as "sm_90"; "" without one */
     void *native_context;    /* the driver's context in which the device's work runs, or NULL */
 };
 
@@ -94,12 +94,28 @@ struct ferryi_copy {
 };
 
 /* A launch of a kernel in loaded code. Each element of `arguments` is the address of an argument's
- * value, as cuLaunchKernel expects. */
+ * value. */
 struct ferryi_launch {
     void *function;
     const ferry_grid *grid; /* every number of blocks and threads is at least 1 */
     void **arguments;
+    const size_t *bytes; /* size of each argument's value; FERRYI_LAUNCH_ADDRESS: the value is a
+                            pointer into memory that the device accesses, or NULL */
+    size_t count;        /* of arguments */
 };
+
+#define FERRYI_LAUNCH_ADDRESS ((size_t)0)
+
+/* A code that a compiler must still translate: a text, which ends with a NUL, or SPIR-V. */
+struct ferryi_code_job {
+    const char *name; /* of the kernel, for messages and as the name of the text's file */
+    const ferry_kernel_code *code;
+    struct ferryi_image **images; /* list of the images that were made from this code (image.h),
+                                     which code_build uses and extends; NULL: none is kept */
+};
+
+/* Number of parameters that a compiler does not report. */
+#define FERRYI_PARAMETERS_UNKNOWN SIZE_MAX
 
 struct ferryi_device_ops {
     /* -- the device -- */
@@ -230,10 +246,16 @@ struct ferryi_device_ops {
 
     /* -- code -- */
 
-    /* Loads device code, which is a PTX text, a cubin or a fatbin. For a PTX text, `bytes` includes
-     * the final NUL. */
+    /* Loads an image in a form that the device's driver takes. If the image is a text, `bytes`
+     * includes its final NUL. */
     ferry_status (*code_load)(ferryi_device *device, const void *image, size_t bytes,
                               void **out_module);
+    /* Compiles a code of the device's language and loads the result. If `out_module` is NULL, only
+     * compiles it, and keeps the image in the job's list if the compiler makes one. Fails with
+     * COMPILE and the compiler's log in the message, and with UNSUPPORTED if the device has no
+     * compiler. */
+    ferry_status (*code_build)(ferryi_device *device, const struct ferryi_code_job *job,
+                               void **out_module);
     ferry_status (*code_unload)(ferryi_device *device, void *module);
     ferry_status (*code_function)(ferryi_device *device, void *module, const char *name,
                                   void **out_function);
@@ -258,7 +280,7 @@ struct ferryi_device_ops {
 #define FERRYI_DEVICE_SLOTS(X) \
     FERRYI_EMULATED_SLOTS(X) X(stream_check) X(stream_id) \
     X(event_create_in) X(event_record_in) \
-    X(code_load) X(code_unload) X(code_function) X(code_parameters) X(launch)
+    X(code_load) X(code_build) X(code_unload) X(code_function) X(code_parameters) X(launch)
 /* clang-format on */
 
 /* Expands to the type of the function that a slot points to. A slot is a member of struct
@@ -325,6 +347,12 @@ typedef struct ferryi_device_kind {
     bool made_up; /* whether devices of this kind are created on request. If so, "name:N" creates N
                      devices. If not, "name:K" selects device K, and "name:all" selects all devices
                    */
+    ferry_language language; /* of the code that all devices of this kind run */
+    /* Compiles a text of the language for a target, NULL for the usual one, only to check it.
+     * Reports the parameters of its kernel as code_parameters does; `*out_count` may be
+     * FERRYI_PARAMETERS_UNKNOWN. The function is NULL if only a device compiles. */
+    ferry_status (*code_check)(const struct ferryi_code_job *job, const char *target, size_t most,
+                               size_t *out_bytes, size_t *out_count);
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
@@ -333,6 +361,9 @@ extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_c
  * this function, and only before they create their first context. The built-in kinds are always
  * registered. */
 void ferryi_device_register(const ferryi_device_kind *kind);
+
+/* Returns the kind of device that compiles texts of a language without a device, or NULL. */
+const ferryi_device_kind *ferryi_device_compiler(ferry_language language);
 
 /* Parses a list such as "emulated:2" or "cuda:0,cuda:1" and opens its devices. If `spec` is NULL,
  * opens the best CUDA device, or the host device if there is no CUDA device, and logs the choice.

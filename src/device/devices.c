@@ -30,6 +30,15 @@ ferryi_device_register(const ferryi_device_kind *kind)
     kinds[kind_count++] = kind;
 }
 
+const ferryi_device_kind *
+ferryi_device_compiler(ferry_language language)
+{
+    for (size_t i = 0; i < kind_count; i++)
+        if (kinds[i]->language == language && kinds[i]->code_check)
+            return kinds[i];
+    return NULL;
+}
+
 static const ferryi_device_kind *
 find_kind(const char *name, size_t name_length)
 {

@@ -57,6 +57,7 @@ UNSUPPORTED(prefetch, ferryi_device *device, void *memory, size_t bytes, ferryi_
 UNSUPPORTED(advise, ferryi_device *device, void *memory, size_t bytes, int advice,
             ferryi_device *location)
 UNSUPPORTED(code_load, ferryi_device *device, const void *image, size_t bytes, void **out_module)
+UNSUPPORTED(code_build, ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
 UNSUPPORTED(code_unload, ferryi_device *device, void *module)
 UNSUPPORTED(code_function, ferryi_device *device, void *module, const char *name,
             void **out_function)

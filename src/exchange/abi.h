@@ -16,6 +16,8 @@ enum ferryi_dl_device {
     FERRYI_DL_CPU = 1,
     FERRYI_DL_CUDA = 2,
     FERRYI_DL_CUDA_HOST = 3,
+    FERRYI_DL_OPENCL = 4,
+    FERRYI_DL_ROCM = 10,
     FERRYI_DL_EXT_DEV = 12,
     FERRYI_DL_CUDA_MANAGED = 13
 };

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <string.h>
-
 #include "src/exchange/exchange.h"
 #include "src/stream/shell.h"
 
@@ -12,7 +10,17 @@ device_type(const ferry_context *context, int place)
     const ferryi_device *device = context->devices[place];
     if (place == FERRY_PLACE_HOST || device->capabilities & FERRYI_DEVICE_COHERENT)
         return FERRYI_DL_CPU;
-    return strcmp(device->kind, "cuda") == 0 ? FERRYI_DL_CUDA : FERRYI_DL_EXT_DEV;
+    switch (device->properties.language) {
+    case FERRY_LANGUAGE_CUDA:
+        return FERRYI_DL_CUDA;
+    case FERRY_LANGUAGE_HIP:
+        return FERRYI_DL_ROCM;
+    case FERRY_LANGUAGE_OPENCL:
+        return FERRYI_DL_OPENCL;
+    case FERRY_LANGUAGE_NONE:
+        break;
+    }
+    return FERRYI_DL_EXT_DEV;
 }
 
 static int32_t

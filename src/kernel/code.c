@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/device/target.h"
 #include "src/kernel/kernel.h"
 
 /* -- kinds ------------------------------------------------------------------------------------- */
@@ -27,33 +28,34 @@ static const struct kind {
 
 enum { KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]), ALL_FLAGS = FERRY_CODE_EXACT };
 
-/* -- targets ----------------------------------------------------------------------------------- */
+/* The kinds of code that devices of a language take, in the reverse of the order in which they are
+ * tried. A device of HIP takes CUDA source only of kernels without HIP source. */
+enum { TAKEN_MAX = 3 };
+static const ferry_code_kind taken[][TAKEN_MAX] = {
+    [FERRY_LANGUAGE_NONE] = {0},
+    [FERRY_LANGUAGE_CUDA] = {FERRY_CODE_CUDA, FERRY_CODE_CUDA_IMAGE},
+    [FERRY_LANGUAGE_HIP] = {FERRY_CODE_HIP, FERRY_CODE_CUDA, FERRY_CODE_HIP_IMAGE},
+    [FERRY_LANGUAGE_OPENCL] = {FERRY_CODE_OPENCL, FERRY_CODE_SPIRV, FERRY_CODE_OPENCL_BINARY},
+};
 
 bool
-ferryi_cuda_target_read(const char *text, struct ferryi_cuda_target *out)
+ferryi_code_is_compiled(const ferry_kernel_code *code)
 {
-    *out = (struct ferryi_cuda_target){.is_portable = strncmp(text, "compute_", 8) == 0};
-    if (!out->is_portable && strncmp(text, "sm_", 3) != 0)
-        return false;
-    text += out->is_portable ? 8 : 3;
-    size_t digits = strspn(text, "0123456789");
-    if (digits < 2 || digits > 3 || *text == '0')
-        return false;
-    for (size_t i = 0; i < digits; i++)
-        out->architecture = 10 * out->architecture + (text[i] - '0');
-    out->letter = text[digits];
-    return !out->letter || ((out->letter == 'a' || out->letter == 'f') && !text[digits + 1]);
+    return kinds[code->kind].is_compiled;
 }
 
-/* Returns whether a device of compute capability `architecture` runs code for the target. */
+/* Returns whether a device takes a kind of code: it is of the device's language, and the device can
+ * compile or load it. */
 static bool
-target_suits(const struct ferryi_cuda_target *target, int architecture)
+takes(const ferryi_device *device, ferry_code_kind kind)
 {
-    if (target->letter == 'a')
-        return architecture == target->architecture;
-    if (target->is_portable && !target->letter)
-        return architecture >= target->architecture;
-    return architecture / 10 == target->architecture / 10 && architecture >= target->architecture;
+    const uint64_t needed = kinds[kind].is_compiled ? FERRY_CAN_COMPILE : FERRY_CAN_LOAD_CODE;
+    if (!(device->capabilities & needed))
+        return false;
+    for (int i = 0; i < TAKEN_MAX; i++)
+        if (taken[device->properties.language][i] == kind)
+            return true;
+    return false;
 }
 
 /* -- the form of what the program passes ------------------------------------------------------- */
@@ -83,22 +85,12 @@ check_options(const ferry_kernel_code *code)
 static ferry_status
 check_target(const ferry_kernel_code *code)
 {
-    struct ferryi_cuda_target target;
     if (!code->target)
         return FERRY_OK;
     if (kinds[code->kind].is_compiled)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "it has the target \"%s\", but only an image has one", code->target);
-    if (code->kind == FERRY_CODE_CUDA_IMAGE && !ferryi_cuda_target_read(code->target, &target))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "the target \"%s\" is none of CUDA, such as \"sm_90\" or \"compute_90\"",
-                           code->target);
-    if (code->kind == FERRY_CODE_HIP_IMAGE && !ferryi_is_hip_target(code->target))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "the target \"%s\" is none of HIP, such as \"gfx90a\"", code->target);
-    if (!*code->target)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the target is empty");
-    return FERRY_OK;
+    return ferryi_target_check(kinds[code->kind].language, code->target);
 }
 
 static ferry_status
@@ -205,7 +197,7 @@ static ferry_status
 copy_code(const ferry_kernel_code *code, const ferry_parameter *parameters, size_t parameter_count,
           ferry_kernel_code *copy)
 {
-    *copy = (ferry_kernel_code){.kind = code->kind, .flags = code->flags, .bytes = code->bytes};
+    *copy = (ferry_kernel_code){.kind = code->kind, .flags = code->flags};
     if (!copy_options(code, copy) || (code->target && !(copy->target = strdup(code->target))))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for its description");
     if (kinds[code->kind].is_text) {
@@ -219,6 +211,19 @@ copy_code(const ferry_kernel_code *code, const ferry_parameter *parameters, size
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of code",
                            code->bytes);
     copy->code = memcpy(bytes, code->code, code->bytes);
+    copy->bytes = code->bytes;
+    return FERRY_OK;
+}
+
+/* Copies all codes of one kind. */
+static ferry_status
+copy_kind(const ferry_kernel_source *source, ferry_code_kind kind,
+          const ferry_parameter *parameters, struct ferryi_codes *out)
+{
+    for (size_t i = 0; i < source->code_count; i++)
+        if (source->codes[i].kind == kind)
+            FERRYI_OR_RETURN(copy_code(&source->codes[i], parameters, source->parameter_count,
+                                       &out->list[out->count++]));
     return FERRY_OK;
 }
 
@@ -226,24 +231,22 @@ ferry_status
 ferryi_codes_copy(const ferry_kernel_source *source, ferry_language language,
                   const ferry_parameter *parameters, struct ferryi_codes *out)
 {
-    size_t count = 0;
     *out = (struct ferryi_codes){0};
-    for (size_t i = 0; i < source->code_count; i++) {
+    for (size_t i = 0; i < source->code_count; i++)
         out->kinds |= 1u << source->codes[i].kind;
-        count += kinds[source->codes[i].kind].language == language;
-    }
-    if (count == 0)
+    if (language == FERRY_LANGUAGE_NONE || source->code_count == 0)
         return FERRY_OK;
-    out->list = calloc(count, sizeof(*out->list));
+    out->list = calloc(source->code_count, sizeof(*out->list));
     if (!out->list)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu codes", count);
-    for (int compiled = 0; compiled < 2; compiled++)
-        for (size_t i = 0; i < source->code_count; i++) {
-            const ferry_kernel_code *code = &source->codes[i];
-            if (kinds[code->kind].language == language && kinds[code->kind].is_compiled == compiled)
-                FERRYI_OR_RETURN(
-                    copy_code(code, parameters, source->parameter_count, &out->list[out->count++]));
-        }
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu codes",
+                           source->code_count);
+    for (int i = TAKEN_MAX - 1; i >= 0; i--) {
+        const ferry_code_kind kind = taken[language][i];
+        const bool is_replaced = language == FERRY_LANGUAGE_HIP && kind == FERRY_CODE_CUDA &&
+                                 (out->kinds >> FERRY_CODE_HIP & 1);
+        if (kind && !is_replaced)
+            FERRYI_OR_RETURN(copy_kind(source, kind, parameters, out));
+    }
     return FERRY_OK;
 }
 
@@ -254,47 +257,58 @@ ferryi_codes_next(const struct ferryi_codes *codes, const ferryi_device *device,
                   const ferry_kernel_code *after)
 {
     const ferry_kernel_code *code = after ? after + 1 : codes->list;
-    for (; code && code < codes->list + codes->count; code++) {
-        struct ferryi_cuda_target target;
-        if (kinds[code->kind].language != device->properties.language)
-            continue;
-        if (!code->target || (ferryi_cuda_target_read(code->target, &target) &&
-                              target_suits(&target, device->properties.architecture)))
+    for (; code && code < codes->list + codes->count; code++)
+        if (takes(device, code->kind) &&
+            (!code->target || ferryi_target_suits(code->target, device)))
             return code;
-    }
     return NULL;
 }
 
-/* Writes the names of the kinds in a set, and of the host function if there is one. */
+/* A list of names for a message. */
+struct names {
+    const char *list[KIND_COUNT + 1];
+    size_t count;
+};
+
+/* Writes names such as "a, b and c", whose last word is `word`. */
 static void
-name_all(unsigned set, bool host_function, char *text, size_t bytes)
+join(const struct names *names, const char *word, char *text, size_t bytes)
 {
     size_t length = 0;
     *text = 0;
-    for (int kind = FERRY_CODE_CUDA; kind <= KIND_COUNT && length < bytes; kind++) {
-        bool has = kind < KIND_COUNT ? set >> kind & 1 : host_function;
-        const bool is_last = (kind + 1 >= KIND_COUNT || !(set >> (kind + 1))) &&
-                             (kind >= KIND_COUNT || !host_function);
-        if (has)
-            length += (size_t)snprintf(text + length, bytes - length, "%s%s",
-                                       length == 0 ? ""
-                                       : is_last   ? " and "
-                                                   : ", ",
-                                       kind < KIND_COUNT ? kinds[kind].name : "a host function");
+    for (size_t i = 0; i < names->count && length < bytes; i++) {
+        const char *between = i == 0 ? "" : i + 1 < names->count ? ", " : word;
+        length += (size_t)snprintf(text + length, bytes - length, "%s%s", between, names->list[i]);
     }
 }
+
+static const char a_host_function[] = "a host function";
 
 ferry_status
 ferryi_codes_refuse(const struct ferryi_codes *codes, bool host_function,
                     const ferryi_device *device, const char *place)
 {
-    char has[160];
-    name_all(codes->kinds, host_function, has, sizeof(has));
-    if (device->properties.language == FERRY_LANGUAGE_CUDA)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "it has %s only, and %s takes CUDA source or a CUDA image for %s; add "
-                           "such code",
-                           has, place, device->properties.target);
-    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                       "it has %s only, and %s takes a host function; add one", has, place);
+    char has[160], wants[160];
+    struct names own = {0}, other = {0};
+    for (int kind = FERRY_CODE_CUDA; kind < KIND_COUNT; kind++)
+        if (codes->kinds >> kind & 1)
+            own.list[own.count++] = kinds[kind].name;
+    if (host_function)
+        own.list[own.count++] = a_host_function;
+    for (int i = 0; i < TAKEN_MAX; i++) {
+        const ferry_code_kind kind = taken[device->properties.language][i];
+        if (kind && takes(device, kind))
+            other.list[other.count++] = kinds[kind].name;
+    }
+    const bool runs_code = other.count > 0;
+    const bool runs_host_functions = device->capabilities & FERRY_CAN_RUN_HOST_FUNCTION;
+    join(&own, " and ", has, sizeof(has));
+    join(&other, " or ", wants, sizeof(wants));
+    return ferryi_fail(
+        FERRY_ERROR_UNSUPPORTED, "it has %s only, and %s takes %s%s%s%s%s; add %s", has, place,
+        wants, runs_code ? " for " : "", runs_code ? device->properties.target : "",
+        runs_code && runs_host_functions ? ", or " : "", runs_host_functions ? a_host_function : "",
+        !runs_code            ? "one"
+        : runs_host_functions ? "one of them"
+                              : "such code");
 }

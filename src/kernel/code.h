@@ -15,27 +15,13 @@
 /* Copies of the codes of a kernel whose language the devices of its context take. */
 struct ferryi_codes {
     ferry_kernel_code *list; /* in the order in which they are tried: images, then the source. The
-                                texts end with a NUL */
+                                texts end with a NUL, and their member `bytes` is 0 */
     size_t count;
     unsigned kinds; /* bits 1 << ferry_code_kind of all codes that the program passed */
 };
 
-/* A compute capability as the target of CUDA code. */
-struct ferryi_cuda_target {
-    bool is_portable; /* "compute_90", which is PTX, rather than "sm_90" */
-    int architecture; /* 10 * major + minor */
-    char letter;      /* 'a' or 'f' at the end of the target, or 0 */
-};
-
-/* Reads a target such as "sm_90", "compute_90" or "sm_90a". Returns false if it is none. */
-bool ferryi_cuda_target_read(const char *text, struct ferryi_cuda_target *out);
-
-/* Returns whether a text is a target of HIP, such as "gfx90a". */
-static inline bool
-ferryi_is_hip_target(const char *text)
-{
-    return text[0] == 'g' && text[1] == 'f' && text[2] == 'x' && text[3];
-}
+/* Returns whether a compiler must still translate the code, which then takes flags and options. */
+bool ferryi_code_is_compiled(const ferry_kernel_code *code);
 
 /* Returns the text of a code that is a text, and its length without a final NUL. */
 const char *ferryi_code_text(const ferry_kernel_code *code, size_t *out_length);

@@ -1,35 +1,65 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/callback.h"
 #include "src/buffer/element.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 
 /*
- * Declarations of the built-in element types that CUDA C++ lacks. They precede every kernel source.
- * The 64-bit integers have the types of <cuda/std/cstdint>, so that a source may include that
+ * Declarations of the built-in element types that a language lacks. They precede every kernel
+ * source of that language.
+ *
+ * The 64-bit integers have the types of <cuda/std/cstdint>, so that CUDA source may include that
  * header or repeat the declarations.
  */
-static const char builtin_declarations[] =
-    "#ifndef FERRY_NO_CUDA_TYPES\n"
-    "typedef signed char int8_t;\n"
+static const char cuda_declarations[] = "#ifndef FERRY_NO_CUDA_TYPES\n"
+                                        "typedef signed char int8_t;\n"
+                                        "typedef short int16_t;\n"
+                                        "typedef int int32_t;\n"
+                                        "typedef long long int64_t;\n"
+                                        "typedef unsigned char uint8_t;\n"
+                                        "typedef unsigned short uint16_t;\n"
+                                        "typedef unsigned int uint32_t;\n"
+                                        "typedef unsigned long long uint64_t;\n"
+                                        "struct ferry_half { uint16_t bits; };\n"
+                                        "struct ferry_bfloat16 { uint16_t bits; };\n"
+                                        "struct ferry_complex_float { float real, imaginary; };\n"
+                                        "struct ferry_complex_double { double real, imaginary; };\n"
+                                        "#endif\n";
+
+/* size_t of the host, in OpenCL C, whose kernels take no size_t. */
+#if SIZE_MAX > UINT32_MAX
+#define OPENCL_SIZE "ulong"
+#else
+#define OPENCL_SIZE "uint"
+#endif
+
+static const char opencl_declarations[] =
+    "#ifdef cl_khr_fp64\n"
+    "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+    "#endif\n"
+    "#ifndef FERRY_NO_OPENCL_TYPES\n"
+    "typedef char int8_t;\n"
     "typedef short int16_t;\n"
     "typedef int int32_t;\n"
-    "typedef long long int64_t;\n"
-    "typedef unsigned char uint8_t;\n"
-    "typedef unsigned short uint16_t;\n"
-    "typedef unsigned int uint32_t;\n"
-    "typedef unsigned long long uint64_t;\n"
-    "struct ferry_half { uint16_t bits; };\n"
-    "struct ferry_bfloat16 { uint16_t bits; };\n"
-    "struct ferry_complex_float { float real, imaginary; };\n"
-    "struct ferry_complex_double { double real, imaginary; };\n"
+    "typedef long int64_t;\n"
+    "typedef uchar uint8_t;\n"
+    "typedef ushort uint16_t;\n"
+    "typedef uint uint32_t;\n"
+    "typedef ulong uint64_t;\n"
+    "typedef " OPENCL_SIZE " ferry_size;\n"
+    "typedef struct ferry_half { ushort bits; } ferry_half;\n"
+    "typedef struct ferry_bfloat16 { ushort bits; } ferry_bfloat16;\n"
+    "typedef struct ferry_complex_float { float real, imaginary; } ferry_complex_float;\n"
+    "#ifdef cl_khr_fp64\n"
+    "typedef struct ferry_complex_double { double real, imaginary; } ferry_complex_double;\n"
+    "#endif\n"
     "#endif\n";
 
-/* The target for which ferry_kernel_check() compiles if the caller chooses none. */
-#define DEFAULT_TARGET "sm_75"
+/* The line that forbids fused operations in OpenCL C, whose compilers have no such option. */
+static const char opencl_exact[] = "#pragma OPENCL FP_CONTRACT OFF\n";
 
 static ferry_status
 check_parameters(const ferry_kernel_source *source, const char *what)
@@ -103,16 +133,24 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     return FERRY_OK;
 }
 
-/* Returns the CUDA declaration of the element type of parameter `index`. Returns NULL if the type
- * needs no declaration, or if a parameter with a lower index has the same declaration. */
 static const char *
-new_declaration(const ferry_parameter *parameters, size_t index)
+declaration_of(const ferry_element *element, ferry_code_kind kind)
 {
-    const ferry_element *element = parameters[index].element;
-    const char *text = element ? ferryi_element_cuda_declaration(element) : NULL;
+    if (!element)
+        return NULL;
+    return kind == FERRY_CODE_OPENCL ? ferryi_element_opencl_declaration(element)
+                                     : ferryi_element_cuda_declaration(element);
+}
+
+/* Returns the declaration of the element type of parameter `index` for a kind of text. Returns NULL
+ * if the type needs no declaration, or if a parameter with a lower index has the same declaration.
+ */
+static const char *
+new_declaration(const ferry_parameter *parameters, size_t index, ferry_code_kind kind)
+{
+    const char *text = declaration_of(parameters[index].element, kind);
     for (size_t i = 0; text && i < index; i++) {
-        const char *earlier =
-            parameters[i].element ? ferryi_element_cuda_declaration(parameters[i].element) : NULL;
+        const char *earlier = declaration_of(parameters[i].element, kind);
         if (earlier && strcmp(earlier, text) == 0)
             return NULL;
     }
@@ -123,22 +161,25 @@ ferry_status
 ferryi_kernel_make_text(const ferry_kernel_code *source, const ferry_parameter *parameters,
                         size_t parameter_count, char **out)
 {
+    const bool is_opencl = source->kind == FERRY_CODE_OPENCL;
+    const char *builtin = is_opencl ? opencl_declarations : cuda_declarations;
+    const char *exact = is_opencl && (source->flags & FERRY_CODE_EXACT) ? opencl_exact : "";
     size_t length;
     const char *own = ferryi_code_text(source, &length);
     /* A #line directive that precedes the kernel author's source. It makes the compiler's line
      * numbers start at the beginning of this source. */
     static const char first_line[] = "#line 1\n";
-    size_t bytes = sizeof(builtin_declarations) + sizeof(first_line) + length;
+    size_t bytes = strlen(builtin) + strlen(exact) + sizeof(first_line) + length;
     for (size_t i = 0; i < parameter_count; i++) {
-        const char *declaration = new_declaration(parameters, i);
+        const char *declaration = new_declaration(parameters, i, source->kind);
         bytes += declaration ? strlen(declaration) + 1 : 0;
     }
     char *text = malloc(bytes);
     if (!text)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of source", bytes);
-    char *end = stpcpy(text, builtin_declarations);
+    char *end = stpcpy(stpcpy(text, builtin), exact);
     for (size_t i = 0; i < parameter_count; i++) {
-        const char *declaration = new_declaration(parameters, i);
+        const char *declaration = new_declaration(parameters, i, source->kind);
         if (declaration) {
             end = stpcpy(end, declaration);
             *end++ = '\n';
@@ -151,50 +192,20 @@ ferryi_kernel_make_text(const ferry_kernel_code *source, const ferry_parameter *
     return FERRY_OK;
 }
 
-/* Reads the target for which ferry_kernel_check() compiles. */
+/* Compiles a code of the source for a target, and compares the result with the description. */
 static ferry_status
-read_target(const char *text, int *out_architecture)
-{
-    struct ferryi_cuda_target target;
-    if (ferryi_is_hip_target(text))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "the target \"%s\" is of HIP, but only CUDA source can be checked",
-                           text);
-    if (!ferryi_cuda_target_read(text, &target))
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "the target \"%s\" is none of CUDA, such as \"sm_90\" or \"compute_90\"",
-                           text);
-    if (target.letter)
-        return ferryi_fail(
-            FERRY_ERROR_UNSUPPORTED,
-            "the target \"%s\" has a letter; pass --gpu-architecture=%s as an option "
-            "of the source",
-            text, text);
-    *out_architecture = target.architecture;
-    return FERRY_OK;
-}
-
-/* Compiles CUDA source for an architecture, and compares its entry point with the description. */
-static ferry_status
-check_code(const ferry_kernel_source *source, const ferry_kernel_code *code, int architecture)
+check_code(const ferry_kernel_source *source, const ferry_kernel_code *code,
+           const ferryi_device_kind *compiler, const char *target)
 {
     ferry_parameter *parameters;
     char *text = NULL;
     FERRYI_OR_RETURN(ferryi_kernel_copy_parameters(source, &parameters));
     ferry_status status = ferryi_kernel_make_text(code, parameters, source->parameter_count, &text);
     if (status == FERRY_OK) {
-        struct ferryi_nvrtc_image image = {0};
-        struct ferryi_nvrtc_source job = {.name = source->name,
-                                          .text = text,
-                                          .options = code->options,
-                                          .option_count = code->option_count,
-                                          .exact = code->flags & FERRY_CODE_EXACT,
-                                          .architecture = architecture,
-                                          .portable = true};
-        status = ferryi_nvrtc_compile(&job, NULL, &image);
-        if (status == FERRY_OK)
-            status = ferryi_kernel_check_ptx(source, image.bytes);
-        free(image.bytes);
+        ferry_kernel_code whole = *code;
+        whole.code = text;
+        const struct ferryi_code_job job = {.name = source->name, .code = &whole};
+        status = ferryi_kernel_check_text(source, &job, compiler, target);
     }
     free(text);
     free(parameters);
@@ -212,10 +223,8 @@ ferry_kernel_check(const ferry_kernel_source *source, const char *target)
     if (code == end)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "check kernel \"%s\": it has no CUDA source", source->name);
-    int architecture = 0;
-    ferry_status status = read_target(target ? target : DEFAULT_TARGET, &architecture);
-    if (status == FERRY_OK)
-        status = check_code(source, code, architecture);
+    ferry_status status =
+        check_code(source, code, ferryi_device_compiler(FERRY_LANGUAGE_CUDA), target);
     return status == FERRY_OK ? status
                               : ferryi_fail_in(status, "check kernel \"%s\"", source->name);
 }

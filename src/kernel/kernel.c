@@ -7,7 +7,6 @@
 #include "src/base/callback.h"
 #include "src/base/fork.h"
 #include "src/debug/debug.h"
-#include "src/kernel/nvrtc.h"
 
 static struct ferryi_kernels_mutex list_mutex = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part listing = {.mutex = FERRYI_SYSTEM_MUTEX(&list_mutex)};
@@ -21,12 +20,7 @@ release(void *header)
 {
     ferry_kernel *kernel = header;
     ferryi_mutex_is_needless(&kernel->mutex);
-    while (kernel->binaries) {
-        struct ferryi_kernel_binary *binary = kernel->binaries;
-        kernel->binaries = binary->next;
-        free(binary->bytes);
-        free(binary);
-    }
+    ferryi_images_free(&kernel->images);
     ferryi_codes_free(&kernel->codes);
     free(kernel->parameters);
     free(kernel->name);
@@ -48,7 +42,7 @@ language_of(const ferry_context *context)
 {
     ferry_language language = FERRY_LANGUAGE_NONE;
     for (int place = 1; place <= context->place_count; place++)
-        if (context->devices[place]->capabilities & FERRY_CAN_LOAD_CODE)
+        if (context->devices[place]->properties.language != FERRY_LANGUAGE_NONE)
             language = context->devices[place]->properties.language;
     return language;
 }
@@ -85,44 +79,6 @@ ferryi_kernel_body_at(const ferry_kernel *kernel, int place)
     return FERRYI_BODY_NONE;
 }
 
-/* Sets `*out` to the kernel's compiled source for a device. Compiles the source if this was not
- * done yet. If `refused` is 1, the driver has refused the code of the first NVRTC, and the source
- * is compiled with a different NVRTC. */
-FERRYI_REQUIRES(ferryi_kernel_mutex)
-static ferry_status
-compile_for(ferry_kernel *kernel, const ferry_kernel_code *code, const ferryi_device *device,
-            unsigned refused, const struct ferryi_kernel_binary **out)
-{
-    const int architecture = device->properties.architecture;
-    struct ferryi_kernel_binary *binary = kernel->binaries;
-    while (binary && (binary->architecture != architecture || binary->refused < refused))
-        binary = binary->next;
-    if (!binary) {
-        struct ferryi_nvrtc_source source = {.name = kernel->name,
-                                             .text = code->code,
-                                             .options = code->options,
-                                             .option_count = code->option_count,
-                                             .exact = code->flags & FERRY_CODE_EXACT,
-                                             .architecture = architecture,
-                                             .driver_version = device->properties.driver_version,
-                                             .refused = refused,
-                                             .keep = true};
-        struct ferryi_nvrtc_image image;
-        FERRYI_OR_RETURN(ferryi_nvrtc_compile(&source, &kernel->context->log, &image));
-        binary = malloc(sizeof(*binary));
-        if (!binary) {
-            free(image.bytes);
-            return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
-                               "no memory for the description of compiled code");
-        }
-        *binary = (struct ferryi_kernel_binary){architecture, refused, image.bytes, image.size,
-                                                kernel->binaries};
-        kernel->binaries = binary;
-    }
-    *out = binary;
-    return FERRY_OK;
-}
-
 static void
 code_destroy(ferryi_device *device, struct ferryi_loaded_code *code, const struct ferryi_log *log,
              const char *name)
@@ -132,30 +88,17 @@ code_destroy(ferryi_device *device, struct ferryi_loaded_code *code, const struc
     free(code);
 }
 
-/* Compiles the kernel's source and loads the code on the device. If the driver refuses the code,
- * compiles the source again with a different NVRTC release. */
+/* Compiles one of the kernel's codes for a device, and loads the result unless `out_module` is
+ * NULL.
+ */
 FERRYI_REQUIRES(ferryi_kernel_mutex)
 static ferry_status
-load_source(ferry_kernel *kernel, const ferry_kernel_code *code, ferryi_device *device,
-            void **out_module)
+build_code(ferry_kernel *kernel, const ferry_kernel_code *code, ferryi_device *device,
+           void **out_module)
 {
-    const struct ferryi_kernel_binary *binary;
-    FERRYI_OR_RETURN(compile_for(kernel, code, device, 0, &binary));
-    ferry_status status = FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module);
-    if (binary->refused > 0 || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
-        return status;
-    struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
-    if (compile_for(kernel, code, device, 1, &binary) == FERRY_OK &&
-        FERRYI_CALL(device, code_load, binary->bytes, binary->size, out_module) == FERRY_OK) {
-        ferryi_log(&kernel->context->log, FERRY_LOG_INFO,
-                   "load kernel \"%s\": the driver takes only the code of another NVRTC than the "
-                   "first",
-                   kernel->name);
-        return FERRY_OK;
-    }
-    ferryi_last_error_restore(&why);
-    return status;
+    const struct ferryi_code_job job = {
+        .name = kernel->name, .code = code, .images = &kernel->images};
+    return FERRYI_CALL(device, code_build, &job, out_module);
 }
 
 /* Loads the first code that the driver does not refuse. */
@@ -166,8 +109,8 @@ load_module(ferry_kernel *kernel, ferryi_device *device, void **out_module)
     const ferry_kernel_code *code = ferryi_codes_next(&kernel->codes, device, NULL), *next;
     for (;; code = next) {
         ferry_status status =
-            code->kind == FERRY_CODE_CUDA
-                ? load_source(kernel, code, device, out_module)
+            ferryi_code_is_compiled(code)
+                ? build_code(kernel, code, device, out_module)
                 : FERRYI_CALL(device, code_load, code->code, code->bytes, out_module);
         next = ferryi_codes_next(&kernel->codes, device, code);
         if (!next || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
@@ -232,15 +175,14 @@ prepare_code(ferry_kernel *kernel)
         if (ferryi_kernel_body_at(kernel, place) != FERRYI_BODY_CODE)
             continue;
         struct ferryi_loaded_code *loaded_code;
-        const struct ferryi_kernel_binary *binary;
-        const ferryi_device *device = kernel->context->devices[place];
+        ferryi_device *device = kernel->context->devices[place];
         const ferry_kernel_code *code = ferryi_codes_next(&kernel->codes, device, NULL);
         ferry_status status = FERRY_OK;
         if (!loaded) {
             status = ferryi_kernel_code_at(kernel, place, &loaded_code);
-        } else if (code->kind == FERRY_CODE_CUDA) {
+        } else if (ferryi_code_is_compiled(code)) {
             ferryi_mutex_lock(&kernel->mutex);
-            status = compile_for(kernel, code, device, 0, &binary);
+            status = build_code(kernel, code, device, NULL);
             ferryi_mutex_unlock(&kernel->mutex);
         }
         if (status != FERRY_OK)

@@ -20,6 +20,7 @@
 #include <ferry/kernel.h>
 
 #include "src/base/base.h"
+#include "src/device/image.h"
 #include "src/kernel/code.h"
 #include "src/stream/shell.h"
 
@@ -36,16 +37,6 @@ struct ferryi_loaded_code {
     _Atomic uint64_t uses[FERRYI_TIMELINES];
 };
 
-/* A kernel's source, compiled for one architecture. */
-struct ferryi_kernel_binary {
-    int architecture;
-    unsigned refused; /* 0: compiled with the first NVRTC that Ferry found to be suitable; 1: the
-                         driver refused that code, so it was compiled with a different NVRTC */
-    void *bytes;
-    size_t size;
-    struct ferryi_kernel_binary *next;
-};
-
 FERRYI_MUTEX_CLASS(ferryi_kernel_mutex);
 FERRYI_MUTEX_CLASS(ferryi_kernels_mutex);
 
@@ -60,7 +51,7 @@ struct ferry_kernel {
                                     element type accepts any struct */
     size_t parameter_count;
     struct ferryi_kernel_mutex mutex;
-    FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_kernel_binary *binaries;
+    FERRYI_GUARDED_BY(ferryi_kernel_mutex) struct ferryi_image *images; /* made from the source */
     /* by place; NULL: not loaded */
     _Atomic(struct ferryi_loaded_code *) code[FERRYI_DEVICES_MAX + 1];
     atomic_bool dead; /* whether the kernel was destroyed; set under ferryi_kernels_mutex */
@@ -94,8 +85,9 @@ ferry_status ferryi_kernel_check_source(const ferry_kernel_source *source, const
  * the array. Sets *out to NULL if there are no parameters. */
 ferry_status ferryi_kernel_copy_parameters(const ferry_kernel_source *source,
                                            ferry_parameter **out);
-/* Makes the text that the compiler gets. The text consists of the declarations of all structs among
- * the parameters, without duplicates, and of the source. The caller frees the text. */
+/* Makes the text that the compiler gets, in the language of the source. The text consists of the
+ * declarations of the built-in types that the language lacks, of those of all structs among the
+ * parameters, without duplicates, and of the source. The caller frees the text. */
 ferry_status ferryi_kernel_make_text(const ferry_kernel_code *source,
                                      const ferry_parameter *parameters, size_t parameter_count,
                                      char **out);
@@ -112,11 +104,13 @@ ferry_status ferryi_kernel_make_text(const ferry_kernel_code *source,
 ferry_status ferryi_kernel_check_code(const ferry_kernel *kernel, ferryi_device *device,
                                       void *function);
 /*
- * Does the same with PTX, for a description whose code no device has loaded, and looks for its
- * entry point. Accepts text that is not PTX, and entry points without a list of parameters.
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also without the entry point);
- * FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_OUT_OF_MEMORY.
+ * Does the same with a text that no device has loaded, which `compiler` compiles for a target.
+ * Accepts code whose parameters the compiler does not report.
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also without a kernel of this name);
+ * FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_OUT_OF_MEMORY; a failure of the compiler.
  */
-ferry_status ferryi_kernel_check_ptx(const ferry_kernel_source *source, const char *ptx);
+ferry_status ferryi_kernel_check_text(const ferry_kernel_source *source,
+                                      const struct ferryi_code_job *job,
+                                      const ferryi_device_kind *compiler, const char *target);
 
 #endif

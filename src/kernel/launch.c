@@ -163,9 +163,13 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *
         bool is_array = plan->kernel->parameters[i].access != 0;
         addresses[i] =
             is_array ? (void *)&arrays[i] : (void *)(uintptr_t)ferryi_launch_value(plan, i);
+        plan->bytes[i] = is_array ? FERRYI_LAUNCH_ADDRESS : plan->arguments[i].bytes;
     }
-    struct ferryi_launch launch = {
-        .function = code->function, .grid = plan->grid, .arguments = addresses};
+    struct ferryi_launch launch = {.function = code->function,
+                                   .grid = plan->grid,
+                                   .arguments = addresses,
+                                   .bytes = plan->bytes,
+                                   .count = plan->count};
     ferry_status status =
         FERRYI_CALL(plan->timeline->device, launch, &launch, plan->timeline->native);
     if (status == FERRY_OK)
@@ -277,12 +281,12 @@ launch_with_arrays(struct ferryi_launch_request *plan)
 {
     struct {
         struct ferryi_access accesses[2 * FEW_ARGUMENTS];
-        size_t indices[2 * FEW_ARGUMENTS];
+        size_t numbers[3 * FEW_ARGUMENTS];
         void *addresses[2 * FEW_ARGUMENTS];
     } few;
     void *many = NULL;
     plan->wanted = few.accesses;
-    plan->index = few.indices;
+    plan->index = few.numbers;
     plan->addresses = few.addresses;
     if (plan->count > FEW_ARGUMENTS) {
         many = calloc(plan->count, sizeof(few) / FEW_ARGUMENTS);
@@ -291,10 +295,11 @@ launch_with_arrays(struct ferryi_launch_request *plan)
                                plan->count);
         plan->wanted = many;
         plan->index = (size_t *)(void *)(plan->wanted + 2 * plan->count);
-        plan->addresses = (void **)(void *)(plan->index + 2 * plan->count);
+        plan->addresses = (void **)(void *)(plan->index + 3 * plan->count);
     }
     plan->merged = plan->wanted + plan->count;
     plan->group = plan->index + plan->count;
+    plan->bytes = plan->group + plan->count;
     ferry_status status = launch_until_fits(plan);
     free(many);
     return status;

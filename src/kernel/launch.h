@@ -21,9 +21,9 @@ struct ferryi_launch_request {
     /* Arrays of `count` elements each. `wanted` contains one access for each argument that is an
      * array with elements. index[i] is the position in `wanted` of the access of argument i, or
      * SIZE_MAX if there is none. group[j] is the position in `merged` of the access that includes
-     * wanted[j]. */
+     * wanted[j]. bytes[i] is the size of argument i for the device (struct ferryi_launch). */
     struct ferryi_access *wanted, *merged;
-    size_t *index, *group;
+    size_t *index, *group, *bytes;
     void **addresses; /* memory for 2 * `count` addresses: first those of the code's arguments, then
                          those of the argument arrays */
     size_t wanted_count, merged_count;

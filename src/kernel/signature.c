@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/kernel/kernel.h"
-#include "src/kernel/ptx.h"
 
 /* Maximum number of parameters for which checking a kernel's code allocates no memory. */
 #define FEW_PARAMETERS 32
@@ -86,24 +84,17 @@ ferryi_kernel_check_code(const ferry_kernel *kernel, ferryi_device *device, void
 }
 
 ferry_status
-ferryi_kernel_check_ptx(const ferry_kernel_source *source, const char *ptx)
+ferryi_kernel_check_text(const ferry_kernel_source *source, const struct ferryi_code_job *job,
+                         const ferryi_device_kind *compiler, const char *target)
 {
-    char other[128];
+    const size_t declared = source->parameter_count;
     size_t few[FEW_PARAMETERS + 1], count;
-    if (!strstr(ptx, ".version "))
-        return FERRY_OK;
-    const char *entry = ferryi_ptx_entry(ptx, source->name, other, sizeof(other));
-    if (!entry)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "the code has no entry point of this name%s%s%s; declare the function "
-                           "as extern \"C\" __global__",
-                           *other ? ", but \"" : "", other, *other ? "\"" : "");
-    size_t *bytes = space_for(source->parameter_count, few);
+    size_t *bytes = space_for(declared, few);
     if (!bytes)
         return FERRY_ERROR_OUT_OF_MEMORY;
-    ferry_status status = FERRY_OK;
-    if (ferryi_ptx_parameters(entry, source->parameter_count + 1, bytes, &count))
-        status = compare(source->parameters, source->parameter_count, bytes, count);
+    ferry_status status = compiler->code_check(job, target, declared + 1, bytes, &count);
+    if (status == FERRY_OK && count != FERRYI_PARAMETERS_UNKNOWN)
+        status = compare(source->parameters, declared, bytes, count);
     if (bytes != few)
         free(bytes);
     return status;

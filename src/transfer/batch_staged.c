@@ -34,10 +34,9 @@ plan_chunks(struct packing *packing)
     const struct ferryi_ring *ring = packing->how->ring;
     const ferryi_device *device = batch->run->timeline->device;
     size_t table_bytes = batch->room * sizeof(*batch->table);
-    bool may_scatter = device->capabilities & FERRY_CAN_LOAD_CODE;
     const size_t unit = packing->device_unit > 1 ? packing->device_unit : batch->run->job->unit;
     packing->table_at = ring->chunk_bytes;
-    if (may_scatter && table_bytes < ring->chunk_bytes / 2)
+    if (ferryi_scatter_may_run(device) && table_bytes < ring->chunk_bytes / 2)
         packing->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
     const size_t most = ferryi_min_size(packing->table_at, packing->how->part);
     packing->packed_max = ferryi_min_size(most, ferryi_run_part(batch->run, 0, most, unit));

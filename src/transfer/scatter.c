@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/scatter.h"
 
-#include "src/transfer/scatter_ptx.h"
+#include "src/transfer/scatter_cuda.h"
 
 #define THREADS 128
+
+/* The image of the scatter kernel for each language of devices that have one. */
+static const struct image {
+    const void *code;
+    size_t bytes;
+} images[] = {[FERRY_LANGUAGE_CUDA] = {ferryi_scatter_cuda, sizeof(ferryi_scatter_cuda)}};
+
+bool
+ferryi_scatter_may_run(const ferryi_device *device)
+{
+    const size_t language = device->properties.language;
+    return (device->capabilities & FERRY_CAN_LOAD_CODE) &&
+           language < sizeof(images) / sizeof(images[0]) && images[language].code;
+}
 
 /* Loads the scatter kernel on a device. Must be called at most once for each device. */
 FERRYI_REQUIRES(ferryi_port_mutex)
@@ -12,10 +26,10 @@ load(ferryi_engine *engine, int place)
 {
     ferryi_device *device = engine->devices[place];
     struct ferryi_port *port = &engine->ports[place];
+    const struct image *image = &images[device->properties.language];
     void *module = NULL, *function = NULL;
     port->scatter_asked = true;
-    ferry_status status =
-        FERRYI_CALL(device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module);
+    ferry_status status = FERRYI_CALL(device, code_load, image->code, image->bytes, &module);
     if (status == FERRY_OK) {
         port->scatter_module = module;
         status = FERRYI_CALL(device, code_function, module, "ferry_scatter", &function);
@@ -34,7 +48,7 @@ static void *
 kernel_of(ferryi_engine *engine, int place)
 {
     struct ferryi_port *port = &engine->ports[place];
-    if (!(engine->devices[place]->capabilities & FERRY_CAN_LOAD_CODE))
+    if (!ferryi_scatter_may_run(engine->devices[place]))
         return NULL;
     ferryi_mutex_lock(&port->mutex);
     if (!port->scatter_asked)
@@ -63,7 +77,9 @@ ferryi_scatter_launch(ferryi_engine *engine, int place, ferryi_timeline *timelin
                                                  (uintptr_t)copies[i].source, copies[i].bytes};
     void *arguments[] = {&table};
     const ferry_grid grid = {.blocks = {(uint32_t)count, 1, 1}, .threads = {THREADS, 1, 1}};
-    const struct ferryi_launch launch = {.function = kernel, .grid = &grid, .arguments = arguments};
+    const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS};
+    const struct ferryi_launch launch = {
+        .function = kernel, .grid = &grid, .arguments = arguments, .bytes = bytes, .count = 1};
     ferry_status status = FERRYI_CALL(timeline->device, launch, &launch, timeline->native);
     if (status == FERRY_ERROR_UNSUPPORTED)
         atomic_store_explicit(&port->scatter, NULL, memory_order_release);

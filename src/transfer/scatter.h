@@ -23,6 +23,8 @@ struct ferryi_scatter_entry {
     uint64_t target, source, bytes;
 };
 
+/* Returns whether the library has a scatter kernel in the language of a device that loads code. */
+bool ferryi_scatter_may_run(const ferryi_device *device);
 /* Returns whether the device of this place can run the scatter kernel. The first call loads the
  * kernel. If loading fails, this call and all later calls return false. */
 bool ferryi_scatter_is_ready(ferryi_engine *engine, int place);

@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "lint"))
-import scatter  # noqa: E402  (it reads the PTX in scatter_ptx.h)
+import scatter  # noqa: E402  (it reads the PTX in scatter_cuda.h)
 
 TARGET = re.compile(r"^\.target\s+sm_(\d+)", re.M)
 KERNEL = re.compile(r"Function properties for (\S+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -3,7 +3,7 @@
  * captured. The tests run on fakecuda, a library that imitates the CUDA driver. */
 #include <pthread.h>
 
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "tests/buffer/work.h"
 #include "tests/support/code.h"
 #include "tests/support/exchange.h"

@@ -3,7 +3,7 @@
  * prefetches and advice to the driver only if the program asks for them. */
 #include "tests/buffer/support.h"
 
-#include "src/device/emulated.h"
+#include "src/device/emulated/emulated.h"
 #include "tests/support/copies.h"
 #include "tests/support/fakecuda.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "tests/support/code.h"
 #include "tests/support/copies.h"
 #include "tests/support/fakecuda.h"

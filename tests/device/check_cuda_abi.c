@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares src/device/cuda_abi.h with the real <cuda.h>. This file is compiled but never run. The
- * compiler compares each prototype of cuda_abi.h with the declaration of the same symbol in
+ * Compares src/device/cuda/cuda_abi.h with the real <cuda.h>. This file is compiled but never run.
+ * The compiler compares each prototype of cuda_abi.h with the declaration of the same symbol in
  * <cuda.h>. So a wrong type, a wrong suffix or a missing parameter fails to compile.
  */
 
@@ -9,7 +9,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda/cuda_abi.h"
 
 #define SAME_VALUE(name, value)                                                                    \
     _Static_assert((long long)(name) == (value), #name " has another value");

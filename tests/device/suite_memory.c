@@ -259,6 +259,9 @@ test_code_that_cannot_be_loaded_says_so(void **state)
     (void)state;
     ferryi_device *device = suite_device();
     void *out = NULL;
+    const ferry_kernel_code text = {.kind = FERRY_CODE_CUDA, .code = "#error no code\n"};
+    const struct ferryi_code_job job = {.name = "nonsense", .code = &text};
+    assert_int_not_equal(FERRYI_CALL(device, code_build, &job, NULL), FERRY_OK);
     if (suite_can(FERRY_CAN_LOAD_CODE)) {
         static const char nonsense[] = "this is no code";
         assert_int_not_equal(FERRYI_CALL(device, code_load, nonsense, sizeof(nonsense), &out),
@@ -270,6 +273,7 @@ test_code_that_cannot_be_loaded_says_so(void **state)
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
     struct ferryi_launch launch = {.grid = &grid};
     LACKS(device, code_load, &byte, 1, &out);
+    LACKS(device, code_build, &job, &out);
     LACKS(device, code_unload, &byte);
     LACKS(device, code_function, &byte, "f", &out);
     LACKS(device, code_parameters, &byte, 1, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "src/device/device.h"
-#include "src/device/emulated.h"
+#include "src/device/emulated/emulated.h"
 #include "tests/support/copy_slots.h"
 #include "tests/support/lazy.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/kernel/disk_cache.h"
+#include "src/device/disk_cache.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/folder.h"
 

@@ -4,6 +4,7 @@
 import copy
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -83,3 +84,11 @@ def compile_problems(compiler, options, folders, path, output=os.devnull):
     if result.returncode == 0:
         return []
     return result.stderr.splitlines()[:20] or [f"{compiler[0]}: exit status {result.returncode}"]
+
+
+def kernel_declarations(language):
+    """Returns what Ferry puts before every kernel source of a language, "cuda" or "opencl"."""
+    text = (ROOT / "src" / "kernel" / "compile.c").read_text()
+    literals = text.partition(f"{language}_declarations[] =")[2].partition(";\n\n")[0]
+    words = re.findall(r'"((?:[^"\\]|\\.)*)"|\b(OPENCL_SIZE)\b', literals)
+    return "".join("ulong" if size else literal for literal, size in words).encode().decode("unicode_escape")

@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 
-from harness import GEN, HERE, ROOT, TEMPLATES, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers
+from harness import GEN, HERE, ROOT, TEMPLATES, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers, kernel_declarations
 
 import ferry_names
 from ferry_kernels import KernelFile
@@ -94,9 +94,7 @@ class Nvrtc:
                 self.library = self.library or ctypes.CDLL(name)
             except OSError:
                 continue
-        text = (ROOT / "src" / "kernel" / "compile.c").read_text()
-        lines = re.search(r"builtin_declarations\[\] =\n(.*?);\n\n", text, re.S).group(1)
-        self.declarations = "".join(re.findall(r'"(.*?)\\n"', lines)).replace("typedef", "\ntypedef").replace("struct", "\nstruct").replace("#", "\n#") + "\n"
+        self.declarations = kernel_declarations("cuda")
 
     def problems(self, text):
         program, size = ctypes.c_void_p(), ctypes.c_size_t()

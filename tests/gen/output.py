@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from harness import (BUILTIN, C_WARNINGS, GEN, HERE, ROOT, TEMPLATES, TYPES, WARNINGS, Tap, builtin_headers, c_compilers,
-                     compile_problems, cxx_compilers, ferry_gen, generate)
+                     compile_problems, cxx_compilers, ferry_gen, generate, kernel_declarations)
 
 NUMERIC = [(f"{kind}{bits}", f"{kind}{bits}_t", kind, bits) for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMERIC += [("single", "float", "float", 32), ("twice", "double", "float", 64)]
@@ -221,8 +221,7 @@ DECLARED = [
 
 def declaration_cases(tap, folder):
     """The derived CUDA declaration is valid C++ with the same layout, also if it is twice in one source."""
-    builtin = (ROOT / "src" / "kernel" / "compile.c").read_text()
-    builtin = "".join(re.findall(r'^    "([^"]*)"', builtin.partition("builtin_declarations[] =")[2].partition(";\n\n")[0], re.M))
+    builtin = kernel_declarations("cuda")
     cases = DECLARED + [("nested structs", json.loads((TYPES / "cell.json").read_text()), ["struct mylib_label labels[1][2];"]),
                         ("a packed nested struct", one_struct([{"name": "x", "type": "char"}, {"name": "l", "type": "label"}], align=2),
                          ["#pragma pack(push, 2)", "struct mylib_label l;"])]
@@ -235,7 +234,7 @@ def declaration_cases(tap, folder):
         offsets = re.findall(r"offsetof\((\w+ \w+), ([\w.\[\]]+)\) == (\d+)", header)
         checks = "".join(f'static_assert(__builtin_offsetof({one}, {field}) == {offset}, "{field}");\n' for one, field, offset in offsets)
         # The source includes no headers of this machine, because NVRTC has none.
-        (folder / "cuda.cc").write_text("typedef __SIZE_TYPE__ size_t;\n" + builtin.encode().decode("unicode_escape") + "\n" + text + text + checks)
+        (folder / "cuda.cc").write_text("typedef __SIZE_TYPE__ size_t;\n" + builtin + "\n" + text + text + checks)
         for compiler in cxx_compilers():
             problems += compile_problems(compiler, ["-std=c++17", "-Wno-invalid-offsetof", "-D__align__(n)=alignas(n)"], [], folder / "cuda.cc")
         problems += [] if len(offsets) > 0 else ["no offsets"]

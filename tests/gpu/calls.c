@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "src/stream/shell.h"
 #include "tests/gpu/gpu.h"
 

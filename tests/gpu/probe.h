@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)

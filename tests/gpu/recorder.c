@@ -30,7 +30,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda/cuda_abi.h"
 #include "tests/gpu/recorder.h"
 
 typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,

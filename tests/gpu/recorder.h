@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda/cuda_abi.h"
 
 #define RECORDER_PARAMETERS 11
 /* In the text of a call, this character marks the position of an output, which is known only after

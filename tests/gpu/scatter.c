@@ -7,7 +7,7 @@
 #include "bench/bench.h"
 #include "src/stream/shell.h"
 #include "src/transfer/scatter.h"
-#include "src/transfer/scatter_ptx.h"
+#include "src/transfer/scatter_cuda.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/copy_slots.h"
 
@@ -42,8 +42,9 @@ scatter(const struct scattered *s, size_t pieces)
             (uintptr_t)s->source + (pieces - 1 - i) * STEP + offset_of(i), length_of(i)};
     void *arguments[] = {(void *)&s->table};
     const ferry_grid grid = {.blocks = {(uint32_t)pieces, 1, 1}, .threads = {128, 1, 1}};
+    const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS};
     const struct ferryi_launch launch = {
-        .function = s->function, .grid = &grid, .arguments = arguments};
+        .function = s->function, .grid = &grid, .arguments = arguments, .bytes = bytes, .count = 1};
     return FERRYI_CALL(s->device, launch, &launch, s->stream);
 }
 
@@ -104,14 +105,14 @@ main(void)
     if (!context)
         return EXIT_FAILURE;
     s.device = context->devices[1];
-    if (!(s.device->capabilities & FERRY_CAN_LOAD_CODE)) {
+    if (s.device->properties.language != FERRY_LANGUAGE_CUDA) {
         ferry_context_destroy(&context);
         return 77;
     }
     bool ok =
         FERRYI_CALL(s.device, stream_create, &s.stream) == FERRY_OK &&
-        FERRYI_CALL(s.device, code_load, ferryi_scatter_ptx, sizeof(ferryi_scatter_ptx), &module) ==
-            FERRY_OK &&
+        FERRYI_CALL(s.device, code_load, ferryi_scatter_cuda, sizeof(ferryi_scatter_cuda),
+                    &module) == FERRY_OK &&
         FERRYI_CALL(s.device, code_function, module, "ferry_scatter", &s.function) == FERRY_OK &&
         FERRYI_CALL(s.device, memory_alloc, FERRY_MEMORY_PINNED, PIECES * sizeof(*s.table),
                     (void **)&s.table) == FERRY_OK &&

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "src/buffer/worker.h"
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"

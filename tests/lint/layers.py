@@ -16,7 +16,14 @@ from tap import Tap
 ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
 WHERE_THERE_IS_ONE = {"src/debug/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers
-KIND_OF_CUDA = {"src/device/cuda.c", "src/device/devices.c", "src/device/device.h"}
+KIND_OF_CUDA = {"src/device/cuda/cuda.c", "src/device/devices.c", "src/device/device.h"}
+
+# What only CUDA has. Elsewhere in src/ there are languages, codes, images, targets and compilers.
+OF_CUDA = re.compile(r"nvrtc|\bNVRTC|\bPTX\b|\bptx\b|fatbin|\bcubins?\b|\bnvcc\b|\bcu[A-Z]\w+")
+IS_CUDA_FILE = re.compile(r"^src/device/cuda/|_cuda\.(h|c|cu)$|\.cuh?$")
+OF_CUDA_ELSEWHERE = {}  # file: word, for what cannot be said otherwise
+# A kind of device is chosen by the program alone. What a device can do follows from its language and its capabilities.
+KIND_NAME = re.compile(r'"(cuda|hip|opencl|emulated)"')
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
@@ -68,11 +75,11 @@ def check_pure(root, sources):
 
 def check_cuda_headers(root, sources):
     for path in sources:
-        if path.startswith("src/device/cuda"):
+        if path.startswith("src/device/cuda/"):
             continue
         for _, target in includes(root, path):
-            if pathlib.PurePosixPath(target).name.startswith("cuda") or target == "nvrtc.h":
-                yield f"{path}: includes {target}; only src/device/cuda* may"
+            if target.startswith(("src/device/cuda/", "cuda")):
+                yield f"{path}: includes {target}; only src/device/cuda/ may"
 
 
 def check_toolkit(root, sources):
@@ -88,6 +95,24 @@ def check_cuda_kind(root, sources):
     for path in sources:
         if path not in KIND_OF_CUDA and "ferryi_cuda_kind" in (root / path).read_text(encoding="utf-8"):
             yield f"{path}: names ferryi_cuda_kind; only the registry may"
+
+
+def check_words_of_cuda(root, sources):
+    for path in sources:
+        if IS_CUDA_FILE.search(path):
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            for word in OF_CUDA.findall(line):
+                if word not in OF_CUDA_ELSEWHERE.get(path, ()):
+                    yield f"{path}:{number}: {word} belongs in CUDA's own files"
+
+
+def check_kind_names(root, sources):
+    for path in sources:
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            for name in KIND_NAME.findall(re.sub(r"//.*|/\*.*|^ \*.*", "", line)):
+                if not path.startswith(f"src/device/{name}/"):
+                    yield f'{path}:{number}: names the kind "{name}"; ask for the language or a capability of the device'
 
 
 def check_public(root, headers):
@@ -122,6 +147,8 @@ def main():
     tap.case("CUDA declarations stay in the CUDA device", list(check_cuda_headers(root, sources)))
     tap.case("the toolkit is not needed", list(check_toolkit(root, sources)))
     tap.case("the CUDA device is named in the registry alone", list(check_cuda_kind(root, sources)))
+    tap.case("words of CUDA stay in its files", list(check_words_of_cuda(root, files("src", ".c", ".h", ".cu", ".cuh"))))
+    tap.case("no kind of device is asked for by its name", list(check_kind_names(root, sources)))
     tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".hpp", ".h.in"))))
     tap.case("generated code is public code", list(check_templates(root, files("templates", ".j2"))))
     return tap.end()

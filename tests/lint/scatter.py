@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/transfer/scatter_ptx.h is what clang makes of src/transfer/scatter.cu, and NVIDIA's assembler takes it.
+"""src/transfer/scatter_cuda.h is what clang makes of src/transfer/scatter_cuda.cu, and NVIDIA's assembler takes it.
 
 usage: scatter.py [--update] [PTXAS]     --update rewrites the header
 
@@ -18,17 +18,17 @@ import tempfile
 from tap import Tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCE, HEADER = (ROOT / "src" / "transfer" / name for name in ("scatter.cu", "scatter_ptx.h"))
+SOURCE, HEADER = (ROOT / "src" / "transfer" / name for name in ("scatter_cuda.cu", "scatter_cuda.h"))
 VERSION = "14"
 OPTIONS = ["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_50", "-nocudainc", "-nocudalib", "-O1", "-fno-unroll-loops", "-S"]
 ASSEMBLED_FOR = "sm_75"  # an architecture that every toolkit from version 10 on supports
 
 TEXT = """/* SPDX-License-Identifier: MIT */
-/* tests/lint/scatter.py --update generates this file from scatter.cu. */
-#ifndef FERRYI_SCATTER_PTX_H
-#define FERRYI_SCATTER_PTX_H
+/* tests/lint/scatter.py --update generates this file from scatter_cuda.cu. */
+#ifndef FERRYI_SCATTER_CUDA_H
+#define FERRYI_SCATTER_CUDA_H
 
-static const char ferryi_scatter_ptx[] =
+static const char ferryi_scatter_cuda[] =
 {lines};
 
 #endif
@@ -57,7 +57,7 @@ def ptx_of(header):
 
 
 def compile_source(clang, folder):
-    output = folder / "scatter.ptx"
+    output = folder / "scatter_cuda.ptx"
     result = subprocess.run([clang, *OPTIONS, str(SOURCE), "-o", str(output)], capture_output=True, text=True)
     return (header_of(output.read_text()), []) if result.returncode == 0 else ("", result.stderr.splitlines()[:20])
 
@@ -80,14 +80,14 @@ def main():
             if update and not problems:
                 HEADER.write_text(made)
             if not problems:
-                problems = list(difflib.unified_diff(HEADER.read_text().splitlines(), made.splitlines(), "scatter_ptx.h", "generated", lineterm=""))
-            tap.case("scatter_ptx.h is what scatter.cu gives", problems)
+                problems = list(difflib.unified_diff(HEADER.read_text().splitlines(), made.splitlines(), "scatter_cuda.h", "generated", lineterm=""))
+            tap.case("scatter_cuda.h is what scatter_cuda.cu gives", problems)
         else:
-            tap.skip("scatter_ptx.h is what scatter.cu gives", reason)
+            tap.skip("scatter_cuda.h is what scatter_cuda.cu gives", reason)
         if ptxas:
-            tap.case(f"ptxas takes scatter_ptx.h for {ASSEMBLED_FOR}", assemble_problems(ptxas[0], folder))
+            tap.case(f"ptxas takes scatter_cuda.h for {ASSEMBLED_FOR}", assemble_problems(ptxas[0], folder))
         else:
-            tap.skip("ptxas takes scatter_ptx.h", "no CUDA toolkit")
+            tap.skip("ptxas takes scatter_cuda.h", "no CUDA toolkit")
     return tap.end()
 
 

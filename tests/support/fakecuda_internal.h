@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda/cuda_abi.h"
 #include "tests/support/fakecuda.h"
 
 #define FAKE_EXPORT      __attribute__((visibility("default")))

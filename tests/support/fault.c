@@ -126,6 +126,16 @@ PASS(launch, (ferryi_device *device, const struct ferryi_launch *launch, void *s
 /* clang-format on */
 
 static ferry_status
+fault_code_build(ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
+{
+    ferry_status status = count_call("code_build");
+    if (status != FERRY_OK)
+        return status;
+    status = inner(device)->ops->code_build(inner(device), job, out_module);
+    return count_live(status, out_module ? 1 : 0);
+}
+
+static ferry_status
 fault_synchronize(ferryi_device *device)
 {
     ferry_status status = count_call("synchronize");
@@ -244,6 +254,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(prefetch),
     SLOT(advise),
     SLOT(code_load),
+    SLOT(code_build),
     SLOT(code_unload),
     SLOT(code_function),
     SLOT(code_parameters),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/lazy.h"
 
-#include "src/device/emulated.h"
+#include "src/device/emulated/emulated.h"
 
 #define QUERIES_UNTIL_PERFORMED 3
 

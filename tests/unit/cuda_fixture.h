@@ -16,7 +16,7 @@
 
 #include <ferry/buffer.h>
 
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"
 

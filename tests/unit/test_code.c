@@ -15,9 +15,9 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 
+#include "src/device/cuda/nvrtc.h"
 #include "src/kernel/code.h"
 #include "src/kernel/kernel.h"
-#include "src/kernel/nvrtc.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"
@@ -222,7 +222,7 @@ test_exact_code_is_compiled_without_fused_operations(void **state)
                                         .options = options, .option_count = 1};
         ferry_kernel *kernel;
         OK(create(context, &code, 1, &kernel));
-        const char *made = kernel->binaries->bytes;
+        const char *made = kernel->images->bytes;
         const char *fused = strstr(made, "--fmad=true"), *apart = strstr(made, "--fmad=false");
         assert_non_null(fused);
         assert_true(exact ? apart && fused < apart : !apart);
@@ -335,6 +335,7 @@ test_which_targets_suit_a_device(void **state)
             ferry_kernel_code code = {IMAGE(CUDA_IMAGE), .target = cases[i].target};
             const struct ferryi_codes codes = {.list = &code, .count = 1};
             ferryi_device device = {
+                .capabilities = FERRY_CAN_LOAD_CODE,
                 .properties = {.language = FERRY_LANGUAGE_CUDA, .architecture = architectures[j]}};
             if ((ferryi_codes_next(&codes, &device, NULL) == &code) != cases[i].suits[j])
                 fail_msg("%s on %d", cases[i].target, architectures[j]);
@@ -370,11 +371,11 @@ test_images_go_before_the_source(void **state)
                                  {IMAGE(CUDA_IMAGE), .target = "sm_75"},
                                  {IMAGE(CUDA_IMAGE), .target = "sm_90"}};
     OK(create(context, codes, 5, &kernel));
-    assert_null(kernel->binaries);
+    assert_null(kernel->images);
     use(context, kernel);
     ferry_kernel_destroy(&kernel);
     OK(create(context, codes, 4, &kernel));
-    assert_non_null(kernel->binaries);
+    assert_non_null(kernel->images);
     use(context, kernel);
     ferry_kernel_destroy(&kernel);
     ferry_context_destroy(&context);
@@ -400,7 +401,7 @@ test_a_refused_image_is_replaced(void **state)
             fake.fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
         OK(create(context, codes, 3, &kernel));
         assert_int_equal(refused_images, refusals);
-        assert_int_equal(kernel->binaries != NULL, refusals == 2);
+        assert_int_equal(kernel->images != NULL, refusals == 2);
         use(context, kernel);
         ferry_kernel_destroy(&kernel);
     }

@@ -11,7 +11,7 @@
 
 #include <ferry/context.h>
 
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "src/stream/shell.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"

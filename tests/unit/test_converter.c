@@ -29,37 +29,29 @@ note(ferry_log_level level, const char *text, void *user)
 }
 
 static const struct ferryi_log notes = {note, NULL};
-static unsigned last_refused;
+static struct ferryi_device_ops ops; /* of the device, with another compiler */
 
-/* Replaces the compiler. Returns an image with the three entry points whose names begin with
- * `name`. */
+/* Replaces the compiler. Loads an image with the three entry points whose names begin with that of
+ * the job. */
 static ferry_status
-compile(const char *name, const char *text, const struct ferryi_device_properties *properties,
-        unsigned refused, const struct ferryi_log *log, void **out_image, size_t *out_bytes)
+build(ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
 {
-    (void)log;
-    assert_true(properties->architecture > 0 && properties->driver_version > 0);
-    last_refused = refused;
-    assert_non_null(strstr(text, "#define PAIR_EXACT(from, to, working)"));
-    assert_non_null(strrchr(text, '('));
-    char *image = malloc(512);
-    assert_non_null(image);
-    *out_bytes =
-        1 + (size_t)snprintf(image, 512,
-                             ".entry %s_nearest .entry %s_toward_zero .entry %s_first_unfit", name,
-                             name, name);
-    *out_image = image;
+    char image[512];
+    assert_int_equal(job->code->kind, FERRY_CODE_CUDA);
+    assert_int_equal(job->code->flags, FERRY_CODE_EXACT);
+    assert_non_null(strstr(job->code->code, "#define PAIR_EXACT(from, to, working)"));
+    assert_non_null(strrchr(job->code->code, '('));
+    int bytes = snprintf(image, sizeof(image),
+                         ".entry %s_nearest .entry %s_toward_zero .entry %s_first_unfit", job->name,
+                         job->name, job->name);
     compiled++;
-    return FERRY_OK;
+    return device->ops->code_load(device, image, (size_t)bytes + 1, out_module);
 }
 
 static ferry_status
-compile_nothing(const char *name, const char *text,
-                const struct ferryi_device_properties *properties, unsigned refused,
-                const struct ferryi_log *log, void **out_image, size_t *out_bytes)
+build_nothing(ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
 {
-    (void)name, (void)text, (void)properties, (void)refused, (void)log, (void)out_image;
-    (void)out_bytes;
+    (void)device, (void)job, (void)out_module;
     return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "there is no compiler");
 }
 
@@ -106,11 +98,14 @@ use(ferryi_device *device, ferryi_converter *converter)
 }
 
 static ferryi_converter *
-make(ferryi_device *device, ferryi_convert_compiler *compiler)
+make(ferryi_device *device, FERRYI_SLOT_TYPE(code_build) * compiler)
 {
     ferryi_converter *converter;
     compiled = messages = 0;
-    OK(ferryi_converter_create(device, &notes, compiler, &converter));
+    ops = *device->ops;
+    ops.code_build = compiler;
+    device->ops = &ops;
+    OK(ferryi_converter_create(device, &notes, &converter));
     return converter;
 }
 
@@ -133,7 +128,7 @@ test_image_is_used(void **state)
     if (ferryi_convert_image_bytes == 0)
         skip();
     ferryi_device *device = open_build(NEW, 0);
-    ferryi_converter *converter = make(device, compile);
+    ferryi_converter *converter = make(device, build);
     uint64_t loads = fake->fakecuda_calls_of("cuModuleLoadDataEx");
     assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
     assert_true(ferryi_converter_can(converter, ferry_byte_element(), ferry_half_element()));
@@ -153,7 +148,7 @@ test_pairs_are_compiled(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    ferryi_converter *converter = make(device, compile);
+    ferryi_converter *converter = make(device, build);
     if (ferryi_convert_image_bytes)
         fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
     assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
@@ -166,28 +161,6 @@ test_pairs_are_compiled(void **state)
     finish(device, converter);
 }
 
-/* Lets the driver refuse the code of the first compiler as too new. Checks that the second compiler
- * is called once. */
-static void
-test_another_compiler_is_asked(void **state)
-{
-    (void)state;
-    ferryi_device *device = open_build(NEW, 0);
-    ferryi_converter *converter = make(device, compile);
-    int before = ferryi_convert_image_bytes ? 1 : 0;
-    if (before) {
-        fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
-        assert_true(ferryi_converter_can(converter, ferry_float_element(), ferry_bool_element()));
-        before = compiled;
-    }
-    fake->fakecuda_fail_next("cuModuleLoadDataEx", FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 1);
-    assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
-    assert_int_equal(compiled, before + 2);
-    assert_int_equal(last_refused, 1);
-    use(device, converter);
-    finish(device, converter);
-}
-
 /* Checks that the first use of conversion kernels, which loads them, does not invalidate a capture
  * on a different stream. */
 static void
@@ -196,7 +169,7 @@ test_captures_go_on(void **state)
     (void)state;
     fake->fakecuda_set_strict("load");
     ferryi_device *device = open_build(NEW, 0);
-    ferryi_converter *converter = make(device, compile);
+    ferryi_converter *converter = make(device, build);
     void *captured, *stream, *source, *target;
     int nodes = 0;
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 4096, &source));
@@ -224,29 +197,25 @@ test_captures_go_on(void **state)
 static void
 test_without_code(void **state)
 {
-    ferryi_convert_compiler *compilers[] = {NULL, compile_nothing};
-    static const char *const reasons[] = {"no compiler", "there is no compiler"};
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        ferryi_device *device = open_build(NEW, 0);
-        ferryi_converter *converter = make(device, compilers[i]);
-        if (ferryi_convert_image_bytes)
-            fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
-        assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
-        assert_non_null(strstr(last_message, "ferryi_double_to_int is run by the host"));
-        assert_non_null(strstr(last_message, reasons[i]));
-        int reported = messages;
-        assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
-        assert_int_equal(messages, reported);
-        assert_int_equal(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE,
-                                              NULL, NULL, 1, NULL),
-                         FERRY_ERROR_UNSUPPORTED);
-        assert_says("without code");
-        assert_int_equal(ferryi_converter_search(converter, double_to_int(), NULL, 1, NULL, NULL),
-                         FERRY_ERROR_UNSUPPORTED);
-        assert_says("without code");
-        finish(device, converter);
-    }
+    ferryi_device *device = open_build(NEW, 0);
+    ferryi_converter *converter = make(device, build_nothing);
+    if (ferryi_convert_image_bytes)
+        fake->fakecuda_fail_next("cuModuleLoadDataEx", NO_BINARY, 1);
+    assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    assert_non_null(strstr(last_message, "ferryi_double_to_int is run by the host"));
+    assert_non_null(strstr(last_message, "there is no compiler"));
+    int reported = messages;
+    assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
+    assert_int_equal(messages, reported);
+    assert_int_equal(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, NULL,
+                                          NULL, 1, NULL),
+                     FERRY_ERROR_UNSUPPORTED);
+    assert_says("without code");
+    assert_int_equal(ferryi_converter_search(converter, double_to_int(), NULL, 1, NULL, NULL),
+                     FERRY_ERROR_UNSUPPORTED);
+    assert_says("without code");
+    finish(device, converter);
 }
 
 /* Checks that an image without the requested entry point counts as missing code. A load that failed
@@ -256,7 +225,7 @@ test_failures(void **state)
 {
     (void)state;
     ferryi_device *device = open_build(NEW, 0);
-    ferryi_converter *converter = make(device, compile);
+    ferryi_converter *converter = make(device, build);
     fake->fakecuda_fail_next("cuModuleLoadDataEx", LAUNCH_OUT_OF_MEMORY, 1);
     assert_false(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
     assert_true(ferryi_converter_can(converter, ferry_double_element(), ferry_int_element()));
@@ -278,11 +247,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(test_image_is_used),
-        CUDA_TEST(test_pairs_are_compiled),
-        CUDA_TEST(test_another_compiler_is_asked),
-        CUDA_TEST(test_captures_go_on),
-        CUDA_TEST(test_without_code),
+        CUDA_TEST(test_image_is_used),  CUDA_TEST(test_pairs_are_compiled),
+        CUDA_TEST(test_captures_go_on), CUDA_TEST(test_without_code),
         CUDA_TEST(test_failures),
     };
     name_fakecuda();

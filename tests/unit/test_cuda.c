@@ -109,15 +109,16 @@ test_capabilities(void **state)
 {
     ferryi_device *device = open_build(NEW, 0);
     (void)state;
-    assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
-                                               FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
-                                               FERRY_CAN_BATCH | FERRY_CAN_PEER |
-                                               FERRY_CAN_CAPTURE | FERRYI_DEVICE_FREE_WAITS);
+    assert_int_equal(device->capabilities,
+                     FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
+                         FERRY_CAN_LOAD_CODE | FERRY_CAN_COMPILE | FERRY_CAN_BATCH |
+                         FERRY_CAN_PEER | FERRY_CAN_CAPTURE | FERRYI_DEVICE_FREE_WAITS);
     close_device(device);
     device = open_build(OLD, 0);
     assert_int_equal(device->capabilities, FERRY_CAN_PIN | FERRY_CAN_MANAGE |
                                                FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
-                                               FERRY_CAN_PEER | FERRYI_DEVICE_FREE_WAITS);
+                                               FERRY_CAN_COMPILE | FERRY_CAN_PEER |
+                                               FERRYI_DEVICE_FREE_WAITS);
     close_device(device);
 }
 
@@ -313,7 +314,7 @@ use_order(ferryi_device *device, struct surroundings before)
     size_t bytes, count;
     SLOT(code_parameters, function, 1, &bytes, &count);
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}, .shared_bytes = 96 << 10};
-    SLOT(launch, &(struct ferryi_launch){function, &grid, NULL}, NULL);
+    SLOT(launch, &(struct ferryi_launch){.function = function, .grid = &grid}, NULL);
     SLOT(code_unload, module);
     OK(device->ops->synchronize(device));
     assert_undisturbed(&before, "synchronize");
@@ -462,7 +463,8 @@ test_fault_shows_when_waited_for(void **state)
                      FERRY_ERROR_DEVICE);
     OK(device->ops->stream_synchronize(device, stream));
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
-    OK(device->ops->launch(device, &(struct ferryi_launch){function, &grid, NULL}, stream));
+    OK(device->ops->launch(device, &(struct ferryi_launch){.function = function, .grid = &grid},
+                           stream));
     assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
     assert_string_equal(
         ferry_last_error(),

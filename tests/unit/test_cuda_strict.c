@@ -16,6 +16,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* A launch over `grid` with the address of memory as its only argument. */
+#define LAUNCH(kernel, memory)                                                                     \
+    (struct ferryi_launch)                                                                         \
+    {                                                                                              \
+        .function = (kernel), .grid = &grid, .arguments = (void *[]){memory},                      \
+        .bytes = (size_t[]){FERRYI_LAUNCH_ADDRESS}, .count = 1                                     \
+    }
+
 #include <ferry/ferry.h>
 #include <ferry/int.h>
 
@@ -94,8 +102,7 @@ test_the_host_faults_while_a_kernel_runs(void **state)
     assert_false(faults(memory));
     gate = 0;
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
-    OK(device->ops->launch(device, &(struct ferryi_launch){function, &grid, (void *[]){&memory}},
-                           (void *)2));
+    OK(device->ops->launch(device, &LAUNCH(function, &memory), (void *)2));
     assert_true(faults(memory));
     gate = 1;
     OK(device->ops->synchronize(device));
@@ -163,7 +170,8 @@ static ferry_status
 launch_shared(ferryi_device *device, void *function, uint32_t bytes)
 {
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}, .shared_bytes = bytes};
-    return device->ops->launch(device, &(struct ferryi_launch){function, &grid, NULL}, (void *)2);
+    return device->ops->launch(device, &(struct ferryi_launch){.function = function, .grid = &grid},
+                               (void *)2);
 }
 
 /* Checks that static shared memory of a kernel counts toward the limit of 48 KiB. The kernel has 32
@@ -419,7 +427,7 @@ test_grids_have_the_limits_of_devices(void **state)
     OK(device->ops->code_load(device, shared_ptx, sizeof(shared_ptx), &module));
     OK(device->ops->code_function(device, module, "none", &none));
     ferry_grid grid = {.blocks = {1, 65535, 65535}, .threads = {1, 1, 64}};
-    const struct ferryi_launch launch = {none, &grid, NULL};
+    const struct ferryi_launch launch = {.function = none, .grid = &grid};
     OK(device->ops->launch(device, &launch, (void *)2));
     grid.blocks[1]++;
     assert_int_equal(device->ops->launch(device, &launch, (void *)2), FERRY_ERROR_DEVICE);
@@ -1095,10 +1103,8 @@ test_functions_are_loaded_before_launches(void **state)
     OK(device->ops->code_function(device, module, "write_now", &now));
     gate = 0;
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
-    OK(device->ops->launch(device, &(struct ferryi_launch){late, &grid, (void *[]){&memory}},
-                           streams[0]));
-    OK(device->ops->launch(device, &(struct ferryi_launch){now, &grid, (void *[]){&second}},
-                           streams[1]));
+    OK(device->ops->launch(device, &LAUNCH(late, &memory), streams[0]));
+    OK(device->ops->launch(device, &LAUNCH(now, &second), streams[1]));
     OK(device->ops->stream_synchronize(device, streams[1]));
     assert_int_equal(*second, 5);
     gate = 1;

@@ -341,7 +341,12 @@ test_launch(void **state)
     OK(device->ops->memory_alloc(device, FERRY_MEMORY_PINNED, 256, (void **)&pinned));
     OK(device->ops->fill(device, memory, 1, 4, 64, stream));
     ferry_grid grid = {.blocks = {2, 1, 1}, .threads = {32, 1, 1}};
-    struct ferryi_launch launch = {function, &grid, (void *[]){&memory, &increment}};
+    const struct ferryi_launch launch = {.function = function,
+                                         .grid = &grid,
+                                         .arguments = (void *[]){&memory, &increment},
+                                         .bytes =
+                                             (size_t[]){FERRYI_LAUNCH_ADDRESS, sizeof(increment)},
+                                         .count = 2};
     OK(device->ops->launch(device, &launch, stream));
     increment = 100; /* must have no effect, because the launch has copied its arguments */
     OK(device->ops->copy_download(device, pinned, memory, 256, stream));
@@ -393,7 +398,8 @@ test_crashing_kernel_loses_the_device(void **state)
     OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
     OK(device->ops->code_function(device, module, "crash", &function));
     const ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {1, 1, 1}};
-    OK(device->ops->launch(device, &(struct ferryi_launch){function, &grid, NULL}, (void *)2));
+    OK(device->ops->launch(device, &(struct ferryi_launch){.function = function, .grid = &grid},
+                           (void *)2));
     assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);
     assert_says("wait for all work of cuda:0: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED");
     close_device(device);

@@ -16,7 +16,7 @@
 
 #include <ferry/kernel.h>
 
-#include "src/kernel/disk_cache.h"
+#include "src/device/disk_cache.h"
 #include "tests/support/folder.h"
 #include "tests/support/short_memory.h"
 

@@ -23,7 +23,7 @@
 
 #include "src/base/sanitizer.h"
 #include "src/convert/converter.h"
-#include "src/kernel/nvrtc.h"
+#include "src/device/cuda/nvrtc.h"
 #include "tests/support/code.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/fakecuda.h"

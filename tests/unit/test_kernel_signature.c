@@ -16,7 +16,7 @@
 #include <ferry/context.h>
 #include <ferry/kernel.h>
 
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda/cuda_abi.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"

@@ -16,7 +16,7 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 #include "src/stream/shell.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
@@ -547,12 +547,14 @@ test_grids_with_clusters_and_flags_are_refused(void **state)
     static const struct {
         ferry_grid grid;
         const char *says;
-    } cases[] = {
-        {{.cluster = {2, 0, 0}},
-         "the grid has clusters of 2x0x0 blocks, which no device takes yet"},
-        {{.cluster = {0, 1, 0}}, "the grid has clusters of 0x1x0 blocks"},
-        {{.cluster = {0, 0, 4}}, "the grid has clusters of 0x0x4 blocks"},
-        {{.flags = 0x80000001}, "the grid has the flags 0x80000001, which no device knows yet"}};
+    } cases[] = {{{.blocks = {1}, .threads = {1}, .cluster = {2, 0, 0}},
+                  "the grid has clusters of 2x0x0 blocks, which no device takes yet"},
+                 {{.blocks = {1}, .threads = {1}, .cluster = {0, 1, 0}},
+                  "the grid has clusters of 0x1x0 blocks"},
+                 {{.blocks = {1}, .threads = {1}, .cluster = {0, 0, 4}},
+                  "the grid has clusters of 0x0x4 blocks"},
+                 {{.blocks = {1}, .threads = {1}, .flags = 0x80000001},
+                  "the grid has the flags 0x80000001, which no device knows yet"}};
     FOR_EACH_DEVICE(device)
     {
         ferry_context *context = open_context(device);
@@ -570,7 +572,7 @@ test_grids_with_clusters_and_flags_are_refused(void **state)
             assert_says(cases[i].says);
         }
         assert_int_equal(calls, 0);
-        OK(ferry_kernel_launch(scale, ferry_grid_for(1, 0), NULL, arguments, 2));
+        OK(ferry_kernel_launch(scale, ferry_grid_for(COUNT, 0), NULL, arguments, 2));
         assert_holds(a, doubled);
         assert_int_equal(calls, 1);
         ferry_kernel_destroy(&scale);

@@ -19,8 +19,8 @@
 
 #include <ferry/ferry.h>
 
-#include "src/device/cuda_abi.h"
-#include "src/kernel/nvrtc.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/cuda/nvrtc.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
 

@@ -173,6 +173,7 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(prefetch, NULL, 1, NULL, NULL);
     LACKS(advise, NULL, 1, 0, NULL);
     LACKS(code_load, NULL, 1, NULL);
+    LACKS(code_build, NULL, NULL);
     LACKS(code_unload, NULL);
     LACKS(code_function, NULL, "f", NULL);
     LACKS(code_parameters, NULL, 1, NULL, NULL);

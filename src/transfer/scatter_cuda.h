@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tests/lint/scatter.py --update generates this file from scatter.cu. */
-#ifndef FERRYI_SCATTER_PTX_H
-#define FERRYI_SCATTER_PTX_H
+/* tests/lint/scatter.py --update generates this file from scatter_cuda.cu. */
+#ifndef FERRYI_SCATTER_CUDA_H
+#define FERRYI_SCATTER_CUDA_H
 
-static const char ferryi_scatter_ptx[] =
+static const char ferryi_scatter_cuda[] =
     ".version 4.0\n"
     ".target sm_50\n"
     ".address_size 64\n"

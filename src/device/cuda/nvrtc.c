@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/kernel/nvrtc.h"
+#include "src/device/cuda/nvrtc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "src/base/fork.h"
-#include "src/kernel/disk_cache.h"
-#include "src/kernel/includes.h"
+#include "src/device/disk_cache.h"
+#include "src/device/includes.h"
 
 /* Ferry declares NVRTC's functions itself, because it is built without the CUDA Toolkit. All of
  * these functions exist since NVRTC 11.2. */

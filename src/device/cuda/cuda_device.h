@@ -23,7 +23,7 @@
  * calls for a lost device. The resources of a lost device are freed together with its context.
  */
 
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 #include "src/device/device.h"
 
 FERRYI_MUTEX_CLASS(ferryi_launch_mutex);
@@ -143,6 +143,10 @@ bool ferryi_cuda_open_peer(struct ferryi_cuda_device *cuda, struct ferryi_cuda_d
  * caller then copies through the host. */
 ferry_status ferryi_cuda_check_peer(struct ferryi_cuda_device *cuda,
                                     const struct ferryi_cuda_device *source);
+
+/* The function code_check of the CUDA kind. */
+ferry_status ferryi_cuda_code_check(const struct ferryi_code_job *job, const char *target,
+                                    size_t most, size_t *out_bytes, size_t *out_count);
 
 void ferryi_cuda_functions_close(struct ferryi_cuda_device *cuda);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,7 +364,8 @@ has_peer(const struct ferryi_cuda_device *cuda)
 static uint64_t
 read_capabilities(const struct ferryi_cuda_device *cuda)
 {
-    uint64_t can = FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRYI_DEVICE_FREE_WAITS;
+    uint64_t can =
+        FERRY_CAN_PIN | FERRY_CAN_LOAD_CODE | FERRY_CAN_COMPILE | FERRYI_DEVICE_FREE_WAITS;
     unsigned int groups = cuda->driver->groups;
     /* If a device has no concurrent access, the host must not touch managed memory while any kernel
      * of the process runs. Ferry cannot make the rest of the program obey this rule. So such a
@@ -496,5 +497,9 @@ count_devices(void)
 
 /* By default, the driver lists the fastest device first, so ordinal 0 is the best device. The
  * environment variable CUDA_DEVICE_ORDER can change the order. */
-const ferryi_device_kind ferryi_cuda_kind = {
-    .name = "cuda", .count = count_devices, .open = open_device, .made_up = false};
+const ferryi_device_kind ferryi_cuda_kind = {.name = "cuda",
+                                             .count = count_devices,
+                                             .open = open_device,
+                                             .made_up = false,
+                                             .language = FERRY_LANGUAGE_CUDA,
+                                             .code_check = ferryi_cuda_code_check};

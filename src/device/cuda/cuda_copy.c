@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Implements the copy and fill functions of a CUDA device. */
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 #include <assert.h>
 #include <stdlib.h>

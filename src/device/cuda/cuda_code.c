@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loads code images on a CUDA device, and launches the kernels that the images contain. */
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/device/cuda_loader.h"
+#include "src/device/cuda/cuda_loader.h"
 
 #include <stdio.h>
 #include <string.h>

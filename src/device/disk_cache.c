@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/kernel/disk_cache.h"
+#include "src/device/disk_cache.h"
 
 #include <ferry/kernel.h>
 

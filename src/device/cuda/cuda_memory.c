@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Implements the memory functions of a CUDA device. They allocate device, pinned and managed
  * memory, register host memory, and prefetch and advise managed memory. */
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 #include <assert.h>
 

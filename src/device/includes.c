@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/kernel/includes.h"
+#include "src/device/includes.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -164,7 +164,7 @@ is_file_in(const char *folder, const char *slash, const char *name, char path[PA
     return length < PATH_MAX && stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
 }
 
-/* Finds a file as NVRTC does. Writes its path, or "" if there is none. */
+/* Finds a file as the run-time compiler does. Writes its path, or "" if there is none. */
 static void
 find_file(const struct scan *scan, const char *name, bool is_quoted, const char *folder,
           char path[PATH_MAX])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/device/emulated.h"
+#include "src/device/emulated/emulated.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  */
 
 #include "src/base/base.h"
-#include "src/device/cuda_abi.h"
+#include "src/device/cuda/cuda_abi.h"
 
 /* Returns the functions of the process's CUDA driver. The driver is the library libcuda.so.1, or
  * the library that the environment variable FERRY_CUDA_LIBRARY names. The first call loads and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/kernel/ptx.h"
+#include "src/device/cuda/ptx.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -61,8 +61,10 @@ parameter_bytes(const char *text, const char *end)
     return bracket ? bytes * strtoul(bracket + 1, NULL, 10) : bytes;
 }
 
-const char *
-ferryi_ptx_entry(const char *ptx, const char *name, char *other, size_t other_size)
+/* Returns the text that follows the name of the entry point `name`; NULL if there is none. Then
+ * `other` is the name of an entry point that there is, or "" if there is none whose name fits. */
+static const char *
+find_entry(const char *ptx, const char *name, char *other, size_t other_size)
 {
     size_t length = strlen(name);
     *other = '\0';
@@ -78,8 +80,10 @@ ferryi_ptx_entry(const char *ptx, const char *name, char *other, size_t other_si
     return NULL;
 }
 
-bool
-ferryi_ptx_parameters(const char *entry, size_t most, size_t *bytes, size_t *out_count)
+/* Reads the parameters of an entry point, at most `most` of them. Sets the bytes of each, 0 for one
+ * of a type that this reader does not know. Returns false if no list of parameters follows. */
+static bool
+read_list(const char *entry, size_t most, size_t *bytes, size_t *out_count)
 {
     const char *text = entry + strspn(entry, " \t\r\n");
     const char *close = *text == '(' ? strchr(text, ')') : NULL;
@@ -95,4 +99,23 @@ ferryi_ptx_parameters(const char *entry, size_t most, size_t *bytes, size_t *out
         text = end + 1;
     }
     return true;
+}
+
+ferry_status
+ferryi_ptx_read(const char *ptx, const char *name, size_t most, size_t *out_bytes,
+                size_t *out_count)
+{
+    char other[128];
+    *out_count = FERRYI_PARAMETERS_UNKNOWN;
+    if (!strstr(ptx, ".version "))
+        return FERRY_OK;
+    const char *entry = find_entry(ptx, name, other, sizeof(other));
+    if (!entry)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "the code has no entry point of this name%s%s%s; declare the function "
+                           "as extern \"C\" __global__",
+                           *other ? ", but \"" : "", other, *other ? "\"" : "");
+    if (!read_list(entry, most, out_bytes, out_count))
+        *out_count = FERRYI_PARAMETERS_UNKNOWN;
+    return FERRY_OK;
 }

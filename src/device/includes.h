@@ -3,12 +3,12 @@
 #define FERRYI_INCLUDES_H
 
 /*
- * Finds the files that a CUDA source includes, so that code can be cached although it depends on
+ * Finds the files that a source includes, so that code can be cached although it depends on
  * them. All includes are followed, also those in branches that the compiler skips. A file that does
  * not exist counts as such. So the result changes whenever a change of the files could change the
  * code. The opposite does not hold, and then the source is only compiled once more.
  *
- * NVRTC brings no headers. It searches the folder of the including file for names in
+ * A run-time compiler brings no headers. It searches the folder of the including file for names in
  * quotes, which is the working folder for the source itself, and then the folders of the options.
  */
 

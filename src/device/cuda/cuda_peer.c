@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Enables and tests peer access between CUDA devices. */
-#include "src/device/cuda_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 #include <string.h>
 

@@ -2,11 +2,11 @@
 /*
  * The scatter kernel: each block of threads copies one piece of memory. Source and target of a
  * piece may be in any memory that the device can access, including pinned host memory.
- * scatter_ptx.h is this file as PTX, which every driver since CUDA 6.5 accepts;
+ * scatter_cuda.h is this file as PTX, which every driver since CUDA 6.5 accepts;
  * tests/lint/scatter.py --update generates it with clang 14:
  *
  *     clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_50 -nocudainc -nocudalib -O1
- *         -fno-unroll-loops -S scatter.cu
+ *         -fno-unroll-loops -S scatter_cuda.cu
  */
 #define __global__ __attribute__((global))
 typedef unsigned long long size;
