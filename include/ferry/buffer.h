@@ -36,8 +36,10 @@ FERRY_BEGIN_DECLS
  * - FERRY_ERROR_OUT_OF_RANGE: the range ends after the end of the buffer.
  * - FERRY_ERROR_WRONG_TYPE: the element type of the call is not that of the buffer.
  * - FERRY_ERROR_WRONG_CONTEXT: the stream belongs to another context.
- * - FERRY_ERROR_BUSY: an open scope conflicts with the call.
- * - FERRY_ERROR_INVALID_STATE: the context was destroyed, or a callback may not make the call.
+ * - FERRY_ERROR_BUSY: an open scope conflicts with the call, or a call inside a working callback
+ *   would wait for the surrounding call or for one in another callback.
+ * - FERRY_ERROR_INVALID_STATE: the context was destroyed, or the call is inside a watching
+ *   callback.
  * - FERRY_ERROR_OUT_OF_MEMORY: there is not enough memory.
  * - FERRY_ERROR_DEVICE: a driver call failed.
  * - FERRY_ERROR_DEVICE_LOST: the device failed. The bytes that only it held are lost, and so are
@@ -111,9 +113,8 @@ typedef struct ferry_wrap_options {
     const char *name;                             /**< name, as in ferry_buffer_options */
     void (*on_release)(void *memory, void *user); /**< Ferry calls this function once, after the
                                                        last use of the memory, on the thread that
-                                                       ended that use. It is a restricted working
-                                                       callback: "Callbacks" in <ferry/status.h>
-                                                       lists which functions it may call */
+                                                       ended that use. It is a working callback,
+                                                       see "Callbacks" in <ferry/status.h> */
     void *user;
     bool read_only;           /**< true: writing to the buffer fails with
                                    FERRY_ERROR_INVALID_ARGUMENT, so Ferry never
@@ -182,8 +183,8 @@ typedef struct ferry_buffer_info {
 
 /**
  * A function of the program that receives the properties of one buffer. It returns true to continue
- * with the next buffer, and false to stop. It is a working callback: "Callbacks" in
- * <ferry/status.h> lists which functions it may call.
+ * with the next buffer, and false to stop. It is a working callback, see "Callbacks"
+ * in <ferry/status.h>.
  */
 typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
 
@@ -199,7 +200,7 @@ typedef bool ferry_buffer_visit(const ferry_buffer_info *info, void *user);
  *         FERRY_ERROR_OVERFLOW (the size in bytes exceeds size_t or the context's
  *         buffer_bytes_limit); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_UNSUPPORTED (managed memory
  *         was requested, and a device of the context does not have it); FERRY_ERROR_INVALID_STATE
- *         (the context was destroyed, or a callback may not make the call).
+ *         (the context was destroyed, or in a watching callback).
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_create(ferry_context *context,
                                                            const ferry_element *element,
@@ -377,7 +378,7 @@ FERRY_API ferry_buffer *ferry_buffer_retain(ferry_buffer *buffer);
  *
  * Queued work may still use the memory, which is reused only after that work has completed. If a
  * scope is still open, the call logs an error, and the memory is freed when that scope is closed.
- * In a callback that must not destroy the last handle, the call logs an error and leaves `*buffer`
+ * In a callback whose surrounding call uses the buffer, the call logs an error and leaves `*buffer`
  * unchanged.
  * @param buffer NULL and a pointer to NULL have no effect
  */
@@ -424,8 +425,7 @@ FERRY_API size_t ferry_buffer_describe(ferry_buffer *buffer, char *text, size_t 
  * together with its views. A buffer whose own handle was destroyed is listed as long as a view or a
  * scope keeps it alive.
  *
- * @param visit "Callbacks" in <ferry/status.h> lists which functions it may call, as a working
- *         callback. The struct that it receives, and the strings in it, are valid until it returns
+ * @param visit the struct that it receives, and the strings in it, are valid until it returns
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_OUT_OF_MEMORY;
  *         FERRY_ERROR_INVALID_STATE (in a forked child or a watching callback, or after the context
  *         was destroyed).

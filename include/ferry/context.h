@@ -45,8 +45,7 @@ typedef struct ferry_trace {
 
 /**
  * A function of the program that receives a description of each transfer, on the thread that queued
- * the transfer. It is a watching callback: "Callbacks" in <ferry/status.h> lists which functions it
- * may call.
+ * the transfer. It is a watching callback, see "Callbacks" in <ferry/status.h>.
  */
 typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
 
@@ -243,7 +242,8 @@ typedef struct ferry_transfer_stats {
  *         FERRY_ERROR_INVALID_ARGUMENT (the list of devices is malformed or has more than 15
  *         devices, the tuning is wrong, or `out` is NULL); FERRY_ERROR_UNSUPPORTED (devices of two
  *         kinds, such as "cuda,emulated"); FERRY_ERROR_IO (the trace file cannot be created);
- *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call failed).
+ *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (a driver call failed);
+ *         FERRY_ERROR_INVALID_STATE (in a watching callback).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_create(const ferry_context_options *options,

@@ -41,8 +41,7 @@ typedef enum ferry_convert_policy {
  * is NULL, it only checks. Ferry may call the function once for each part of a copy. If the
  * function fails, the copy stops before that part and returns the status of the function.
  *
- * The function is a watching callback: "Callbacks" in <ferry/status.h> lists which functions it may
- * call.
+ * The function is a watching callback, see "Callbacks" in <ferry/status.h>.
  * @return FERRY_OK; FERRY_ERROR_OUT_OF_RANGE, after a call of ferry_conversion_failed(), when an
  *         element does not fit; FERRY_ERROR_INVALID_ARGUMENT when the policy is unknown.
  */

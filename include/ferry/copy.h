@@ -148,8 +148,8 @@ typedef struct ferry_copy_options {
  * `offset`: the file gets that length, even if it was shorter, or keeps its own length if
  * options->file_keep_rest is set.
  *
- * keep_going and conversion functions of the program are watching callbacks: "Callbacks" in
- * <ferry/status.h> lists which functions they may call.
+ * keep_going and conversion functions of the program are watching callbacks, see "Callbacks" in
+ * <ferry/status.h>.
  *
  * @param regions may be NULL when `count` is 0
  * @param options NULL for defaults. ferry_copy_async() without regions needs options->stream, if it

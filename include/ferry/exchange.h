@@ -169,10 +169,10 @@ typedef struct ferry_import_options {
  * the tensor has the flag READ_ONLY, the buffer is read-only.
  *
  * On FERRY_OK the buffer owns the tensor. Ferry calls the tensor's deleter once, after the last use
- * of the memory, on the thread that ended that use. The deleter is a restricted working callback:
- * "Callbacks" in <ferry/status.h> lists which functions it may call. If the call fails, the caller
- * still owns the tensor. If the major version of the tensor is not 1, the call reads none of its
- * other members.
+ * of the memory, on the thread that ended that use. The deleter is a working callback, like
+ * on_release of ferry_wrap_options: see "Callbacks" in <ferry/status.h>. If the call fails, the
+ * caller still owns the tensor. If the major version of the tensor is not 1, the call reads none of
+ * its other members.
  *
  * If the memory is on a device, later uses of the buffer wait for the work that is now queued on
  * options->ready_on, as with ferry_buffer_wrap_device(). If the memory is on the host, the call

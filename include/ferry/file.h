@@ -46,8 +46,8 @@ typedef struct ferry_file_chunk {
  * in order, on the thread that called ferry_file_pipeline(). For a kernel of another library, a
  * device scope gives the address of the chunk.
  *
- * It is a working callback: "Callbacks" in <ferry/status.h> lists which functions it may call. It
- * must not destroy the chunk's buffer.
+ * It is a working callback, see "Callbacks" in <ferry/status.h>, and cannot destroy the chunk's
+ * buffer.
  * @return FERRY_OK; any other status stops ferry_file_pipeline(), which then returns that status.
  *         Use FERRY_ERROR_CANCELLED to stop early.
  */
@@ -77,7 +77,7 @@ typedef struct ferry_file_stats {
  * no default.
  *
  * Ferry calls keep_going after each completed chunk, or after several small ones. It is a working
- * callback: "Callbacks" in <ferry/status.h> lists which functions it may call.
+ * callback, see "Callbacks" in <ferry/status.h>.
  */
 typedef struct ferry_file_pipeline_options {
     const char *input;            /**< path of the input; required */

@@ -136,8 +136,8 @@ typedef struct ferry_call ferry_call;
 /**
  * The host function of a kernel: a C function that runs the kernel on devices that take no code.
  * Ferry calls it once per launch, in the order of the stream, on any thread. It is a watching
- * callback: "Callbacks" in <ferry/status.h> lists which functions it may call. It may also pass
- * `call` to the functions whose names begin with ferry_call_.
+ * callback, see "Callbacks" in <ferry/status.h>. It may also pass `call` to the functions whose
+ * names begin with ferry_call_.
  *
  * If the host function returns a failure, the bytes that the launch writes are lost, unless a later
  * call has already overwritten them. The next call that reads lost bytes, or that waits for the
@@ -313,7 +313,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
                                                            size_t argument_count);
 
 /**
- * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run.
+ * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run. In a
+ * watching callback, in on_release and in ferry_pool_shortage the call logs an error and leaves
+ * `*kernel` unchanged.
  * @param kernel NULL and a pointer to NULL have no effect
  * Threads: any.
  */
@@ -329,7 +331,8 @@ FERRY_API void ferry_kernel_destroy(ferry_kernel **kernel);
  *         CUDA, such as "gfx90a"); FERRY_ERROR_INVALID_ARGUMENT (NULL, a malformed code or target,
  *         no CUDA source, no entry point of the kernel's name, or another number of parameters than
  *         are declared); FERRY_ERROR_WRONG_TYPE (a parameter has another size than its
- *         declaration); FERRY_ERROR_OUT_OF_MEMORY.
+ *         declaration); FERRY_ERROR_OUT_OF_MEMORY;
+ *         FERRY_ERROR_INVALID_STATE (in a watching callback).
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source,

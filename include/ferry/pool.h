@@ -152,8 +152,8 @@ typedef struct ferry_pool_options {
 
 /**
  * The allocator behind a pool that ferry_pool_create() creates, such as that of MPI, NCCL or the
- * program. Ferry may call its functions on several threads at once. Both are watching callbacks:
- * "Callbacks" in <ferry/status.h> lists which functions they may call.
+ * program. Ferry may call its functions on several threads at once. Both are watching callbacks,
+ * see "Callbacks" in <ferry/status.h>.
  */
 typedef struct ferry_pool_backend {
     /**
@@ -193,8 +193,7 @@ typedef struct ferry_block_info {
 
 /**
  * A function of the program that receives one block. It returns true to continue with the next
- * block, and false to stop. It is a working callback: "Callbacks" in <ferry/status.h> lists which
- * functions it may call.
+ * block, and false to stop. It is a working callback, see "Callbacks" in <ferry/status.h>.
  */
 typedef bool ferry_block_visit(const ferry_block_info *block, void *user);
 
@@ -202,9 +201,8 @@ typedef bool ferry_block_visit(const ferry_block_info *block, void *user);
  * A function of the program that frees memory when the pool does not find `needed_bytes` bytes for
  * an allocation. It may free blocks, trim the pool, and evict or destroy buffers.
  *
- * It is a restricted working callback, which must not wait for another call: "Callbacks" in
- * <ferry/status.h> lists which functions it may call. If it allocates memory itself and there is
- * none, that allocation fails, and the function is not called again for it.
+ * It is a working callback, see "Callbacks" in <ferry/status.h>. If it allocates memory itself and
+ * there is none, that allocation fails, and the function is not called again for it.
  * @return true when it freed memory. The pool then tries the allocation again, and calls the
  *         function again if that was not enough. false: the allocation fails
  */
@@ -256,7 +254,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context,
  * frees them too.
  *
  * A pool that ferry_context_pool() returned belongs to the context: the call logs an error, and
- * does not destroy it. Inside a callback the call logs an error and does nothing.
+ * does not destroy it. In a watching callback, and in one whose surrounding call uses the
+ * pool, it logs an error too.
  * @param pool NULL and a pointer to NULL have no effect
  * Threads: no other thread may be inside a call on the pool.
  */

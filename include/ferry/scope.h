@@ -143,7 +143,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_wait(ferry_scope *scope);
  * If ferry_scope_open_all() merged several scopes, the one that is closed last decides whether the
  * bytes are kept or discarded.
  *
- * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (inside a callback of
+ * @return the same statuses as ferry_scope_close(); FERRY_ERROR_BUSY (in a callback of
  *         such a call on this scope's bytes; the scope then stays open).
  * Threads: any.
  */

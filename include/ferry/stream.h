@@ -104,9 +104,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_synchronize(ferry_stream *st
  * after the queued work. If the stream is being captured into a graph, a later call records that
  * event, and until the capture has ended, uses that need it fail with FERRY_ERROR_UNSUPPORTED. The
  * caller may destroy a wrapped native stream only after this call has returned. The default stream
- * of a place belongs to the context, and is not destroyed. The call logs failures. Inside a
- * callback that must not destroy a stream, it logs an error and leaves
- * `*stream` unchanged.
+ * of a place belongs to the context, and is not destroyed. The call logs failures. In a
+ * watching callback, in on_release and in ferry_pool_shortage it logs an error and leaves `*stream`
+ * unchanged.
  *
  * @param stream NULL and a pointer to NULL have no effect
  * Threads: any.
@@ -158,8 +158,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream,
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_WRONG_CONTEXT (the event
  *         belongs to another context); FERRY_ERROR_UNSUPPORTED (the stream is being captured);
  *         FERRY_ERROR_DEVICE (a driver call failed); FERRY_ERROR_INVALID_STATE (in a forked child
- *         or a callback that may not wait, or after the context was destroyed); if the asynchronous
- *         call that the event belongs to has failed, the status of that call.
+ *         or a watching callback, or after the context was destroyed); FERRY_ERROR_BUSY (in a
+ *         callback that runs on a thread of the context, or while such a thread is inside a working
+ *         callback; only for an asynchronous call that has not ended); if the asynchronous call
+ *         that the event belongs to has failed, the status of that call.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *stream,
@@ -171,7 +173,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *str
  * An event of ferry_stream_record() says only that the stream has come so far. It does not report
  * kernels that failed; ferry_stream_synchronize() and calls that read the bytes do.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL); FERRY_ERROR_INVALID_STATE (in a forked
- *         child or a callback that may not wait, or after the context was destroyed);
+ *         child or a watching callback, or after the context was destroyed); FERRY_ERROR_BUSY (as
+ *         for ferry_stream_wait_event());
  *         FERRY_ERROR_DEVICE (a driver call failed); if the asynchronous call of the event has
  *         failed, the status of that call, such as FERRY_ERROR_CANCELLED.
  * Threads: any.
@@ -238,7 +241,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_event_progress(ferry_event *event, 
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (NULL, an event that is not timed, events of
  *         different devices); FERRY_ERROR_WRONG_CONTEXT (events of different contexts);
- *         FERRY_ERROR_INVALID_STATE (in a callback that may not wait, or after the context was
+ *         FERRY_ERROR_INVALID_STATE (in a watching callback, or after the context was
  *         destroyed); FERRY_ERROR_DEVICE (a driver call failed); FERRY_ERROR_DEVICE_LOST (the
  *         device failed). `*out_seconds` changes only on FERRY_OK.
  * Threads: any.
