@@ -294,6 +294,8 @@ ferry_status
 ferry_lease_abandon(ferry_lease *lease)
 {
     ferry_status status = check(lease, "abandon a lease");
+    if (status == FERRY_OK)
+        status = ferryi_callback_check("abandon a lease");
     return status == FERRY_OK ? end_scope(lease, FERRYI_CLOSE_ABANDON) : status;
 }
 

@@ -458,6 +458,7 @@ ferry_scope_abandon(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a scope: it is NULL");
+    FERRYI_OR_RETURN(ferryi_callback_check("abandon a scope"));
     struct ferryi_scope *body = ferryi_scope_of(scope);
     return body->store ? close_how(body, FERRYI_CLOSE_ABANDON, NULL) : FERRY_OK;
 }
@@ -468,13 +469,11 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     if (!scope || !last_use)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "close a scope on a stream: scope or stream is NULL");
+    FERRYI_OR_RETURN(ferryi_callback_check("close a scope on a stream"));
     struct ferryi_scope *body = ferryi_scope_of(scope);
     ferryi_store *store = body->store;
     if (!store)
         return FERRY_OK;
-    ferry_status status = ferryi_callback_check("close a scope on a stream");
-    if (status != FERRY_OK)
-        return status;
     if (last_use->context != store->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                            "close a scope on a stream: the stream belongs to another context");
@@ -533,6 +532,7 @@ ferry_scope_close_unordered(ferry_scope *scope)
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "close a scope without an order: it is NULL");
+    FERRYI_OR_RETURN(ferryi_callback_check("close a scope without an order"));
     return ferryi_scope_end_unordered(ferryi_scope_of(scope), FERRYI_CLOSE_COMMIT);
 }
 

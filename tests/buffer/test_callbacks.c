@@ -501,6 +501,35 @@ RETURN(ferry_pool_on_shortage, w->pool, NULL, NULL)
 RETURN(ferry_pool_for_each_block, w->pool, visit_block, NULL)
 RETURN(ferry_block_label, w->block, "label")
 
+/* -- the same calls with nothing to do -- */
+
+ALSO(ferry_copy, copy_nothing, return ferry_copy(NULL, 0, NULL);)
+ALSO(ferry_copy_async, copy_nothing_async, return ferry_copy_async(NULL, 0, NULL, &w->made_event);)
+ALSO(ferry_buffer_copy_from, copy_none, return ferry_buffer_copy_from(B, INT, 0, 0, memory, NULL);)
+ALSO(ferry_buffer_copy_to_async, copy_none_async,
+     return ferry_buffer_copy_to_async(B, INT, 0, 0, more, NULL, &w->made_event);)
+ALSO(ferry_buffer_fill, fill_none, return ferry_buffer_fill(B, INT, 0, 0, &(int){1}, NULL);)
+ALSO(ferry_buffer_sync_to, sync_none, return ferry_buffer_sync_to(B, 0, 0, w->place, NULL);)
+ALSO(ferry_buffer_prefetch, prefetch_none, return ferry_buffer_prefetch(B, 0, 0, w->place, NULL);)
+ALSO(ferry_buffer_mark_dirty, mark_none, return ferry_buffer_mark_dirty(B, 0, 0, 0, NULL);)
+ALSO(ferry_buffer_invalidate, invalidate_none, return ferry_buffer_invalidate(B, 0, 0, w->place);)
+ALSO(ferry_buffer_discard, discard_none, return ferry_buffer_discard(B, 0, 0);)
+ALSO(ferry_buffer_advise, advise_none,
+     return ferry_buffer_advise(B, 0, 0, 0, FERRY_ADVISE_READ_MOSTLY);)
+ALSO(ferry_buffer_load, load_none, return ferry_buffer_load(B, INT, 0, 0, path_of("in"), 0, NULL);)
+ALSO(ferry_buffer_resize, resize_to_same, return ferry_buffer_resize(B, ferry_buffer_count(B));)
+ALSO(ferry_buffer_wait_available, wait_available_none,
+     return ferry_buffer_wait_available(B, FERRY_READ, 1);)
+ALSO(ferry_scope_open_all, open_none, return ferry_scope_open_all(NULL, 0, 0, NULL, NULL, NULL);)
+ALSO(ferry_scope_abandon, abandon_none, ferry_scope none = {0}; return ferry_scope_abandon(&none);)
+ALSO(ferry_scope_close_on, close_none_on, ferry_scope none = {0};
+     return ferry_scope_close_on(&none, w->stream);)
+ALSO(ferry_scope_close_unordered, close_none_unordered, ferry_scope none = {0};
+     return ferry_scope_close_unordered(&none);)
+ALSO(ferry_scope_wait, wait_for_none, ferry_scope none = {0}; return ferry_scope_wait(&none);)
+ALSO(ferry_lease_abandon, abandon_closed, (void)ferry_lease_close(w->lease);
+     return ferry_lease_abandon(w->lease);)
+
 /* -- what ends something -- */
 
 DO(ferry_buffer_destroy, ferry_buffer_destroy(wrapped(w)); return LEFT(*wrapped(w));)
