@@ -563,8 +563,7 @@ give_back(ferry_context *context)
         bool last = owners <= 1;
         if (last && ferryi_callback_thread.innermost &&
             (owners == 0 || ferryi_callback_may_be_inside(context))) {
-            (void)ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_FREE,
-                                              "destroy a context");
+            (void)ferryi_callback_refuses_end(&context->log, true, "destroy a context");
             return 0;
         }
         if (owners == 0) {

@@ -35,8 +35,10 @@ FERRY_BEGIN_DECLS
  * - FERRY_ERROR_OUT_OF_RANGE: the range ends after the end of the buffer.
  * - FERRY_ERROR_WRONG_TYPE: the element type of the call is not that of the buffer.
  * - FERRY_ERROR_WRONG_CONTEXT: a stream belongs to another context.
- * - FERRY_ERROR_BUSY: an open scope conflicts with the call.
- * - FERRY_ERROR_INVALID_STATE: the context was destroyed, or a callback may not make the call.
+ * - FERRY_ERROR_BUSY: an open scope conflicts with the call, or a call inside a working callback
+ *   would wait for the surrounding call or for one in another callback.
+ * - FERRY_ERROR_INVALID_STATE: the context was destroyed, or the call is inside a watching
+ *   callback.
  * - FERRY_ERROR_OUT_OF_MEMORY: there is not enough memory.
  * - FERRY_ERROR_DEVICE: a driver call failed.
  * - FERRY_ERROR_DEVICE_LOST: the device failed, or bytes that the call needs were lost with it, see
@@ -101,8 +103,8 @@ typedef struct ferry_wrap_options {
     const char *name;                             /**< name, as in ferry_buffer_options */
     void (*on_release)(void *memory, void *user); /**< called once, after the last use of the
                                                        memory, on the thread that ended that use. A
-                                                       restricted working callback, see "Callbacks"
-                                                       in <ferry/status.h> */
+                                                       working callback, see "Callbacks" in
+                                                       <ferry/status.h> */
     void *user;
     bool read_only;           /**< true: writing to the buffer fails with
                                    FERRY_ERROR_INVALID_ARGUMENT */
@@ -312,7 +314,8 @@ FERRY_API ferry_buffer *ferry_buffer_retain(ferry_buffer *buffer);
  * ferry_buffer_unwrap() does, and failures are logged.
  *
  * The memory is reused only after queued work that uses it has completed. If a scope is still open,
- * the call logs an error, and the memory is freed when that scope is closed.
+ * the call logs an error, and the memory is freed when that scope is closed. In a callback whose
+ * surrounding call uses the buffer, the call logs an error and leaves `*buffer` unchanged.
  * @param buffer NULL and a pointer to NULL have no effect
  */
 FERRY_API void ferry_buffer_destroy(ferry_buffer **buffer);

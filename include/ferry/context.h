@@ -18,8 +18,8 @@ FERRY_BEGIN_DECLS
  * - The meaning of a value of an enumeration never changes.
  * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL, or there is no such place.
  * - FERRY_ERROR_DEVICE: a driver call failed.
- * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or a
- *   callback may not make the call.
+ * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or
+ *   the call is inside a watching callback.
  */
 
 /** Direction of a transfer. */

@@ -24,8 +24,8 @@ FERRY_BEGIN_DECLS
  * includes the headers of these projects.
  *
  * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL, or an unknown place or format.
- * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or a
- *   callback may not make the call.
+ * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or
+ *   the call is inside a watching callback.
  * - Descriptions of element types that functions return exist as long as the process.
  */
 
@@ -147,7 +147,7 @@ typedef struct ferry_import_options {
  * READ_ONLY makes it read-only.
  *
  * On FERRY_OK the buffer owns the tensor, and Ferry calls its deleter once, after the last use of
- * the memory, on the thread that ended that use. The deleter is a restricted working callback, see
+ * the memory, on the thread that ended that use. The deleter is a working callback, see
  * "Callbacks" in <ferry/status.h>. If the call fails, the caller still owns the tensor.
  *
  * If the memory is on a device, later uses of the buffer wait for the work that is now queued on

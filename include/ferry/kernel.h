@@ -19,8 +19,8 @@ FERRY_BEGIN_DECLS
  * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL.
  * - FERRY_ERROR_COMPILE: the source does not compile; the message contains the compiler's log.
  * - FERRY_ERROR_WRONG_TYPE: a parameter of the code has another size than its description.
- * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or a
- *   callback may not make the call.
+ * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or
+ *   the call is inside a watching callback.
  */
 
 /**
@@ -272,7 +272,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
                                                            size_t argument_count);
 
 /**
- * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run.
+ * Destroys the kernel and sets `*kernel` to NULL. Launches that are already queued still run. In a
+ * watching callback, in on_release and in ferry_pool_shortage the call logs an error and leaves
+ * `*kernel` unchanged.
  * @param kernel NULL and a pointer to NULL have no effect
  * Threads: any.
  */

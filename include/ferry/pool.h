@@ -20,8 +20,8 @@ FERRY_BEGIN_DECLS
  *
  * - FERRY_ERROR_INVALID_ARGUMENT: an argument is NULL.
  * - FERRY_ERROR_WRONG_CONTEXT: the stream belongs to another context.
- * - FERRY_ERROR_INVALID_STATE: the pool or context belongs to the parent process, or a callback may
- *   not make the call.
+ * - FERRY_ERROR_INVALID_STATE: the pool or context belongs to the parent process, or the call is
+ *   inside a watching callback.
  */
 
 /**
@@ -173,8 +173,8 @@ typedef bool ferry_block_visit(const ferry_block_info *block, void *user);
 /**
  * A function of the program that frees memory when the pool does not find `needed_bytes` bytes for
  * an allocation: it may free blocks, trim the pool, and evict or destroy buffers. It is a
- * restricted working callback, which must not wait for another call. If it allocates memory itself
- * and there is none, that allocation fails without calling it again.
+ * working callback. If it allocates memory itself and there is none, that allocation fails without
+ * calling it again.
  * @return true when it freed memory: the pool tries again, and calls it again if that was not
  *         enough. false: the allocation fails
  */
@@ -219,8 +219,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_create(ferry_context *context,
  * work uses memory of freed blocks, and then frees all memory of the pool. It logs blocks that are
  * still live, and frees them too.
  *
- * For a pool of ferry_context_pool(), and inside a callback, the call logs an error and does
- * nothing.
+ * For a pool of ferry_context_pool(), in a watching callback, and in one whose surrounding call
+ * uses the pool, the call logs an error and does nothing.
  * @param pool NULL and a pointer to NULL have no effect
  * Threads: no other thread may be inside a call on the pool.
  */

@@ -112,8 +112,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_wait(ferry_scope *scope);
  * their new values. If another thread is just opening such a scope or launching, the call blocks
  * until that is done. Of scopes that ferry_scope_open_all() merged, the one that is closed last
  * decides.
- * @return the same statuses as ferry_scope_close(); FERRY_ERROR_INVALID_STATE (inside a callback of
- *         such a call on this scope's bytes; the scope stays open).
+ * @return the same statuses as ferry_scope_close(); FERRY_ERROR_BUSY (in a callback of such a call
+ *         on this scope's bytes; the scope stays open).
  * Threads: any.
  */
 FERRY_API ferry_status ferry_scope_abandon(ferry_scope *scope);

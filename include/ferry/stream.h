@@ -18,8 +18,8 @@ FERRY_BEGIN_DECLS
  * - FERRY_ERROR_DEVICE: a driver call failed.
  * - FERRY_ERROR_DEVICE_LOST: the device failed.
  * - FERRY_ERROR_WRONG_CONTEXT: the two objects belong to different contexts.
- * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or a
- *   callback may not make the call.
+ * - FERRY_ERROR_INVALID_STATE: the context was destroyed or belongs to the parent process, or
+ *   the call is inside a watching callback.
  * - An event of an asynchronous call has the status of that call when it has failed.
  */
 
@@ -99,8 +99,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_synchronize(ferry_stream *st
  * is not destroyed.
  *
  * While the stream is being captured, uses that must be ordered after its work fail with
- * FERRY_ERROR_UNSUPPORTED. The call logs failures. Inside a callback that must not destroy a
- * stream, it logs an error and leaves `*stream` unchanged.
+ * FERRY_ERROR_UNSUPPORTED. The call logs failures. In a watching callback, in on_release and
+ * in ferry_pool_shortage it logs an error and leaves `*stream` unchanged.
  *
  * @param stream NULL and a pointer to NULL have no effect
  * Threads: any.
@@ -145,7 +145,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_record(ferry_stream *stream,
  * the copy on the device.
  *
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_WRONG_CONTEXT;
- *         FERRY_ERROR_UNSUPPORTED; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE; the status of the
+ *         FERRY_ERROR_UNSUPPORTED; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE; FERRY_ERROR_BUSY
+ *         (in a callback that runs on a thread of the context, or while such a thread is inside a
+ *         working callback; only for an asynchronous call that has not ended); the status of the
  *         event.
  * Threads: any.
  */
@@ -156,8 +158,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *str
  * Blocks until the event has completed. An event of ferry_stream_record() does not report kernels
  * that failed; ferry_stream_synchronize() and calls that read the bytes do.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_INVALID_STATE; FERRY_ERROR_DEVICE;
- *         the status of the event, such as FERRY_ERROR_CANCELLED.
- * Threads: any.
+ *         FERRY_ERROR_BUSY as for ferry_stream_wait_event(); the status of the event, such as
+ * FERRY_ERROR_CANCELLED. Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_event_synchronize(ferry_event *event);
 

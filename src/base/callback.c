@@ -15,23 +15,28 @@ ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kin
     const struct ferryi_callback *outer = ferryi_callback_thread.innermost;
     *callback = (struct ferryi_callback){.kind = kind,
                                          .name = name,
+                                         .in_any_call = outer && outer->in_any_call,
                                          .outer = outer,
                                          .held = ferryi_hold_thread.depth,
                                          .errors = ferryi_error_count()};
-    if (outer && outer->kind > kind) {
-        callback->kind = outer->kind;
+    if (ferryi_callback_only_watches()) {
+        callback->kind = FERRYI_CALLBACK_WATCHING;
         callback->name = outer->name;
     }
+    if (callback->kind == FERRYI_CALLBACK_WORKING)
+        ferryi_blocked_in_callback(&callback->blocked);
     ferryi_callback_thread.innermost = callback;
     ferryi_hold_clean_up();
     ferryi_hold_thread.depth = 0;
 }
 
 void
-ferryi_callback_leave(const struct ferryi_callback *callback)
+ferryi_callback_leave(struct ferryi_callback *callback)
 {
     ferryi_callback_thread.innermost = callback->outer;
     ferryi_hold_thread.depth = callback->held;
+    if (callback->kind == FERRYI_CALLBACK_WORKING)
+        ferryi_blocked_end(&callback->blocked);
 }
 
 ferry_status
@@ -51,27 +56,36 @@ ferry_status
 ferryi_callback_refuse(const char *what)
 {
     return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                       "%s: the callback %s may not do this, see <ferry/status.h>", what,
-                       ferryi_callback_thread.innermost->name);
+                       "%s: the callback %s may not do this; do it when the callback has returned",
+                       what, ferryi_callback_thread.innermost->name);
 }
 
 ferry_status
 ferryi_callback_refuse_wait(const char *what)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                       "%s: another call is using it, and the callback %s may not wait for that",
+    return ferryi_fail(FERRY_ERROR_BUSY,
+                       "%s: the call around the callback %s, or a call that is inside a callback "
+                       "itself, may be using it; do it when the callback has returned",
                        what, ferryi_callback_thread.innermost->name);
 }
 
 bool
-ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind,
-                            const char *what)
+ferryi_callback_refuses_end(const struct ferryi_log *log, bool in_use, const char *what)
 {
-    if (ferryi_callback_kind() < kind)
+    if (ferryi_callback_only_watches())
+        (void)ferryi_callback_refuse(what);
+    else if (in_use)
+        (void)ferryi_callback_refuse_wait(what);
+    else
         return false;
-    (void)ferryi_callback_refuse(what);
     ferryi_log(log, FERRY_LOG_ERROR, "%s", ferry_last_error());
     return true;
+}
+
+bool
+ferryi_callback_in_any_call(void)
+{
+    return ferryi_callback_thread.innermost && ferryi_callback_thread.innermost->in_any_call;
 }
 
 bool

@@ -3,43 +3,38 @@
 #define FERRYI_CALLBACK_H
 
 /*
- * Restrictions on callbacks of the program. While a thread runs a callback, the library records
- * this in a thread-local variable. The "outer call" is the library call that runs the callback.
+ * Callbacks of the program. While a thread runs a callback, the library records this in a
+ * thread-local variable. The "surrounding call" is the library call that runs the callback.
  *
- * Inside the callback, the library refuses a call that would wait for the outer call. It also
- * refuses a call that would change an object that the outer call uses. <ferry/status.h> states this
- * rule for programs.
+ * Inside the callback, the library refuses a call that would wait for the surrounding call. It also
+ * refuses a call that would destroy an object that the surrounding call uses. <ferry/status.h>
+ * states these rules for programs.
  */
 
 #include "src/base/base.h"
+#include "src/base/blocked.h"
 
-/* Kinds of callbacks, ordered by strictness. The stricter a kind, the fewer library calls are
- * allowed inside the callback. If callbacks are nested, the strictest of their kinds applies. */
+/* Kinds of callbacks. Every callback inside a watching one is watching, too. */
 enum ferryi_callback_kind {
-    FERRYI_CALLBACK_FREE = 1, /* the library call that runs the callback has locked no byte ranges
-                                 of buffers */
-    FERRYI_CALLBACK_RELEASE,  /* on_release: the library call that runs it may have locked byte
-                                 ranges of buffers, so calls inside the callback must not wait for
-                                 other calls */
-    FERRYI_CALLBACK_SHORTAGE, /* on_shortage: has the restrictions of on_release; in addition, an
-                                 allocation inside the callback that runs out of memory does not
-                                 call on_shortage */
-    FERRYI_CALLBACK_ASK,      /* only queries are allowed inside */
-    FERRYI_CALLBACK_LOG /* the log callback: only queries are allowed inside, and messages that are
-                           logged inside are dropped */
+    FERRYI_CALLBACK_WORKING = 1, /* every call is allowed inside, but must not wait for a call that
+                                    is blocked (blocked.h) */
+    FERRYI_CALLBACK_WATCHING     /* only queries and calls that hit are allowed inside */
 };
 
 /* One running callback. The struct is on the stack of the thread that runs the callback. */
 struct ferryi_callback {
     enum ferryi_callback_kind kind;
-    const char *name;    /* name of the strictest callback */
-    const void *lent;    /* a buffer that the callback may use but not destroy, or NULL */
-    const void *context; /* context of the library call that runs the callback; NULL: unknown */
+    const char *name;    /* name of this callback, or of the outermost watching one around it */
+    bool in_any_call;    /* whether a surrounding call may be any call of the library, which may be
+                            using streams and kernels */
+    const void *lent;    /* a buffer or pool that the callback may use but not destroy, or NULL */
+    const void *context; /* context of the surrounding call; NULL: unknown */
     const struct ferryi_callback *outer;
     unsigned held;   /* number of holds (hold.h) of the thread when the callback started. The thread
                         has no holds during the callback, so that the callback does not run prepared
                         for driver calls. The number is restored afterwards */
     uint64_t errors; /* ferryi_error_count() when the callback started */
+    struct ferryi_blocked blocked; /* used if `kind` is WORKING */
 };
 
 extern _Thread_local struct ferryi_callback_thread {
@@ -48,11 +43,13 @@ extern _Thread_local struct ferryi_callback_thread {
     const void *store;
     const void *context; /* the context that owns this thread and waits for the thread when the
                             context ends; NULL for a thread of the program */
+    bool logs;           /* the thread runs a log callback */
+    bool is_short;       /* the thread runs on_shortage of a pool */
 } ferryi_callback_thread FERRYI_FAST_TLS;
 
 void ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kind kind,
                            const char *name);
-void ferryi_callback_leave(const struct ferryi_callback *callback);
+void ferryi_callback_leave(struct ferryi_callback *callback);
 
 /* Sets the error message of a callback that has returned `status`, which is not FERRY_OK. The
  * message says what it returned, and after that the last message that was set inside the callback.
@@ -61,42 +58,55 @@ void ferryi_callback_leave(const struct ferryi_callback *callback);
 FERRYI_COLD ferry_status ferryi_callback_failed(const struct ferryi_callback *callback,
                                                 ferry_status status);
 
-static inline enum ferryi_callback_kind
-ferryi_callback_kind(void)
+/* Returns whether this thread runs a callback in which only queries and hits are allowed. */
+static inline bool
+ferryi_callback_only_watches(void)
 {
     const struct ferryi_callback *innermost = ferryi_callback_thread.innermost;
-    return innermost ? innermost->kind : (enum ferryi_callback_kind)0;
+    return innermost && innermost->kind == FERRYI_CALLBACK_WATCHING;
 }
 
-/* Refuses a call inside the running callback. Returns FERRY_ERROR_INVALID_STATE, with a message
- * that contains `what` and the name of the callback. */
+/* Refuses a call inside the running watching callback. Returns FERRY_ERROR_INVALID_STATE, with a
+ * message that contains `what` and the name of the callback. */
 FERRYI_COLD ferry_status ferryi_callback_refuse(const char *what);
-/* Like ferryi_callback_refuse(), but the message says that the refused call would have to wait for
- * another library call. */
+/* Refuses a call that would wait for a blocked call, or destroy an object that the surrounding call
+ * may be using. Returns FERRY_ERROR_BUSY, with a message that contains `what` and the name of the
+ * callback. */
 FERRYI_COLD ferry_status ferryi_callback_refuse_wait(const char *what);
 
-/* Fails with INVALID_STATE if this thread runs a callback in which only queries are allowed. */
+/* The check at the entry of each public call that a watching callback may not make. Fails with
+ * INVALID_STATE inside such a callback. */
 static inline ferry_status
 ferryi_callback_check(const char *what)
 {
-    return __builtin_expect(ferryi_callback_kind() >= FERRYI_CALLBACK_ASK, 0)
-               ? ferryi_callback_refuse(what)
-               : FERRY_OK;
+    return __builtin_expect(ferryi_callback_only_watches(), 0) ? ferryi_callback_refuse(what)
+                                                               : FERRY_OK;
 }
 
-/* Returns whether this thread may wait for other library calls. Inside a callback, returns false if
- * the call that runs the callback may have locked byte ranges of buffers. */
+/* Returns whether this thread must not wait for the call that `runner` runs: this thread runs a
+ * working callback, and that call is blocked. */
 static inline bool
-ferryi_callback_may_wait(void)
+ferryi_callback_must_not_wait(struct ferryi_runner runner)
 {
-    return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;
+    return ferryi_callback_thread.innermost && ferryi_blocked_includes(runner);
+}
+
+/* Returns the deadline of a wait for another call, after which the thread checks again whether it
+ * may wait. Returns 0, which means no deadline, outside of callbacks. */
+static inline uint64_t
+ferryi_callback_look_again_ns(void)
+{
+    return ferryi_callback_thread.innermost ? ferryi_now_ns() + FERRYI_BLOCKED_LOOK_NS : 0;
 }
 
 /* Checks whether a callback may call a function that returns no status, such as a destroy function.
- * If this thread runs a callback of the given kind or of a stricter kind, logs an error and returns
- * true. In this case the caller must return without an effect. */
-bool ferryi_callback_refuses_end(const struct ferryi_log *log, enum ferryi_callback_kind kind,
-                                 const char *what);
+ * If this thread runs a watching callback, or if `in_use` says that a surrounding call may be using
+ * the object, logs an error and returns true. The caller must then return without an effect. */
+bool ferryi_callback_refuses_end(const struct ferryi_log *log, bool in_use, const char *what);
+
+/* Returns whether this thread runs a callback whose surrounding calls may be using any stream and
+ * kernel. */
+bool ferryi_callback_in_any_call(void);
 
 /* Returns whether a callback that runs on this thread may use the handle, but not destroy it. */
 bool ferryi_callback_lends(const void *handle);

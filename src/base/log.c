@@ -20,8 +20,10 @@ call_back(const struct ferryi_log *log, ferry_log_level level, char *line)
     struct ferryi_callback callback;
     FERRYI_KEEP_ERROR(kept);
     ferryi_text_make_line(line);
-    ferryi_callback_enter(&callback, FERRYI_CALLBACK_LOG, "log");
+    ferryi_callback_enter(&callback, FERRYI_CALLBACK_WATCHING, "log");
+    ferryi_callback_thread.logs = true;
     log->callback(level, line, log->user);
+    ferryi_callback_thread.logs = false;
     ferryi_callback_leave(&callback);
 }
 
@@ -50,7 +52,7 @@ log_text(const struct ferryi_log *log, ferry_log_level level, const char *format
 static bool
 is_silent(const struct ferryi_log *log)
 {
-    return !log || !log->callback || ferryi_callback_kind() == FERRYI_CALLBACK_LOG;
+    return !log || !log->callback || ferryi_callback_thread.logs;
 }
 
 void
@@ -76,7 +78,7 @@ ferryi_log_setting(const struct ferryi_log *log, ferry_log_level level, const ch
 {
     static const struct ferryi_log fallback = {.callback = write_to_standard_error};
     va_list arguments;
-    if (ferryi_callback_kind() == FERRYI_CALLBACK_LOG)
+    if (ferryi_callback_thread.logs)
         return;
     va_start(arguments, format);
     log_text(log && log->callback ? log : &fallback, level, format, &arguments);

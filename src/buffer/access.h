@@ -187,11 +187,11 @@ ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_statu
 ferryi_places ferryi_access_lost_places(ferry_context *context, int first, int second);
 
 /* Waits until all calls that now use the buffer have ended, including asynchronous calls. Does not
- * wait for open scopes. Fails within a callback that must not wait. */
+ * wait for open scopes. Fails with BUSY within a callback that must not wait for one of them. */
 ferry_status ferryi_access_wait_calls(ferryi_store *store, const char *what);
 /* Waits until no call uses the buffer. Includes calls that begin during the wait, such as
  * evictions. Called with the buffer locked; the lock is released while the thread waits. Inside a
- * callback that must not wait for other calls, the function returns at once. */
+ * callback that must not wait for one of them, the function returns at once. */
 FERRYI_REQUIRES(ferryi_store_spin) void ferryi_access_outlast_calls(ferryi_store *store);
 /* Returns whether a call that runs in the thread `thread` uses ranges of the buffer. If `thread` is
  * 0, checks the calls of all threads. */

@@ -379,7 +379,7 @@ ferry_buffer_abandon(ferry_buffer **buffer)
     FERRYI_OR_RETURN(check_wrap_end(buffer, NULL, "abandon a buffer", "abandon", NULL));
     FERRYI_OR_RETURN(disown(*buffer));
     ferry_buffer_destroy(buffer);
-    return *buffer ? ferryi_callback_refuse("abandon a buffer") : FERRY_OK;
+    return *buffer ? ferryi_callback_refuse_wait("abandon a buffer") : FERRY_OK;
 }
 
 /* -- views ------------------------------------------------------------------------------------- */
@@ -537,17 +537,19 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* Returns whether the running callback may drop the last reference to a buffer's storage. It must
- * not drop the reference while a call in this thread uses the storage, such as the call that runs
- * the callback. If the buffer wraps memory, freeing its storage also waits for the calls of other
- * threads. A callback that must not wait is therefore refused if such calls run. */
+/* Returns whether the running callback may drop a reference to a buffer's storage. It must not drop
+ * the reference while a call in this thread uses the storage, such as the call that runs the
+ * callback. The last reference to wrapped memory also waits for the calls of other threads. */
 bool
 ferryi_store_may_end(ferryi_store *store)
 {
-    if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK || ferryi_callback_thread.store == store)
+    if (ferryi_callback_only_watches() || ferryi_callback_thread.store == store)
         return false;
-    bool waits = store->borrowed_place != FERRYI_PLACE_NONE && !ferryi_callback_may_wait();
-    return !ferryi_access_has_call(store, waits ? 0 : ferryi_thread_id());
+    ferryi_store_lock(store);
+    bool waits = store->borrowed_place != FERRYI_PLACE_NONE && store->references == 1;
+    ferryi_store_unlock(store);
+    return waits ? ferryi_access_wait_calls(store, "destroy a buffer") == FERRY_OK
+                 : !ferryi_access_has_call(store, ferryi_thread_id());
 }
 
 /* Returns whether the last handle of the buffer may be destroyed now. Returns false if a running
@@ -561,12 +563,9 @@ may_end_now(const ferry_buffer *buffer)
 FERRYI_COLD static void
 refuse_end(const ferry_buffer *buffer)
 {
-    const char *name = ferryi_store_name(buffer->store);
-    (void)ferryi_fail(
-        FERRY_ERROR_INVALID_STATE,
-        "destroy buffer \"%s\": the callback %s may not end its last handle, see <ferry/status.h>",
-        name, ferryi_callback_thread.innermost->name);
-    ferryi_log(&buffer->store->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+    char what[200];
+    snprintf(what, sizeof(what), "destroy buffer \"%.150s\"", ferryi_store_name(buffer->store));
+    (void)ferryi_callback_refuses_end(&buffer->store->context->log, true, what);
 }
 
 /*

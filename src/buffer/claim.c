@@ -297,6 +297,56 @@ fail_busy(const struct ferryi_access *access)
                        scope);
 }
 
+bool
+ferryi_claim_outlast(ferryi_store *store, const struct ferryi_claim *claim)
+{
+    const struct ferryi_runner runner = {claim->thread, store->context};
+    if (!ferryi_callback_thread.innermost) {
+        ferryi_store_unlock_and_park(store, &runner, 0);
+        return true;
+    }
+    /* The list of blocked threads has a mutex, which no thread locks while it holds the lock of a
+     * buffer. */
+    ferryi_store_unlock(store);
+    if (ferryi_blocked_includes(runner))
+        return false;
+    ferryi_store_lock(store);
+    ferryi_store_unlock_and_park(store, &runner, ferryi_callback_look_again_ns());
+    return true;
+}
+
+/* Returns a claim (range lock) of a call for which the access must wait, if possible one of this
+ * thread. Called only if there is one. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static const struct ferryi_claim *
+find_awaited(ferryi_store *store, const struct ferryi_access *access, bool is_hit)
+{
+    const struct ferryi_claim *found = NULL;
+    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
+        const struct ferryi_claim *claim = &store->claims[slot];
+        if (claim->state != FERRYI_CLAIM_FREE && !(access->under && claim->id == access->under) &&
+            ferryi_claim_conflict(store, claim, access, is_hit) == FERRYI_CONFLICT_WAIT &&
+            (!found || claim->thread == ferryi_thread_id()))
+            found = claim;
+    }
+    return found;
+}
+
+/* Waits for a call that holds bytes of the access. Fails with BUSY if this thread runs a callback,
+ * and that call is blocked. Releases the buffer's lock. */
+FERRYI_RELEASES(ferryi_store_spin)
+static ferry_status
+wait_for_call(const struct ferryi_access *access, bool is_hit)
+{
+    char what[200];
+    ferryi_store *store = access->store;
+    if (ferryi_claim_outlast(store, find_awaited(store, access, is_hit)))
+        return FERRY_OK;
+    snprintf(what, sizeof(what), "%s bytes %zu to %zu of buffer \"%.100s\"", access->reason,
+             access->begin, access->end, ferryi_store_name(store));
+    return ferryi_callback_refuse_wait(what);
+}
+
 /* Tries once to lock the range of the access. Sets `*out_again` if this thread had to wait or to
  * enlarge the table of claims, so that the caller must try again. */
 static ferry_status
@@ -329,12 +379,9 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
                              ferryi_shell_why_closed(store->context));
     } else if (conflict == FERRYI_CONFLICT_BUSY) {
         status = fail_busy(access);
-    } else if (conflict == FERRYI_CONFLICT_WAIT && !ferryi_callback_may_wait()) {
-        status = ferryi_callback_refuse_wait(access->reason);
     } else if (conflict == FERRYI_CONFLICT_WAIT) {
-        ferryi_store_unlock_and_park(store, 0);
         *out_again = true;
-        return FERRY_OK;
+        return wait_for_call(access, is_hit);
     } else if (ferryi_claim_writes(access->access) &&
                !ferryi_valid_map_reserve(&store->map, 1, supply)) {
         ferryi_store_unlock(store);
@@ -354,36 +401,35 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
     return status;
 }
 
-/* Returns whether a call is running whose claim (range lock) has an id of at most `until`. Ids
+/* Returns the claim (range lock) of a running call whose id is at most `until`, or NULL. Ids
  * increase, so these are the calls that claimed their ranges before that id was assigned. If
- * `thread` is not 0, counts only calls of this thread. */
+ * `thread` is not 0, considers only calls of this thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
-static bool
-has_call(const ferryi_store *store, uint64_t until, uint64_t thread)
+static const struct ferryi_claim *
+find_call(const ferryi_store *store, uint64_t until, uint64_t thread)
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD &&
             claim->id <= until && (!thread || claim->thread == thread))
-            return true;
+            return claim;
     }
-    return false;
+    return NULL;
 }
 
-/* Waits until the function has_call() returns false. The buffer's lock is released while the thread
- * waits. If the calling thread runs a callback that must not wait for calls, returns false at once.
- */
+/* Waits until the function find_call() finds none. The buffer's lock is released while the thread
+ * waits. Returns false if the thread must not wait for one of these calls. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 outlast(ferryi_store *store, uint64_t until)
 {
-    while (has_call(store, until, 0)) {
-        if (!ferryi_callback_may_wait())
-            return false;
-        ferryi_store_unlock_and_park(store, 0);
+    bool goes_on = true;
+    const struct ferryi_claim *call;
+    while (goes_on && (call = find_call(store, until, 0))) {
+        goes_on = ferryi_claim_outlast(store, call);
         ferryi_store_lock(store);
     }
-    return true;
+    return goes_on;
 }
 
 ferry_status
@@ -405,7 +451,7 @@ bool
 ferryi_access_has_call(ferryi_store *store, uint64_t thread)
 {
     ferryi_store_lock(store);
-    bool has = has_call(store, UINT64_MAX, thread);
+    bool has = find_call(store, UINT64_MAX, thread);
     ferryi_store_unlock(store);
     return has;
 }

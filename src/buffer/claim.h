@@ -77,6 +77,12 @@ FERRYI_REQUIRES(ferryi_store_spin)
 enum ferryi_conflict ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access,
                                             bool is_hit);
 
+/* Waits for the call that made `claim`, until a claim (range lock) of the buffer is removed or a
+ * moment has passed. Returns false at once if this thread must not wait for that call (blocked.h).
+ * Called with the buffer's lock, and releases it. */
+FERRYI_RELEASES(ferryi_store_spin)
+bool ferryi_claim_outlast(ferryi_store *store, const struct ferryi_claim *claim);
+
 /* Adds a claim (range lock) for the access to the free entry `slot` of the table of claims. If the
  * access writes, the claim takes over one of the reservations that the caller made in the valid
  * map. */

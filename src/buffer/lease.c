@@ -294,6 +294,8 @@ ferry_status
 ferry_lease_abandon(ferry_lease *lease)
 {
     ferry_status status = check(lease, "abandon a lease");
+    if (status == FERRY_OK)
+        status = ferryi_callback_check("abandon a lease");
     return status == FERRY_OK ? end_scope(lease, FERRYI_CLOSE_ABANDON) : status;
 }
 
@@ -386,7 +388,7 @@ static bool
 may_end_now(const ferry_lease *lease)
 {
     ferryi_store *store = lease->store;
-    if (ferryi_callback_kind() >= FERRYI_CALLBACK_ASK)
+    if (ferryi_callback_only_watches())
         return false;
     ferryi_store_lock(store);
     bool last = store->references == 1;
@@ -444,8 +446,7 @@ end(ferry_lease **lease)
     ferry_lease *gone = *lease;
     atomic_store_explicit(&gone->shares, 1, memory_order_relaxed);
     if (!end_use(gone)) {
-        (void)ferryi_callback_refuse("destroy a lease");
-        ferryi_log(&gone->context->log, FERRY_LOG_ERROR, "%s", ferry_last_error());
+        (void)ferryi_callback_refuses_end(&gone->context->log, true, "destroy a lease");
         return;
     }
     if (gone->guest && !gone->context->inherited)

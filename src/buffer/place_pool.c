@@ -157,7 +157,7 @@ program_alloc(void *user, size_t bytes, void **out)
 {
     const ferry_pool_backend *backend = user;
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "alloc of a pool's backend");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "alloc of a pool's backend");
     ferry_status status = backend->alloc(backend->user, bytes, out);
     ferryi_callback_leave(&running);
     return program_ended(&running, status, "alloc");
@@ -168,7 +168,7 @@ program_free(void *user, void *memory, size_t bytes)
 {
     const ferry_pool_backend *backend = user;
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "free of a pool's backend");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "free of a pool's backend");
     ferry_status status = backend->free(backend->user, memory, bytes);
     ferryi_callback_leave(&running);
     return program_ended(&running, status, "free");
@@ -237,7 +237,7 @@ ferry_pool_destroy(ferry_pool **pool)
     if (!pool || !*pool)
         return;
     ferry_context *context = ferryi_pool_context(*pool);
-    if (ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_FREE, "destroy a pool"))
+    if (ferryi_callback_refuses_end(&context->log, ferryi_callback_lends(*pool), "destroy a pool"))
         return;
     if (context->inherited) {
         *pool = NULL;

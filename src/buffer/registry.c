@@ -117,7 +117,7 @@ ferry_context_for_each_buffer(ferry_context *context, ferry_buffer_visit *visit,
     FERRYI_OR_RETURN(ferryi_shell_check_open(context, "walk over the buffers of a context"));
     FERRYI_OR_RETURN(take_snapshot(context, &snapshot));
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "visit");
     running.context = context;
     for (size_t i = 0; i < snapshot.count && visit(&snapshot.infos[i], user); i++)
         ;

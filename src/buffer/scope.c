@@ -137,7 +137,7 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
                                                         scope, out);
         size_t bytes = store->map.bytes;
         ferryi_store_unlock_plain(store);
-        if (is_new && ferryi_callback_kind() < FERRYI_CALLBACK_ASK &&
+        if (is_new && !ferryi_callback_only_watches() &&
             (!timeline || ferryi_timeline_check_capture(timeline) == FERRY_OK)) {
             ferry_status status =
                 open_new(store, bytes, range, to_end, place, timeline, scope, out, &open);
@@ -320,6 +320,8 @@ take_claim(struct ferryi_claim *claim)
 {
     claim->id = 0;
     claim->state = FERRYI_CLAIM_CALL;
+    if (!claim->timeline || !claim->timeline->by_thread)
+        claim->thread = ferryi_thread_id();
 }
 
 FERRYI_COLD static ferry_status
@@ -382,10 +384,10 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
         /* A running call relies on the write of this scope, so this thread waits until that call
-         * has ended. The call runs in a different thread, because a scope cannot be abandoned
-         * within a callback. */
+         * has ended. */
         if (relying) {
-            ferryi_store_unlock_and_park(store, 0);
+            if (!ferryi_claim_outlast(store, relying))
+                return ferryi_callback_refuse_wait("abandon a scope");
             continue;
         }
         if (!shared)
@@ -456,6 +458,7 @@ ferry_scope_abandon(ferry_scope *scope)
 {
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "abandon a scope: it is NULL");
+    FERRYI_OR_RETURN(ferryi_callback_check("abandon a scope"));
     struct ferryi_scope *body = ferryi_scope_of(scope);
     return body->store ? close_how(body, FERRYI_CLOSE_ABANDON, NULL) : FERRY_OK;
 }
@@ -466,13 +469,11 @@ ferry_scope_close_on(ferry_scope *scope, ferry_stream *last_use)
     if (!scope || !last_use)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "close a scope on a stream: scope or stream is NULL");
+    FERRYI_OR_RETURN(ferryi_callback_check("close a scope on a stream"));
     struct ferryi_scope *body = ferryi_scope_of(scope);
     ferryi_store *store = body->store;
     if (!store)
         return FERRY_OK;
-    ferry_status status = ferryi_callback_check("close a scope on a stream");
-    if (status != FERRY_OK)
-        return status;
     if (last_use->context != store->context)
         return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
                            "close a scope on a stream: the stream belongs to another context");
@@ -531,6 +532,7 @@ ferry_scope_close_unordered(ferry_scope *scope)
     if (!scope)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "close a scope without an order: it is NULL");
+    FERRYI_OR_RETURN(ferryi_callback_check("close a scope without an order"));
     return ferryi_scope_end_unordered(ferryi_scope_of(scope), FERRYI_CLOSE_COMMIT);
 }
 
@@ -609,6 +611,6 @@ ferry_buffer_wait_available(ferry_buffer *buffer, ferry_access access, uint64_t 
                                "wait for scopes of buffer \"%s\": still open after %llu ns: %s",
                                ferryi_store_name(store), (unsigned long long)timeout_ns, scope);
         }
-        in_time = ferryi_store_unlock_and_park(store, deadline);
+        in_time = ferryi_store_unlock_and_park(store, NULL, deadline);
     }
 }

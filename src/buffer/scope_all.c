@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/callback.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/checked.h"
 #include "src/buffer/claim.h"
@@ -238,6 +239,7 @@ ferry_status
 ferry_scope_open_all(const ferry_argument *arguments, size_t count, int place, ferry_stream *stream,
                      ferry_scope *scopes, void **out_pointers)
 {
+    FERRYI_OR_RETURN(ferryi_callback_check("open several buffers"));
     if (count == 0)
         return FERRY_OK;
     if (!scopes || !arguments || !arguments[0].buffer)

@@ -234,7 +234,8 @@ call_on_release(const ferryi_store *store, void *memory)
     struct ferryi_callback running;
     struct ferryi_kept_error kept;
     ferryi_last_error_keep(&kept);
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_RELEASE, "on_release");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "on_release");
+    running.in_any_call = true;
     running.context = store->context;
     on_release(memory, cold->on_release_user);
     ferryi_callback_leave(&running);

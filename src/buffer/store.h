@@ -35,6 +35,7 @@
 #include <ferry/buffer.h>
 
 #include "src/base/base.h"
+#include "src/base/blocked.h"
 #include "src/base/interleave.h"
 #include "src/debug/site.h"
 #include "src/map/valid_map.h"
@@ -421,10 +422,12 @@ ferryi_store_unlock(ferryi_store *store)
 /* Unlocks the buffer, and wakes the threads that wait for the removal of a claim (range lock). */
 FERRYI_RELEASES(ferryi_store_spin) void ferryi_store_unlock_waking(ferryi_store *store);
 
-/* Unlocks the buffer, and sleeps until a claim (range lock) is removed. Returns false if the
+/* Unlocks the buffer, and sleeps until a claim (range lock) is removed. `behind` is the thread that
+ * runs the call for which this thread waits; NULL if it waits for a scope. Returns false if the
  * deadline passes before a claim is removed. A deadline of 0 means no deadline. */
 FERRYI_RELEASES(ferryi_store_spin)
-bool ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns);
+bool ferryi_store_unlock_and_park(ferryi_store *store, const struct ferryi_runner *behind,
+                                  uint64_t deadline_ns);
 
 static inline bool
 ferryi_store_is_dead(const ferryi_store *store)

@@ -77,7 +77,8 @@ ferryi_store_unlock_waking(ferryi_store *store)
 }
 
 bool
-ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
+ferryi_store_unlock_and_park(ferryi_store *store, const struct ferryi_runner *behind,
+                             uint64_t deadline_ns)
 {
     ferry_context *context = store->context;
     uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
@@ -88,6 +89,9 @@ ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
     ferryi_store_unlock(store);
     bool in_time = true;
     uint64_t begun = context->trace ? ferryi_now_ns() : 0;
+    struct ferryi_blocked blocked;
+    if (behind)
+        ferryi_blocked_behind(&blocked, *behind);
     ferryi_mutex_lock(&context->park_mutex);
     while (in_time && atomic_load_explicit(&context->park_epoch, memory_order_relaxed) == epoch) {
         if (deadline_ns)
@@ -97,6 +101,8 @@ ferryi_store_unlock_and_park(ferryi_store *store, uint64_t deadline_ns)
             ferryi_cond_wait(&context->park_cond, &context->park_mutex);
     }
     ferryi_mutex_unlock(&context->park_mutex);
+    if (behind)
+        ferryi_blocked_end(&blocked);
     if (begun)
         ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
     return in_time;

@@ -30,7 +30,7 @@ run_own(const ferry_conversion *conversion, void *target, const void *source, si
         ferry_convert_policy policy)
 {
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "of the conversion");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "of the conversion");
     ferry_status status = conversion->convert(target, source, count, policy);
     ferryi_callback_leave(&running);
     /* ferry_conversion_failed(), which the function calls for an element that does not fit, has

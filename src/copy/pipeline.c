@@ -248,7 +248,7 @@ call_back(struct pipeline *pipeline, const ferry_file_chunk *chunk)
 {
     ferryi_explain("%s", "");
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "work");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "work");
     running.lent = chunk->buffer;
     running.context = pipeline->context;
     ferry_status status = pipeline->options->work(chunk, pipeline->options->user);
@@ -286,7 +286,7 @@ tell(const struct pipeline *pipeline, uint64_t chunks)
     if (!options->keep_going)
         return true;
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "keep_going");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "keep_going");
     running.context = pipeline->context;
     bool goes_on = options->keep_going((size_t)done, (size_t)pipeline->bytes, options->user);
     ferryi_callback_leave(&running);

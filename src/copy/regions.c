@@ -5,6 +5,7 @@
 
 #include <ferry/generated.h>
 
+#include "src/base/callback.h"
 #include "src/copy/async.h"
 #include "src/copy/convert_copy.h"
 #include "src/copy/plan.h"
@@ -282,7 +283,9 @@ ferry_status
 ferryi_regions_copy(const ferry_copy_region *regions, size_t count,
                     const ferry_copy_options *options, struct ferryi_caller caller)
 {
-    ferry_status status;
+    ferry_status status = ferryi_callback_check("copy");
+    if (status != FERRY_OK)
+        return status;
     do
         status = try_copy(regions, count, options, caller);
     while (ferryi_buffer_starts_over(status, FERRY_REST) && has_rest(regions, count));

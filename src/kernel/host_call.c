@@ -213,7 +213,7 @@ call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
     const void *outer = ferryi_callback_thread.context;
     if (call->is_apart)
         ferryi_callback_thread.context = call->context;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "host_function");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "host_function");
     running.context = call->context;
     ferry_status status = call->body(&call->call, call->user);
     ferryi_callback_leave(&running);

@@ -350,7 +350,8 @@ ferry_kernel_destroy(ferry_kernel **kernel)
         return;
     ferry_kernel *gone = *kernel;
     ferry_context *context = gone->context;
-    if (ferryi_callback_refuses_end(&context->log, FERRYI_CALLBACK_RELEASE, "destroy a kernel"))
+    if (ferryi_callback_refuses_end(&context->log, ferryi_callback_in_any_call(),
+                                    "destroy a kernel"))
         return;
     *kernel = NULL;
     if (context->inherited)

@@ -68,7 +68,9 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
     FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "walk over the blocks of", visit, "visit"));
     FERRYI_OR_RETURN(take_snapshot(pool, &snapshot));
     struct ferryi_callback running;
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_FREE, "visit");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "visit");
+    running.lent = pool;
+    running.context = pool->config.context;
     for (size_t i = 0; i < snapshot.count && visit(&snapshot.blocks[i], user); i++)
         ;
     ferryi_callback_leave(&running);

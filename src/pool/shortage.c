@@ -200,12 +200,17 @@ ask_program(struct shortage *shortage)
     ferry_pool_shortage *callback = pool->on_shortage;
     void *user = pool->on_shortage_user;
     ferryi_mutex_unlock(&pool->mutex);
-    if (!callback || ferryi_callback_kind() >= FERRYI_CALLBACK_SHORTAGE || !may_attempt(shortage))
+    if (!callback || ferryi_callback_thread.is_short || ferryi_callback_only_watches() ||
+        !may_attempt(shortage))
         return false;
     struct ferryi_callback running;
     FERRYI_KEEP_ERROR(kept);
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_SHORTAGE, "on_shortage");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "on_shortage");
+    running.lent = pool;
+    running.context = pool->config.context;
+    running.in_any_call = ferryi_callback_thread.is_short = true;
     bool made_room = callback(pool, shortage->request->need, user);
+    ferryi_callback_thread.is_short = false;
     ferryi_callback_leave(&running);
     return made_room;
 }

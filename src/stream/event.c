@@ -167,20 +167,24 @@ event_status(ferry_event *event)
                        event->text ? event->text : "the asynchronous call failed");
 }
 
-/* Waits until a worker thread has finished the event's job (an asynchronous call). Fails inside a
- * callback that must not wait, unless the job is already finished. Such a callback may itself run
- * on that worker thread, so that the wait could never end. */
+/* Waits until a worker thread has finished the event's job (an asynchronous call). Fails with BUSY
+ * inside a callback while a worker thread of the context is blocked, which may be this thread. */
 static ferry_status
 wait_job(ferry_event *event, const char *what)
 {
     uint64_t begun = 0;
     ferryi_mutex_lock(&event->mutex);
-    while (event->is_job && !event->done && ferryi_callback_may_wait()) {
+    const struct ferryi_runner worker = {.context = event->context};
+    bool done;
+    while (!(done = !event->is_job || event->done) && !ferryi_callback_must_not_wait(worker)) {
         if (event->context->trace && !begun)
             begun = ferryi_now_ns();
-        ferryi_cond_wait(&event->cond, &event->mutex);
+        uint64_t look_ns = ferryi_callback_look_again_ns();
+        if (look_ns)
+            (void)ferryi_cond_wait_until(&event->cond, &event->mutex, look_ns);
+        else
+            ferryi_cond_wait(&event->cond, &event->mutex);
     }
-    bool done = !event->is_job || event->done;
     ferryi_mutex_unlock(&event->mutex);
     if (begun)
         ferryi_shell_trace_wait(event->context, "wait for an asynchronous call", begun);
@@ -341,7 +345,7 @@ ferry_event_destroy(ferry_event **event)
     if (!event || !*event)
         return;
     ferry_event *gone = *event;
-    if (ferryi_callback_refuses_end(&gone->context->log, FERRYI_CALLBACK_ASK, "destroy an event"))
+    if (ferryi_callback_refuses_end(&gone->context->log, false, "destroy an event"))
         return;
     *event = NULL;
     if (atomic_load(&gone->references) <= 0)

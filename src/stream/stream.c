@@ -246,7 +246,7 @@ ferry_stream_destroy(ferry_stream **stream)
         return;
     ferry_stream *closing = *stream;
     ferry_context *context = closing->context;
-    if (ferryi_callback_refuses_end(context ? &context->log : NULL, FERRYI_CALLBACK_RELEASE,
+    if (ferryi_callback_refuses_end(context ? &context->log : NULL, ferryi_callback_in_any_call(),
                                     "destroy a stream"))
         return;
     *stream = NULL;

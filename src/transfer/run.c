@@ -144,7 +144,7 @@ is_stopped(const ferryi_engine *engine, struct ferryi_transfer_job *job, size_t 
         job->reported = job->done;
         struct progress progress = progress_of(job, total);
         struct ferryi_callback running;
-        ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "keep_going");
+        ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "keep_going");
         stop |= !options->keep_going(progress.done, progress.total, options->user);
         ferryi_callback_leave(&running);
     }
@@ -298,7 +298,7 @@ call_trace(const struct ferryi_run *run)
     };
     struct ferryi_callback running;
     FERRYI_KEEP_ERROR(kept);
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_ASK, "trace");
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "trace");
     config->trace(&trace, config->trace_user);
     ferryi_callback_leave(&running);
 }

@@ -119,10 +119,13 @@ DEFECTS = [
         ("src/map/coherence.c", "return places == 0 ? FERRYI_ZEROS | bit : places | bit;", "return places | bit;")],
         ["tests/unit/test_coherence"]),
     Defect("callbacks_wait", [
-        ("src/base/callback.h", "return ferryi_callback_kind() < FERRYI_CALLBACK_RELEASE;", "return true;"),
-        ("src/base/callback.h", "__builtin_expect(ferryi_callback_kind() >= FERRYI_CALLBACK_ASK, 0)",
-         "__builtin_expect(ferryi_callback_kind() > FERRYI_CALLBACK_ASK, 0)")],
+        ("src/base/blocked.c", "bool has = is_blocked(runner, 0);", "bool has = false && is_blocked(runner, 0);"),
+        ("src/base/callback.h", "__builtin_expect(ferryi_callback_only_watches(), 0)",
+         "__builtin_expect(false && ferryi_callback_only_watches(), 0)")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
+    Defect("shortages_wait_for_each_other", [
+        ("src/base/blocked.c", "(each->in_callback || is_blocked(each->behind, queue + 1))", "each->in_callback")],
+        ["FERRY_DEVICE=emulated tests/buffer/test_buffer_blocked"]),
     Defect("on_release_ends_context", [
         ("src/context.c", "if (last && ferryi_callback_thread.innermost &&", "if (false && last && ferryi_callback_thread.innermost &&")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),

@@ -62,6 +62,11 @@ MODELS = {
             **{name: "THREADS=1 END" for name in "END_LOOK END_DOOMED".split()},
         },
     },
+    "shortages": {
+        "quick": ["THREADS=2"],
+        "large": ["THREADS=3"],
+        "breaks": {name: "THREADS=2" for name in "CALLBACK BEHIND LOOK EAGER EVICT".split()},
+    },
     "owners": {
         "quick": ["ALL"],
         "large": [],

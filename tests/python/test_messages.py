@@ -167,7 +167,7 @@ def test_words_of_the_library():
         "copy: the source has elements float, the target double, and options.convert is FERRY_CONVERT_NONE": 'convert="saturate"',
         "copy: a conversion with FERRY_CONVERT_CHECK cannot be asynchronous: call the function that blocks": "wait=True",
         "copy: a conversion with FERRY_CONVERT_CHECK cannot read from a file: load it into a buffer first": 'convert="check"',
-        "open a buffer: the callback trace may not do this, see <ferry/status.h>": "returned",
+        "open a buffer: the callback trace may not do this; do it when the callback has returned": "function has returned",
         "evict buffer \"a\": 2 leases keep its memory, held by python, lease.py:3; destroy the lease first": "lease.py:3; leave",
         "evict buffer \"a\": 1 lease keeps its memory; destroy the lease first": "`del`",
         "export a lease as a DLPack tensor: the lease is closed": "the access has ended",
