@@ -215,7 +215,11 @@ ferryi_pool_check_call(const ferry_pool *pool, const char *what, bool has_other,
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
                            "%s %s: the pool belongs to the process that this one was forked from",
                            what, pool->name);
-    return ferryi_callback_check(what);
+    if (!ferryi_callback_only_watches())
+        return FERRY_OK;
+    char call[160];
+    snprintf(call, sizeof(call), "%.60s %.90s", what, pool->name);
+    return ferryi_callback_refuse(call);
 }
 
 ferry_status
