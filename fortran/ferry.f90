@@ -63,7 +63,7 @@ module ferry_c
         integer(c_int64_t) :: reserved(4) = 0
     end type
 
-    integer(c_int), parameter :: ferry_c_code_cuda = 1
+    integer(c_int), parameter :: ferry_c_code_cuda = 1, ferry_c_code_opencl = 3
 
     type, bind(c) :: ferry_c_kernel_code
         integer(c_int) :: kind = 0
@@ -945,36 +945,49 @@ contains
 
     ! -- kernels --
 
-    ! Creates a kernel from CUDA source, a host function, or both.
+    ! Creates a kernel from source for devices, in CUDA C++ and in OpenCL C, from a host function, or from several of them.
     !
     ! `host_function` is c_funloc() of a bind(c) function (call, user) with two type(c_ptr), value
     ! arguments and an integer(c_int) status as its result: ferry_host_function of <ferry/kernel.h>.
-    subroutine kernel_create(self, context, name, parameters, cuda_source, host_function, status)
+    subroutine kernel_create(self, context, name, parameters, cuda_source, host_function, status, opencl_source)
         class(ferry_kernel), intent(inout) :: self
         class(ferry_context), intent(in) :: context
         character(len=*), intent(in) :: name
         type(ferry_parameter), intent(in), target, contiguous :: parameters(:)
-        character(len=*), intent(in), optional :: cuda_source
+        character(len=*), intent(in), optional :: cuda_source, opencl_source
         type(c_funptr), intent(in), optional :: host_function
         integer(c_int), intent(out), optional :: status
         type(ferry_c_kernel_source) :: source
-        type(ferry_c_kernel_code), target :: code
-        character(len=:, kind=c_char), allocatable, target :: entry_point, text
+        type(ferry_c_kernel_code), target :: codes(2)
+        character(len=:, kind=c_char), allocatable, target :: entry_point, cuda, opencl
 
         entry_point = name // c_null_char
         source%name = c_loc(entry_point)
         if (present(cuda_source)) then
-            text = cuda_source // c_null_char
-            code%kind = ferry_c_code_cuda
-            code%code = c_loc(text)
-            source%codes = c_loc(code)
-            source%code_count = 1
+            cuda = cuda_source // c_null_char
+            call add_code(ferry_c_code_cuda, c_loc(cuda))
         end if
+        if (present(opencl_source)) then
+            opencl = opencl_source // c_null_char
+            call add_code(ferry_c_code_opencl, c_loc(opencl))
+        end if
+        source%codes = c_loc(codes)
         if (present(host_function)) source%host_function = host_function
         if (size(parameters) > 0) source%parameters = c_loc(parameters)
         source%parameter_count = size(parameters, kind=c_size_t)
         call self%destroy()
         call ferry_check(ferry_c_kernel_create(context%owned, source, self%owned), status)
+
+    contains
+
+        subroutine add_code(kind, text)
+            integer(c_int), intent(in) :: kind
+            type(c_ptr), intent(in) :: text
+
+            source%code_count = source%code_count + 1
+            codes(source%code_count)%kind = kind
+            codes(source%code_count)%code = text
+        end subroutine
     end subroutine
 
     ! Queues the kernel for `items` items, with `threads` threads in each block (256 without it).

@@ -107,6 +107,7 @@ class Parser:
         self.tokens = tokens(text)
         self.at = 0
         self.unknown_types = {}  # name: token, of words that stand where a type must stand
+        self.has_pointers = False  # whether a variable or a cast is a pointer
 
     # -- tokens --
 
@@ -201,7 +202,7 @@ class Parser:
     def declarator(self):
         """The name of what is declared, or None in a cast; the lengths of arrays."""
         while self.peek() == "*" or self.peek() in ("const", "restrict", "volatile"):
-            self.take()
+            self.has_pointers |= self.take().text == "*"
         name = self.take() if self.kind() == "word" else None
         lengths = []
         while self.peek() == "[":
@@ -442,15 +443,15 @@ class Parser:
 
 
 def parse_statements(text, types):
-    """(the block of statements, unknown types) of a text."""
+    """(the block of statements, the parser) of a text."""
     parser = Parser(text, types)
-    return parser.statements(), parser.unknown_types
+    return parser.statements(), parser
 
 
 def parse_expression(text, types):
-    """(the expression, unknown types) of a text."""
+    """(the expression, the parser) of a text."""
     parser = Parser(text, types)
     found = parser.expression()
     if parser.peek():
         parser.fail("expected one expression")
-    return found, parser.unknown_types
+    return found, parser

@@ -93,9 +93,10 @@ class FortranElement:
             components.append(Component(name, f"integer(c_int8_t) :: {name}({end - begin}) = 0_c_int8_t", "c_int8_t"))
 
     @property
-    def cuda_parts(self):
-        """The CUDA declaration as Fortran expressions of characters, one for each line of the text."""
-        return [fortran_text(eval_c_line(line)) for line in self.element.cuda_lines]
+    def declarations(self):
+        """(variable, component of ferry_c_element, Fortran expressions of characters for each line) of each language that has one."""
+        found = (("cuda", self.element.cuda_lines), ("opencl", self.element.opencl_lines))
+        return [(name, f"{name}_declaration", [fortran_text(eval_c_line(line)) for line in lines]) for name, lines in found if lines]
 
 
 def eval_c_line(literal):

@@ -169,6 +169,9 @@ def run(options, program):
     read = {"kernels": read_kernels, "check": read_any}.get(options.command, load)
     types = [read(path, TARGETS[options.target]) for path in options.types]
     if options.command == "check":
+        for one in types:
+            for key, note in getattr(one, "notes", ()):
+                print(f"{one.path}: {key}: {note}")
         return
     refuse_system_header(options.output, types[0])
     from ferry_render import Renderer

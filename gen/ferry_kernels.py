@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Kernels from one expression that is C and CUDA at once: a file of kernels, checked, and every text that the template prints."""
+"""Kernels from one expression of C: a file of kernels, checked, and the texts of every language that the template prints."""
 
 import os
 import re
 
 from ferry_c import TYPE_WORDS, CodeError, called_names, parse_expression, tokens, with_names
-from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET, LITERAL_BYTES
-from ferry_names import (ARITY, CONSTANTS, CUDA_CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, REFUSED, SHARED_FUNCTIONS, SHARED_NAMES,
-                         WIDENED)
+from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET, LITERAL_BYTES, OPENCL_SCALARS
+from ferry_names import (ARITY, CONSTANTS, CUDA_CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS,
+                         SHARED_NAMES, VECTOR_TYPE, WIDENED)
+from ferry_opencl import (CONSTANTS_OF_OPENCL, exact_value, is_spelled, spelled_function, spelled_text, why_not_struct, written)
 from ferry_rules import INDICES, Text, check_words
 from ferry_types import (BUILTIN_DIR, GEN_ABI, RESERVED, Checker, builtin_names, c_string_lines, include_line, load, nearest,
                          unique)
@@ -23,7 +24,10 @@ BLOCKS = 1024  # partial sums of a reduction on a device
 # Parameters of the typed launches, beside those of the kernel.
 LAUNCH_NAMES = {"map": ("kernels", "stream"), "stencil": ("kernels", "stream"), "reduction": ("kernels", "stream", "out"), "function": ()}
 
-# Of (kind, bits): the least and the greatest value, in C and CUDA.
+# Languages that have options of their own.
+LANGUAGES = ("cuda", "hip", "opencl")
+
+# Of (kind, bits): the least and the greatest value, in C, CUDA and OpenCL C.
 LIMITS = {
     ("float", 32): ("-INFINITY", "INFINITY"), ("float", 64): ("-(double)INFINITY", "(double)INFINITY"),
     ("int", 8): ("-127 - 1", "127"), ("uint", 8): ("0", "255"), ("int", 16): ("-32767 - 1", "32767"), ("uint", 16): ("0", "65535"),
@@ -33,6 +37,35 @@ LIMITS = {
 CUDA_INFINITY = {"-INFINITY": "-__int_as_float(0x7f800000)", "INFINITY": "__int_as_float(0x7f800000)",
                  "-(double)INFINITY": "-__longlong_as_double(0x7ff0000000000000)",
                  "(double)INFINITY": "__longlong_as_double(0x7ff0000000000000)"}
+
+
+class Dialect:
+    """How a language of devices spells what kernels consist of."""
+
+    def __init__(self, name, **words):
+        self.name = name
+        self.__dict__.update(words)
+
+    def scalar(self, element):
+        return self.scalars.get((element.kind, element.bits), element.c_type)
+
+    def value(self, element):
+        """The type of a variable or a function, which may be bool everywhere."""
+        return "bool" if element.kind == "bool" else self.scalar(element)
+
+    def head(self, name, declarations):
+        return f"{self.kernel}\n{name}({', '.join(declarations)})\n{{\n"
+
+    def strided(self, index, end):
+        return f"    for (size_t {index} = {self.first}; {index} < {end}; {index} += {self.step}) {{\n"
+
+
+CUDA = Dialect("cuda", kernel='extern "C" __global__ void', function="static __device__", scalars=CUDA_SCALARS, memory="", shared="__shared__",
+               first="blockIdx.x * (size_t)blockDim.x + threadIdx.x", step="(size_t)gridDim.x * blockDim.x", thread="threadIdx.x",
+               block="blockIdx.x", barrier="__syncthreads();", size="size_t", infinity=CUDA_INFINITY)
+OPENCL = Dialect("opencl", kernel="__kernel void", function="static", scalars=OPENCL_SCALARS, memory="__global ", shared="__local",
+                 first="get_global_id(0)", step="get_global_size(0)", thread="get_local_id(0)", block="get_group_id(0)",
+                 barrier="barrier(CLK_LOCAL_MEM_FENCE);", size="ferry_size", infinity={})
 
 
 class Parameter:
@@ -45,15 +78,17 @@ class Parameter:
         self.is_array = access != ""
         self.is_read = access == "read"
         self.constant = ACCESSES.get(access, "FERRY_READ")
-        self.cuda_type = cuda_type(element)
         self.host_type = element.c_type
         self.value_sign = "&" if element.value_by_pointer else ""
         self.overlap = ""  # the constant of <ferry/kernel.h>; "" where any is right
 
-    def declared(self, c_type):
+    def declared(self, c_type, memory=""):
         if not self.is_array:
             return f"{c_type} {self.name}"
-        return f"{'const ' if self.is_read else ''}{c_type} *{self.name}"
+        return f"{memory}{'const ' if self.is_read else ''}{c_type} *{self.name}"
+
+    def declared_in(self, dialect):
+        return self.declared(dialect.scalar(self.element), dialect.memory)
 
     @property
     def launched(self):
@@ -74,7 +109,8 @@ class Kernel:
         self.text = None  # what ferry_rules.py found in it
         self.comment = ""
         self.exact = True
-        self.options = []
+        self.options = {language: [] for language in LANGUAGES}
+        self.no_opencl = ""  # why there is no text in OpenCL C
         self.radius = 0
         self.reduction = ""
         self.result = None
@@ -95,15 +131,24 @@ class Kernel:
         self.unused = [parameter for parameter in self.parameters if parameter.name not in words]
         self.host_each = indented(self.owner.spelled(self.text, self.owner.host_constants))
         self.reads = [parameter for parameter in self.arrays if parameter.is_read]
-        self.cuda_text = self._cuda_text(self.owner.spelled(self.text, self.owner.cuda_constants))
+        self.cuda_text = self._text(CUDA, "".join(helper.in_cuda() for helper in self.helpers),
+                                    self.owner.spelled(self.text, self.owner.cuda_constants))
         self.text_lines = c_string_lines(self.cuda_text)
         self.is_long = len(self.cuda_text) > LITERAL_BYTES
+        self.opencl_text = self.into_opencl_text = ""
+        self._write_opencl()
+        self.opencl_lines = c_string_lines(self.opencl_text)
+        self.is_opencl_long = len(self.opencl_text) > LITERAL_BYTES
+        # A compiler refuses options of another, so that CUDA source with options is not HIP source too.
+        self.has_hip = bool(self.options["cuda"] or self.options["hip"])
         for parameter in self.arrays if self.form != "reduction" else ():
             apart = self.form == "stencil" and parameter.is_read or parameter.name in self.text.gathered
             parameter.overlap = "FERRY_OVERLAP_NONE" if apart else "FERRY_OVERLAP_SAME"
         if self.form == "reduction":
-            self.into_text = self._into_text()
+            self.into_text = self._into_text(CUDA)
             self.into_lines = c_string_lines(self.into_text)
+            self.into_opencl_text = "" if self.no_opencl else self._into_text(OPENCL)
+            self.into_opencl_lines = c_string_lines(self.into_opencl_text)
 
     def combined(self, left, right):
         if self.reduction == "sum":
@@ -122,54 +167,66 @@ class Kernel:
     def result_type(self):
         return self.result.c_type
 
-    def _head(self, name, declarations):
-        return f'extern "C" __global__ void\n{name}({", ".join(declarations)})\n{{\n'
+    def _write_opencl(self):
+        """The text in OpenCL C, or why there is none. Where the file has options for it, the text is asked for."""
+        try:
+            for element in dict.fromkeys(parameter.element for parameter in self.parameters if parameter.element.is_struct):
+                if why_not_struct(element):
+                    raise CodeError(why_not_struct(element))
+            helpers, each = self.owner.opencl_parts(self.text)
+            self.owner.check_known(self, "opencl")
+        except CodeError as error:
+            if self.options["opencl"]:
+                self.owner.check.fail(self.where, str(error))
+            self.no_opencl = str(error)
+            self.owner.notes.append((self.where, f"has no text in OpenCL C: it {error}"))
+        else:
+            self.opencl_text = self._text(OPENCL, helpers, each)
 
-    def _declarations(self):
-        return [parameter.declared(parameter.cuda_type) for parameter in self.parameters]
-
-    def _cuda_text(self, each):
-        helpers = "".join(helper.cuda for helper in self.helpers)
-        sizes = [f"size_t {size}" for size in self.sizes]
+    def _text(self, dialect, helpers, each):
+        sizes = [f"{dialect.size} {size}" for size in self.sizes]
+        declarations = [parameter.declared_in(dialect) for parameter in self.parameters]
         if self.form == "reduction":
-            cuda = CUDA_SCALARS[self.result.kind, self.result.bits]
-            head = self._head(self.sym, self._declarations() + [f"{cuda} *partial_"] + sizes)
-            return helpers + head + self._tree_text(cuda, f"({cuda})({each})", "partial_[blockIdx.x]")
-        head = self._head(self.sym, self._declarations() + sizes)
+            scalar = dialect.scalar(self.result)
+            head = dialect.head(self.sym, declarations + [f"{dialect.memory}{scalar} *partial_"] + sizes)
+            return helpers + head + self._tree_text(dialect, f"({scalar})({each})", f"partial_[{dialect.block}]")
+        head = dialect.head(self.sym, declarations + sizes)
         if self.form == "map":
-            return helpers + head + strided("i", "n_") + indented(each, 8) + "    }\n}\n"
-        near = ("static __device__ size_t near_(size_t at, int step, size_t end)\n{\n"
+            return helpers + head + dialect.strided("i", "n_") + indented(each, 8) + "    }\n}\n"
+        near = (f"{dialect.function} size_t near_(size_t at, int step, size_t end)\n{{\n"
                 "    if (step < 0)\n        return at < (size_t)-step ? 0 : at - (size_t)-step;\n"
                 "    return at + (size_t)step < end ? at + (size_t)step : end - 1;\n}\n")
         macros = "".join(f"#define {one.name}(row_step_, column_step_) {one.name}[(near_(row, row_step_, rows) - from_) * columns"
                          " + near_(column, column_step_, columns)]\n" for one in self.reads)
-        return (helpers + near + macros + head + strided("i", "count * columns")
+        return (helpers + near + macros + head + dialect.strided("i", "count * columns")
                 + "        const size_t row = first + i / columns, column = i % columns;\n        (void)row; (void)column;\n"
                 + indented(each, 8) + "    }\n}\n")
 
-    def _into_text(self):
-        cuda = CUDA_SCALARS[self.result.kind, self.result.bits]
-        head = self._head(self.sym + "_into", [f"const {cuda} *partial_", f"{cuda} *out_", "size_t n_"])
-        return head + self._tree_text(cuda, "partial_[i]", "out_[0]")
+    def _into_text(self, dialect):
+        scalar = dialect.scalar(self.result)
+        head = dialect.head(self.sym + "_into", [f"{dialect.memory}const {scalar} *partial_", f"{dialect.memory}{scalar} *out_",
+                                                 f"{dialect.size} n_"])
+        return head + self._tree_text(dialect, "partial_[i]", "out_[0]")
 
-    def _tree_text(self, cuda, value, target):
+    def _tree_text(self, dialect, value, target):
         """Each thread combines its stride in order, then the block its threads as a tree."""
-        identity = CUDA_INFINITY.get(self.identity, self.identity)
-        combine = self.combine_into("r_", "v_").replace(self.result_type, cuda)
-        return (f"    __shared__ {cuda} shared_[{BLOCK}];\n    {cuda} r_ = {identity};\n"
-                + strided("i", "n_") + f"        const {cuda} v_ = {value};\n        {combine}\n    }}\n"
-                "    shared_[threadIdx.x] = r_;\n"
+        scalar, thread = dialect.scalar(self.result), dialect.thread
+        identity = dialect.infinity.get(self.identity, self.identity)
+        combine = self.combine_into("r_", "v_").replace(self.result_type, scalar)
+        return (f"    {dialect.shared} {scalar} shared_[{BLOCK}];\n    {scalar} r_ = {identity};\n"
+                + dialect.strided("i", "n_") + f"        const {scalar} v_ = {value};\n        {combine}\n    }}\n"
+                f"    shared_[{thread}] = r_;\n"
                 f"    for (unsigned int half_ = {BLOCK // 2}; half_ > 0; half_ /= 2) {{\n"
-                "        __syncthreads();\n"
-                "        if (threadIdx.x < half_) {\n"
-                f"            const {cuda} v_ = shared_[threadIdx.x + half_];\n            {combine}\n"
-                "            shared_[threadIdx.x] = r_;\n"
+                f"        {dialect.barrier}\n"
+                f"        if ({thread} < half_) {{\n"
+                f"            const {scalar} v_ = shared_[{thread} + half_];\n            {combine}\n"
+                f"            shared_[{thread}] = r_;\n"
                 "        }\n    }\n"
-                f"    if (threadIdx.x == 0)\n        {target} = r_;\n}}\n")
+                f"    if ({thread} == 0)\n        {target} = r_;\n}}\n")
 
 
 class Helper:
-    """A function of C under another name, so that C, C++ and CUDA call the same one for the same arguments."""
+    """A function of C under another name, so that every language calls the same one for the same arguments."""
 
     def __init__(self, sym, name):
         self.name = name
@@ -186,7 +243,18 @@ class Helper:
         self.root = f"extern {c_type} {name}({c_type}) __attribute__((const));"
         self.host_head = f"{c_type}\n{self.called}({declared})"
         self.host_body = f"return {name}({given});"
-        self.cuda = f"static __device__ {c_type} {self.called}({declared}) {{ return {computed}; }}\n"
+        self.cuda_value = computed
+        self.opencl_value = exact_value(name, letters)
+
+    def in_cuda(self):
+        return f"{CUDA.function} {self.host_line} {{ return {self.cuda_value}; }}\n"
+
+    def in_opencl(self):
+        return f"{OPENCL.function} {self.host_line} {{ return {self.opencl_value}; }}\n"
+
+    @property
+    def host_line(self):
+        return self.host_head.replace("\n", " ")
 
 
 class Function:
@@ -203,22 +271,24 @@ class Function:
         declared = ", ".join(parameter.declared(parameter.host_type) for parameter in parameters) or "void"
         self.host_head = f"{result.c_type}\n{self.called}({declared})"
         self.host_body = indented(owner.spelled(text, owner.host_constants), 4)
-        declared = ", ".join(parameter.declared(parameter.cuda_type) for parameter in parameters)
-        body = indented(owner.spelled(text, owner.cuda_constants), 4)
-        self.cuda = f"static __device__ {cuda_type(result)}\n{self.called}({declared})\n{{\n{body}}}\n"
+        self.owner = owner
+        self.result = result
+        self.parameters = parameters
 
+    def in_cuda(self):
+        return self._in(CUDA, self.owner.spelled(self.text, self.owner.cuda_constants))
 
-def cuda_type(element):
-    return CUDA_SCALARS.get((element.kind, element.bits), element.c_type)
+    def in_opencl(self):
+        """Raises CodeError."""
+        return self._in(OPENCL, self.owner.opencl_spelled(self.text))
+
+    def _in(self, dialect, body):
+        declared = ", ".join(f"{dialect.value(parameter.element)} {parameter.name}" for parameter in self.parameters)
+        return f"{dialect.function} {dialect.value(self.result)}\n{self.called}({declared})\n{{\n{indented(body, 4)}}}\n"
 
 
 def is_exact(name):
     return name in ARITY or name[-1] == "f" and name[:-1] in ARITY
-
-
-def strided(index, end):
-    return (f"    for (size_t {index} = blockIdx.x * (size_t)blockDim.x + threadIdx.x; {index} < {end};"
-            f" {index} += (size_t)gridDim.x * blockDim.x) {{\n")
 
 
 def indented(text, spaces=0):
@@ -229,8 +299,10 @@ class KernelFile:
     """One file of kernels, checked. Attributes are what templates print."""
 
     def __init__(self, path, data, target=DEFAULT_TARGET):
+        self.path = path
         self.read_files = [path]
-        check = KernelChecker(path, data)
+        self.notes = []  # (key, what a reader should know of it)
+        self.check = check = KernelChecker(path, data)
         check.keys(data, "", FILE_KEYS, ("ferry", "prefix", "header", "kernels"))
         check.version()
         self.source = os.path.basename(path)
@@ -246,6 +318,8 @@ class KernelFile:
         self.integers = {name: value for name, value in self.constants.items() if type(data["constants"][name]) is int}
         self.host_constants = {**HOST_CONSTANTS, **self.constants}
         self.cuda_constants = {**CUDA_CONSTANTS, **self.constants}
+        self.opencl_constants = {**CONSTANTS_OF_OPENCL, **{name: written(value) for name, value in self.constants.items()}}
+        self.flags = set().union(*(element.flags for element in self.types.values()))
         self.functions = {}
         check.functions(self)
         self.kernels = []
@@ -268,11 +342,41 @@ class KernelFile:
         return {*self.functions, *self.constants}
 
     def spelled(self, text, constants):
-        """A checked text as it stands in the generated code for the host or for devices."""
+        """A checked text as it stands in the generated code for the host or for CUDA."""
+        return with_names(text.text, self.names_in(text, constants), self.calls_in(text))
+
+    @staticmethod
+    def names_in(text, constants):
         names = {name: value for name, value in constants.items() if name not in text.parameters}
         if text.form in ("map", "reduction") and "n" not in text.parameters and "n" not in text.locals:
             names["n"] = "n_"
-        return with_names(text.text, names, {helper.name: helper.called for helper in self.helpers_of(text)})
+        return names
+
+    def calls_in(self, text):
+        return {helper.name: helper.called for helper in self.helpers_of(text)}
+
+    def opencl_spelled(self, text):
+        """A checked text in OpenCL C. Raises CodeError."""
+        calls = {name: f"{self.sym}_{name}_" for name in self.spelled_of(text)}
+        return spelled_text(text, self.flags, self.names_in(text, self.opencl_constants), {**self.calls_in(text), **calls})
+
+    def spelled_of(self, text):
+        """The functions that a checked text calls and OpenCL C has under other names."""
+        return [name for name in called_names(text.text)
+                if is_spelled(name) and name not in text.parameters and name not in text.locals and name not in self.functions]
+
+    def opencl_parts(self, text):
+        """(definitions of what a checked text calls, the text) in OpenCL C. Raises CodeError."""
+        helpers = self.helpers_of(text)
+        texts = [text, *(helper.text for helper in helpers if helper.is_written)]
+        spelled = dict.fromkeys(name for one in texts for name in self.spelled_of(one))
+        definitions = [spelled_function(name, f"{self.sym}_{name}_") for name in spelled] + [helper.in_opencl() for helper in helpers]
+        return "".join(definitions), self.opencl_spelled(text)
+
+    def check_known(self, kernel, language):
+        """Raises CodeError for a name of a kernel that nothing defines in a language."""
+        for _, _, name, what in unknown_names(kernel, language):
+            raise CodeError(f"{what}; expected the option '-D{name}=...' in 'options' for {language}")
 
     def helpers_of(self, text):
         """The functions that a checked text calls, each after those that it calls itself."""
@@ -285,6 +389,19 @@ class KernelFile:
             elif is_exact(name):
                 found.append(Helper(self.sym, name))
         return list({helper.called: helper for helper in found}.values())
+
+
+def unknown_names(kernel, language):
+    """(key, text, name, what a message says of it) for each name that neither the file nor an option of the language defines."""
+    options = kernel.options[language]
+    defined = {match.group(1) for match in (re.match(r"(?:-D|--define-macro=)(\w+)", option) for option in options) if match}
+    if any(re.match(r"-include|--pre-include", option) for option in options):
+        return  # of a header that the device has too
+    functions = [helper for helper in kernel.owner.helpers_of(kernel.text) if helper.is_written]
+    for key, text in [*((function.where, function.text) for function in functions), (kernel.where, kernel.text)]:
+        for name, what in text.unknown.items():
+            if name not in defined and not (name in text.called and (is_exact(name) or name in REFUSED)):
+                yield key, text, name, what
 
 
 def is_kernels(data):
@@ -390,10 +507,11 @@ class KernelChecker(Checker):
         kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
                         self.code("each", entry, where, "what is done for each element"))
         self.form(kernel, entry, where, forms)
-        kernel.text = self.checked(where + "each", kernel.each, form, kernel.parameters, owner)
+        kernel.where = where + "each"
+        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner)
         kernel.exact = not self.is_fast(entry, where)
         kernel.options = self.options(entry, where)
-        self.check_names(kernel, where)
+        self.check_names(kernel)
         self.check_structs(kernel, where)
         if "comment" in entry:
             kernel.comment = self.text("comment", "a line of text for the generated header", entry, where)
@@ -412,17 +530,11 @@ class KernelChecker(Checker):
             self.check_free_name(key, name, owner)
         return found
 
-    def check_names(self, kernel, where):
+    def check_names(self, kernel):
         """Refuses names that the text, or a function that it calls, takes from nowhere, or from a header of the host alone."""
-        defined = {match.group(1) for match in (re.match(r"(?:-D|--define-macro=)(\w+)", option) for option in kernel.options) if match}
-        if any(re.match(r"-include|--pre-include", option) for option in kernel.options):
-            return  # of a header that the device has too
-        functions = [helper for helper in kernel.owner.helpers_of(kernel.text) if helper.is_written]
-        for key, text in [*((function.where, function.text) for function in functions), (where + "each", kernel.text)]:
-            for name, what in text.unknown.items():
-                if name not in defined and not (name in text.called and (is_exact(name) or name in REFUSED)):
-                    known = (*text.parameters, *text.locals, *kernel.owner.known_names(), *CONSTANTS, *ARITY)
-                    self.fail(key, f"{what}; {nearest(name, known)}expected a name that this file defines, or the option '-D{name}=...' for devices")
+        for key, text, name, what in unknown_names(kernel, "cuda"):
+            known = (*text.parameters, *text.locals, *kernel.owner.known_names(), *CONSTANTS, *ARITY)
+            self.fail(key, f"{what}; {nearest(name, known)}expected a name that this file defines, or the option '-D{name}=...' for devices")
 
     def form(self, kernel, entry, where, forms):
         written = [parameter for parameter in kernel.arrays if not parameter.is_read]
@@ -507,7 +619,8 @@ class KernelChecker(Checker):
                       "'ferry' nor ends with '_'")
         if name in owner.type_names:
             self.fail(where, f"is called '{name}', a type; expected another name")
-        if name in DEVICE_WORDS or name in HOST_MACROS or name in CONSTANTS or name in SHARED_NAMES:
+        if (name in DEVICE_WORDS or VECTOR_TYPE.fullmatch(name) or OPENCL_MACRO.fullmatch(name) or name in HOST_MACROS or name in CONSTANTS
+                or name in SHARED_NAMES):
             self.fail(where, f"is called '{name}', a reserved word or a macro of C, CUDA, HIP or OpenCL; expected another name")
         syms = {owner.sym, *(element.sym for element in owner.types.values())}
         # In capitals they begin the macros of the generated headers.
@@ -572,9 +685,23 @@ class KernelChecker(Checker):
         return self.value("fast", bool, "true or false", entry, where) if "fast" in entry else False
 
     def options(self, entry, where):
-        """Options of NVRTC."""
-        options = self.value("options", list, "a list of options for NVRTC", entry, where) if "options" in entry else []
+        """Options of each language's compiler. A list is CUDA's."""
+        given = entry.get("options", {})
+        if type(given) is list:
+            given = {"cuda": given}
+        if type(given) is not dict:
+            self.fail(where + "options", f"is {given!r}; expected a list of options for CUDA, or an object with lists for "
+                      f"{', '.join(LANGUAGES)}")
+        for language in given:
+            if language not in LANGUAGES:
+                self.fail(f"{where}options.{language}", f"unknown key; {nearest(language, LANGUAGES)}expected one of {', '.join(LANGUAGES)}")
+        prefix = where + ("options" if type(entry.get("options")) is list else "options.{}")
+        return {language: self.option_list(given.get(language, []), prefix.format(language)) for language in LANGUAGES}
+
+    def option_list(self, options, key):
+        if type(options) is not list:
+            self.fail(key, f"is {options!r}; expected a list of options")
         for index, option in enumerate(options):
             if type(option) is not str or not re.fullmatch(r"-[\w.=/+,-]+", option):
-                self.fail(f"{where}options[{index}]", f"is {option!r}; expected an option such as '-lineinfo'")
+                self.fail(f"{key}[{index}]", f"is {option!r}; expected an option such as '-lineinfo'")
         return options

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How a data model lays out a struct: the scalars of C by name, offsets, and the same struct in CUDA C++."""
+"""How a data model lays out a struct: the scalars of C by name, offsets, and the same struct in CUDA C++ and OpenCL C."""
 
 import re
+
+from ferry_names import OPENCL_KEYWORDS, VECTOR_TYPE
 
 ALIGN_LIMIT = 256  # every replica of a buffer is aligned at least so
 LITERAL_BYTES = 4095  # what a C99 compiler must accept in one string
@@ -32,6 +34,13 @@ CUDA_SCALARS = {
     ("int", 8): "signed char", ("int", 16): "short", ("int", 32): "int", ("int", 64): "long long",
     ("uint", 8): "unsigned char", ("uint", 16): "unsigned short", ("uint", 32): "unsigned int", ("uint", 64): "unsigned long long",
     ("bool", 8): "bool", ("complex", 64): "ferry_complex_float", ("complex", 128): "ferry_complex_double",
+}
+# What OpenCL C calls it. Kernels may not take a bool, whose size a device chooses.
+OPENCL_SCALARS = {
+    ("float", 16): "ferry_half", ("bfloat", 16): "ferry_bfloat16", ("float", 32): "float", ("float", 64): "double",
+    ("int", 8): "char", ("int", 16): "short", ("int", 32): "int", ("int", 64): "long",
+    ("uint", 8): "uchar", ("uint", 16): "ushort", ("uint", 32): "uint", ("uint", 64): "ulong",
+    ("bool", 8): "uchar", ("complex", 64): "ferry_complex_float", ("complex", 128): "ferry_complex_double",
 }
 
 
@@ -114,6 +123,13 @@ class Member:
     def is_plain(self):
         return "." not in self.name
 
+    @property
+    def opencl_type(self):
+        """The type in OpenCL C; "" where it has none."""
+        if self.element:
+            return self.element.opencl_type
+        return OPENCL_SCALARS.get(self.scalar[:2], "")
+
     def fields(self):
         if self.scalar:
             kind, bits, is_enum = self.scalar
@@ -187,6 +203,37 @@ def cuda_declaration(c_type, guard, members, size, align):
     text += f"{keyword}{aligned} {name} {{\n" + "\n".join(lines) + "\n};\n"
     text += "#pragma pack(pop)\n" if packed else ""
     text += f'static_assert(sizeof({keyword} {name}) == {size} && alignof({keyword} {name}) == {align}, "{name}");\n'
+    return guarded(text, guard)
+
+
+def opencl_type(c_type):
+    """A struct or a union by its tag, which OpenCL C has also where C has a typedef alone."""
+    return f"{'union' if c_type.startswith('union ') else 'struct'} {c_type.split(' ')[-1]}"
+
+
+def opencl_declaration(c_type, guard, members, size, align):
+    """The struct in OpenCL C; None where the fields do not say how it is declared, or OpenCL C has another use for a name."""
+    names = {member.name for member in members}
+    name = c_type.split(" ")[-1]
+    if (not all(member.is_plain and member.opencl_type for member in members) or names & OPENCL_KEYWORDS or name in OPENCL_KEYWORDS
+            or VECTOR_TYPE.fullmatch(name) or any(member.element and not member.element.opencl_text for member in members)):
+        return None
+    members = sorted(members, key=lambda member: member.offset)
+    packed = not fits(members, ALIGN_LIMIT, align)
+    natural = 1 if packed else max(member.align for member in members)
+    lines, end = [], 0
+    for member in members:
+        if member.offset > (end if packed else round_up(end, member.align)):
+            lines.append(f"    uchar ferry_padding_{end}_[{member.offset - end}];")
+        lines.append(f"    {member.opencl_type} {member.name}{''.join(f'[{length}]' for length in member.dimensions)};")
+        end = member.end
+    if (end if packed else round_up(end, align)) < size:
+        lines.append(f"    uchar ferry_padding_{end}_[{size - end}];")
+    attributes = ["packed"] * packed + [f"aligned({align})"] * (align > natural)
+    attribute = f" __attribute__(({', '.join(attributes)}))" if attributes else ""
+    text = "".join(dict.fromkeys(member.element.opencl_text for member in members if member.element))
+    text += f"typedef {opencl_type(c_type)} {name};\n{opencl_type(c_type)} {{\n" + "\n".join(lines) + f"\n}}{attribute};\n"
+    text += f"typedef char {name}_has_its_size_[sizeof({opencl_type(c_type)}) == {size} ? 1 : -1];\n"
     return guarded(text, guard)
 
 

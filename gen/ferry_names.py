@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Names that C, C++, CUDA, HIP and OpenCL keep for themselves, and what of C a device has too: functions and constants."""
 
+import re
+
 # Functions of C that are within 2 ulp on every device, by how many arguments they take; and the float ones that CUDA
 # computes less exactly than that, which therefore go by way of double.
 ARITY = dict.fromkeys("sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh atanh fabs floor ceil trunc "
@@ -49,7 +51,14 @@ DEVICE_WORDS = frozenset("""
     threadIdx blockIdx blockDim gridDim warpSize dim3 half half2 hipThreadIdx_x hipBlockIdx_x hipBlockDim_x hipGridDim_x
     kernel global local constant private generic uniform pipe read_only write_only read_write uchar ushort uint ulong quad
     image1d_t image2d_t image3d_t sampler_t event_t queue_t ndrange_t reserve_id_t clk_event_t vec_step
+    get_global_id get_global_size get_local_id get_group_id barrier
     near far""".split())
+# Of these, the words that OpenCL C has no other use for, not even as a member of a struct; its types of vectors; and its macros.
+OPENCL_KEYWORDS = frozenset("kernel global local constant private generic uniform pipe read_only write_only read_write half quad".split())
+VECTOR_TYPE = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|quad|bool)(2|3|4|8|16)")
+OPENCL_MACRO = re.compile(r"as_(u?char|u?short|u?int|u?long|half|float|double|size_t|ptrdiff_t|u?intptr_t)(2|3|4|8|16)?|kernel_exec"
+                          r"|CLK_\w+|CL_VERSION_\w+|cl(es)?_khr_\w+|M_\w+_[FH]|MAXFLOAT|FP_ILOGB(0|NAN)"
+                          r"|(FLT|DBL|HALF)_(DIG|EPSILON|MANT_DIG|MAX|MIN|RADIX|MAX_EXP|MIN_EXP|MAX_10_EXP|MIN_10_EXP)|CHAR_M(AX|IN)")
 HOST_MACROS = frozenset("linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ".split())
 
 # Headers of C11, C++17 and POSIX that are included by a name without a folder.

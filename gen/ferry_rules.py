@@ -22,12 +22,13 @@ class Text:
     def check(self):
         """Raises CodeError."""
         parse = parse_expression if self.form == "reduction" else parse_statements
-        root, unknown_types = parse(self.text, self.types)
-        for name in unknown_types:
+        self.root, parser = parse(self.text, self.types)
+        self.has_pointers = parser.has_pointers
+        for name in parser.unknown_types:
             self.unknown[name] = (f"names the type '{name}', which is no scalar of C, no built-in type and none of 'types', and types of C headers "
                                   "exist on the host alone")
         walk = Walk(self)
-        walk.visit(root)
+        walk.visit(self.root)
         for name, parameter in self.parameters.items():
             if parameter.access == "overwrite" and self.form != "function" and name not in walk.written:
                 where = "on every path" if name in walk.touched else "anywhere"

@@ -10,7 +10,7 @@ import os
 import re
 
 from ferry_layout import (ALIGN_LIMIT, C_SCALARS, DEFAULT_TARGET, ENUM, LITERAL_BYTES, Member, cuda_declaration, CUDA_SCALARS, guarded,
-                          initializers, place, round_up, scalar_align)
+                          initializers, opencl_declaration, opencl_type, place, round_up, scalar_align)
 from ferry_names import SYSTEM_HEADERS
 
 FORMAT_VERSION = 1
@@ -47,7 +47,7 @@ HEADER_NAMES = frozenset("""
     source source_offset status stream target target_offset timeout_ns user value what written_on""".split())
 
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",
-             "cuda_declaration", "conversions", "cpp")
+             "cuda_declaration", "opencl_declaration", "conversions", "cpp")
 FIELD_KEYS = ("name", "type", "offset", "count")
 CONVERSION_KEYS = ("from", "to", "function", "include")
 
@@ -133,6 +133,7 @@ class ElementType:
         self.read_files = [path]
         self.target = target
         self.outer = (*outer, os.path.realpath(path))
+        self.given_keys = data.keys()
         check = Checker(path, data)
         check.absent("export", "belongs to versions before 2; generated functions are inline and export nothing")
         check.keys(data, "", TYPE_KEYS, ("ferry", "prefix", "name", "c_type", "header", "kind"))
@@ -157,7 +158,7 @@ class ElementType:
         self._name_conversions()
 
     def _load_scalar(self, check):
-        for key in ("bytes", "align", "fields", "cuda_declaration"):
+        for key in ("bytes", "align", "fields", "cuda_declaration", "opencl_declaration"):
             check.absent(key, f"belongs to structs only; kind '{self.kind}' is described by 'bits'")
         self.bits = check.bits(self.kind, self.c_type)
         self.bytes = self.bits // 8
@@ -165,7 +166,7 @@ class ElementType:
         self.fields = []
         self.rows = []
         self.initializers = []
-        self.cuda_text = ""
+        self.cuda_text = self.opencl_text = ""
 
     def _load_struct(self, check):
         check.absent("bits", "belongs to scalars only; a struct is described by its 'fields'")
@@ -189,9 +190,19 @@ class ElementType:
         self.initializers = initializers(self.members, "source->") if self.lists_every_member else []
         identity = identity_of("struct", 0, self.bytes, self.align, self.fields)
         guard = f"FERRY_CUDA_{self.c_type.split(' ')[-1]}_{identity:016x}"
-        self.cuda_text = check.cuda_declaration(guard) or check.literal(
-            cuda_declaration(self.c_type, guard, self.members, self.bytes, self.align) or "",
+        self.cuda_text = check.declaration("cuda_declaration", "CUDA C++", guard) or check.literal(
+            "cuda_declaration", cuda_declaration(self.c_type, guard, self.members, self.bytes, self.align) or "",
             "is derived from the fields and")
+        guard = guard.replace("FERRY_CUDA_", "FERRY_OPENCL_", 1)
+        self.opencl_type = opencl_type(self.c_type)
+        self.opencl_text = check.declaration("opencl_declaration", "OpenCL C", guard) or self._derived_opencl_text(guard)
+
+    def _derived_opencl_text(self, guard):
+        """The struct in OpenCL C by its fields; "" where they do not say it, or where the user's declaration says more than they."""
+        if "cuda_declaration" in self.given_keys:
+            return ""
+        text = opencl_declaration(self.c_type, guard, self.members, self.bytes, self.align) or ""
+        return text if len(text) <= LITERAL_BYTES else ""
 
     def _name_everything(self):
         self.sym = f"{self.prefix}_{self.name}"
@@ -207,6 +218,8 @@ class ElementType:
         self.identity = f"UINT64_C(0x{identity_of(self.kind, self.bits, self.bytes, self.align, self.fields):016x})"
         self.value_by_pointer = self.bytes > VALUE_BYTES
         self.cuda_lines = c_string_lines(self.cuda_text)
+        self.opencl_lines = c_string_lines(self.opencl_text)
+        self.flags = {field.name.split(".")[-1].split("[")[0] for field in self.fields if field.kind == "bool"}
         self.title = self._title()
 
     def _name_conversions(self):
@@ -502,18 +515,18 @@ class Checker:
             self.fail("fields", f"hold {count} scalars and arrays of scalars; expected at most {FIELD_LIMIT}")
         return sorted((field for member in members for field in member.fields()), key=lambda field: field.offset)
 
-    def cuda_declaration(self, guard):
+    def declaration(self, key, language, guard):
         """The declaration that the file gives; None where the fields are to say it."""
-        if "cuda_declaration" not in self.data:
+        if key not in self.data:
             return None
-        text = self.text("cuda_declaration", "the struct's definition in CUDA C++")
+        text = self.text(key, f"the struct's definition in {language}")
         if any(c < " " and c not in "\n\t" or "\ud800" <= c <= "\udfff" for c in text):
-            self.fail("cuda_declaration", "holds a control character or half a pair; expected text, line ends and tabs")
-        return self.literal(guarded(text, guard), "")
+            self.fail(key, "holds a control character or half a pair; expected text, line ends and tabs")
+        return self.literal(key, guarded(text, guard), "")
 
-    def literal(self, text, why):
+    def literal(self, key, text, why):
         if len(text.encode()) > LITERAL_BYTES:
-            self.fail("cuda_declaration", f"{why} has {len(text.encode())} bytes; expected at most {LITERAL_BYTES}".lstrip())
+            self.fail(key, f"{why} has {len(text.encode())} bytes; expected at most {LITERAL_BYTES}".lstrip())
         return text
 
     def conversions(self, owner):

@@ -515,7 +515,7 @@ def _element_of(described: Any) -> Element:
     from ._element import _KINDS
 
     fields = [(field, _KINDS[family], bits, offset, count) for field, family, bits, offset, count in described[3]]
-    return _ferry.make_struct(described[0], described[1], described[2], None, fields)
+    return _ferry.make_struct(described[0], described[1], described[2], None, None, fields)
 
 
 copyreg.pickle(Element, lambda kind: (_element_of, (_describe(kind),)))

@@ -191,7 +191,8 @@ def element_of_file(found: Any) -> Element:
     if not found.is_struct:
         return _ferry.make_scalar(_KINDS[found.kind], found.bits)
     fields = [(field.name, _KINDS[field.kind], field.bits, field.offset, field.count) for field in found.fields]
-    return _ferry.make_struct(found.full_name, found.bytes, found.align, found.cuda_text or None, fields)
+    return _ferry.make_struct(found.full_name, found.bytes, found.align, found.cuda_text or None, found.opencl_text or None,
+                              fields)
 
 
 _generator: dict[str, types.ModuleType] = {}

@@ -294,18 +294,20 @@ class _Expression:
 
     def _kernels_of(self, file: Any, folders: list[str]) -> list[Kernel]:
         kernel = file.kernels[0]
-        cuda = all(place.kind == "cuda" for place in self.context.places[1:])
-        hosts: list[Any] = [None, None] if cuda else _host_functions(file, kernel, folders)
+        # A device that runs no host function needs none.
+        needed = any(place.language == "" for place in self.context.places[1:])
+        hosts: list[Any] = _host_functions(file, kernel, folders) if needed else [None, None]
         listed: list[Any] = [(parameter.access, element_of_file(parameter.element), parameter.name) for parameter in kernel.parameters]
         for parameter, (_, kind, _) in zip(kernel.parameters, listed):
             if parameter.element.prefix == _PREFIX and parameter.element.name in self._structs:
                 self._own[kind] = self._structs[parameter.element.name]
         result = element_of_file(kernel.result) if kernel.result else None
         first = listed + ([("overwrite", result)] if result else []) + ["size_t n"]
-        made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options, exact=kernel.exact, parameters=first,
-                       context=self.context)]
+        made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options["cuda"],
+                       opencl_source=kernel.opencl_text or None, opencl_options=kernel.options["opencl"] if kernel.opencl_text else (),
+                       exact=kernel.exact, parameters=first, context=self.context)]
         if result:
-            made.append(Kernel(kernel.sym + "_into", source=kernel.into_text, host=hosts[1],
+            made.append(Kernel(kernel.sym + "_into", source=kernel.into_text, host=hosts[1], opencl_source=kernel.into_opencl_text or None,
                                parameters=[("read", result), ("overwrite", result, "out"), "size_t n"], context=self.context))
         return made
 

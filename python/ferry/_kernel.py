@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels: CUDA source, and a host function for machines without a GPU."""
+"""Kernels: source for devices, and a host function for machines without a GPU."""
 
 from __future__ import annotations
 
@@ -89,8 +89,9 @@ class Kernel(_ferry.Kernel):
     """A function that runs on devices.
 
     `source` is CUDA source with an `extern "C" __global__` function of this name, and `image` its PTX, cubin or fatbin,
-    which goes first. `options` are those of the compiler of `source`; with `exact` it fuses no operations.
-    `host` runs where there is no CUDA: a Python function, or compiled code with an `address`, as numba.cfunc makes it,
+    which goes first. `opencl_source` is OpenCL C with a `__kernel` function of this name, for OpenCL devices. `options` are those of
+    the compiler of `source`, and `opencl_options` those of `opencl_source`; with `exact` they fuse no operations.
+    `host` runs where the device takes no such code: a Python function, or compiled code with an `address`, as numba.cfunc makes it,
     of the signature `int32(pointer to pointers, pointer to size_t counts)`. A Python function gets one ndarray for each
     array, a copy of one dimension, and a number for each value. What it raises becomes the failure
     of the launch. `parameters` has one text for each parameter: "read f4 x", "update f4 y", "overwrite f4 z", or "f4 a"
@@ -111,17 +112,18 @@ class Kernel(_ferry.Kernel):
     _labels: list[str]
 
     def __new__(cls, name: str, *, parameters: Sequence[Any], source: str | None = None, image: str | bytes | None = None,
-                host: Callable[..., object] | None = None, options: Sequence[str] = (),
-                exact: bool = False, context: Context | None = None) -> Self:
+                host: Callable[..., object] | None = None, options: Sequence[str] = (), opencl_source: str | None = None,
+                opencl_options: Sequence[str] = (), exact: bool = False, context: Context | None = None) -> Self:
         context = context_of(context)
         listed = [_parameter(item) if isinstance(item, str) else _triple(item) for item in parameters]
         _text_of("the name", name)
-        for option in options:
+        for option in (*options, *opencl_options):
             _text_of("an option of the compiler", option)
-        if source is not None:
-            _text_of("source", source)
-        elif options or exact:
-            raise _ferry.ArgumentError(f"Kernel {name!r}: options and exact are for a source, which it does not have")
+        for what, text, given in (("source", source, options), ("opencl_source", opencl_source, opencl_options)):
+            if text is not None:
+                _text_of(what, text)
+            elif given or exact and source is opencl_source is None:
+                raise _ferry.ArgumentError(f"Kernel {name!r}: options and exact are for a source, and it has no {what}")
         address = getattr(host, "address", None)
         if not isinstance(address, int):
             address = None
@@ -135,7 +137,7 @@ class Kernel(_ferry.Kernel):
         pairs = [(access, kind) for access, kind, _ in listed]
         if isinstance(image, str):
             image = image.encode() + b"\0"  # the driver reads PTX up to its NUL
-        self = super().__new__(cls, context, name, source, image, list(options), bool(exact), pairs, labels,
+        self = super().__new__(cls, context, name, source, image, list(options), opencl_source, list(opencl_options), bool(exact), pairs, labels,
                                host if address is None else None, None if address is None else (address, host))
         self.parameters = tuple(pairs)
         self._labels = labels

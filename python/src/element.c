@@ -191,18 +191,19 @@ element_of_exporter(PyObject *module, PyObject *exporter)
     return found;
 }
 
-/* make_struct(name, bytes, align, cuda_declaration or None, [(name, kind, bits, offset, count)]) */
+/* make_struct(name, bytes, align, cuda_declaration or None, opencl_declaration or None,
+ * [(name, kind, bits, offset, count)]) */
 static PyObject *
 element_make_struct(PyObject *module, PyObject *arguments)
 {
-    const char *name, *declaration;
+    const char *name, *cuda, *opencl;
     ferry_element element = {.kind = FERRY_KIND_STRUCT};
     Py_ssize_t bytes, align, count;
     PyObject *list, *made = NULL;
     ferry_field *fields;
 
     (void)module;
-    if (!ferrypy_parse(arguments, "snnzO!:make_struct", &name, &bytes, &align, &declaration,
+    if (!ferrypy_parse(arguments, "snnzzO!:make_struct", &name, &bytes, &align, &cuda, &opencl,
                        &PyList_Type, &list))
         return NULL;
     count = PyList_Size(list);
@@ -227,7 +228,8 @@ element_make_struct(PyObject *module, PyObject *arguments)
     element.align = (size_t)align;
     element.fields = fields;
     element.field_count = (size_t)count;
-    element.cuda_declaration = declaration;
+    element.cuda_declaration = cuda;
+    element.opencl_declaration = opencl;
     made = ferrypy_element_object(&element);
 end:
     PyMem_Free(fields);

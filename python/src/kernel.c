@@ -185,22 +185,43 @@ read_parameters(struct kernel_object *self, PyObject *list)
     return true;
 }
 
-/* Describes the code of a kernel: an image, if there is one, and CUDA source, if there is one.
- * Returns the number of codes. */
+/* The codes of a kernel, as Python passes them; NULL where there is none. */
+struct given_codes {
+    const char *cuda, *opencl, *image;
+    Py_ssize_t image_bytes;
+    PyObject *cuda_options, *opencl_options;
+    const char **cuda_list, **opencl_list; /* texts of the options */
+    int exact;
+};
+
+/* The most codes of a kernel: an image and a text in each language. */
+#define CODES_MAX 3
+
+static void
+add_text(ferry_kernel_code *codes, size_t *count, ferry_code_kind kind, const char *text,
+         const char **options, Py_ssize_t option_count, int exact)
+{
+    if (text)
+        codes[(*count)++] = (ferry_kernel_code){.kind = kind,
+                                                .flags = exact ? FERRY_CODE_EXACT : 0,
+                                                .code = text,
+                                                .options = options,
+                                                .option_count = (size_t)option_count};
+}
+
+/* Describes the codes that there are. Returns their number. */
 static size_t
-describe_codes(ferry_kernel_code codes[2], const char *image, size_t image_bytes,
-               const char *cuda_source, const char *const *options, size_t option_count, bool exact)
+describe_codes(ferry_kernel_code codes[CODES_MAX], const struct given_codes *given)
 {
     size_t count = 0;
-    if (image)
-        codes[count++] =
-            (ferry_kernel_code){.kind = FERRY_CODE_CUDA_IMAGE, .code = image, .bytes = image_bytes};
-    if (cuda_source)
-        codes[count++] = (ferry_kernel_code){.kind = FERRY_CODE_CUDA,
-                                             .flags = exact ? FERRY_CODE_EXACT : 0,
-                                             .code = cuda_source,
-                                             .options = options,
-                                             .option_count = option_count};
+    if (given->image)
+        codes[count++] = (ferry_kernel_code){.kind = FERRY_CODE_CUDA_IMAGE,
+                                             .code = given->image,
+                                             .bytes = (size_t)given->image_bytes};
+    add_text(codes, &count, FERRY_CODE_CUDA, given->cuda, given->cuda_list,
+             PyList_Size(given->cuda_options), given->exact);
+    add_text(codes, &count, FERRY_CODE_OPENCL, given->opencl, given->opencl_list,
+             PyList_Size(given->opencl_options), given->exact);
     return count;
 }
 
@@ -223,25 +244,32 @@ list_options(PyObject *options)
     return list;
 }
 
-/* Kernel(context, name, source, image, options, exact, parameters, labels, function, address) */
+static bool
+list_all_options(struct given_codes *given)
+{
+    given->cuda_list = list_options(given->cuda_options);
+    given->opencl_list = given->cuda_list ? list_options(given->opencl_options) : NULL;
+    return given->opencl_list;
+}
+
+/* Kernel(context, name, source, image, options, opencl_source, opencl_options, exact, parameters,
+ * labels, function, address) */
 static PyObject *
 kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
-    PyObject *options, *parameters, *labels, *function, *name, *address;
+    PyObject *parameters, *labels, *function, *name, *address;
     struct context_object *context;
     ferry_kernel_source source = {0};
     struct kernel_object *self;
-    ferry_kernel_code codes[2];
-    const char **option_list = NULL;
-    const char *cuda_source, *image;
-    Py_ssize_t image_bytes;
-    int exact;
+    ferry_kernel_code codes[CODES_MAX];
+    struct given_codes given = {0};
     ferry_status status;
 
     (void)names;
-    if (!ferrypy_parse(arguments, "O!Uzz#O!pO!O!OO:Kernel", ferrypy_context_type,
-                       (PyObject **)&context, &name, &cuda_source, &image, &image_bytes,
-                       &PyList_Type, &options, &exact, &PyList_Type, &parameters, &PyList_Type,
+    if (!ferrypy_parse(arguments, "O!Uzz#O!zO!pO!O!OO:Kernel", ferrypy_context_type,
+                       (PyObject **)&context, &name, &given.cuda, &given.image, &given.image_bytes,
+                       &PyList_Type, &given.cuda_options, &given.opencl, &PyList_Type,
+                       &given.opencl_options, &given.exact, &PyList_Type, &parameters, &PyList_Type,
                        &labels, &function, &address))
         return NULL;
     if (PyList_Size(labels) != PyList_Size(parameters))
@@ -264,12 +292,10 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
         source.user = self->host;
     }
     source.name = PyUnicode_AsUTF8AndSize(name, NULL);
-    option_list = source.name ? list_options(options) : NULL;
-    if (!option_list)
+    if (!source.name || !list_all_options(&given))
         goto fail;
     source.codes = codes;
-    source.code_count = describe_codes(codes, image, (size_t)image_bytes, cuda_source, option_list,
-                                       (size_t)PyList_Size(options), exact);
+    source.code_count = describe_codes(codes, &given);
     source.parameters = self->parameters;
     source.parameter_count = self->parameter_count;
     FERRYPY_BLOCKING(status, ferry_kernel_create(context->context, &source, &self->kernel));
@@ -278,10 +304,12 @@ kernel_new(PyTypeObject *type, PyObject *arguments, PyObject *names)
         ferrypy_fail(status);
         goto fail;
     }
-    PyMem_Free(option_list);
+    PyMem_Free(given.cuda_list);
+    PyMem_Free(given.opencl_list);
     return (PyObject *)self;
 fail:
-    PyMem_Free(option_list);
+    PyMem_Free(given.cuda_list);
+    PyMem_Free(given.opencl_list);
     Py_DECREF((PyObject *)self);
     return NULL;
 }

@@ -531,6 +531,10 @@ contains
         kernel = kernel
         call kernel%create(context, 'nothing', [test_sample_parameter(ferry_update)], status=status)
         call expect(status == ferry_error_invalid_argument, 'a kernel without code is refused')
+        call kernel%create(context, 'grow', [test_sample_parameter(ferry_update)], opencl_source='__kernel void grow(void *x) {}')
+        call kernel%launch(stream, 1_c_size_t, [samples%argument()], status=status)
+        call expect(status == ferry_error_unsupported .and. index(ferry_last_error(), 'it has OpenCL C source only') > 0, &
+            'a kernel in OpenCL C is created')
         function = c_funloc(fails)
         call failing%create(context, 'fails', [test_sample_parameter(ferry_overwrite)], host_function=function)
         call failing%launch(stream, 10_c_size_t, [samples%argument()])

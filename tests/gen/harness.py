@@ -92,3 +92,18 @@ def kernel_declarations(language):
     literals = text.partition(f"{language}_declarations[] =")[2].partition(";\n\n")[0]
     words = re.findall(r'"((?:[^"\\]|\\.)*)"|\b(OPENCL_SIZE)\b', literals)
     return "".join("ulong" if size else literal for literal, size in words).encode().decode("unicode_escape")
+
+
+def opencl_compiler():
+    """Returns the clang that reads OpenCL C, or None."""
+    return next((name for name in ("clang", "clang-14") if shutil.which(name)), None)
+
+
+def opencl_problems(compiler, text, folder):
+    """Returns the messages of a compiler of OpenCL C 1.2 for a text, none when it succeeds."""
+    path = pathlib.Path(folder) / "text.cl"
+    path.write_text(text, encoding="utf-8")
+    options = ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-finclude-default-header",
+               "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
+    result = subprocess.run([compiler, *options, str(path)], capture_output=True, text=True)
+    return result.stderr.splitlines()[:20] if result.returncode else []

@@ -138,6 +138,12 @@ CHANGES = [
     ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "two whole numbers", BEYOND_SCHEMA),
     ("stencil that reads by index", ["kernels", BLUR, "each"], "next[i] = now[i];", f"kernels[{BLUR}].each", "holds 'now['", BEYOND_SCHEMA),
     ("option that is none", ["kernels", MAP, "options"], ["lineinfo"], f"kernels[{MAP}].options[0]", "such as '-lineinfo'"),
+    ("option of HIP that is none", ["kernels", MAP, "options"], {"hip": ["w"]}, f"kernels[{MAP}].options.hip[0]", "such as '-lineinfo'"),
+    ("options of an unknown language", ["kernels", MAP, "options"], {"openlc": ["-w"]}, f"kernels[{MAP}].options.openlc", "did you mean 'opencl'?"),
+    ("options that are a name", ["kernels", MAP, "options"], "-w", f"kernels[{MAP}].options", "a list of options for CUDA, or an object"),
+    ("options of OpenCL that are a name", ["kernels", MAP, "options"], {"opencl": "-w"}, f"kernels[{MAP}].options.opencl", "a list of options"),
+    ("parameter called as a macro of OpenCL", ["kernels", MAP, "parameters", 0], "double CLK_GLOBAL", f"kernels[{MAP}].parameters[0]", "reserved word", BEYOND_SCHEMA),
+    ("parameter called as a vector of OpenCL", ["kernels", MAP, "parameters", 0], "double uint4", f"kernels[{MAP}].parameters[0]", "reserved word", BEYOND_SCHEMA),
     ("fast that is text", ["kernels", MAP, "fast"], "yes", f"kernels[{MAP}].fast", "true or false"),
     ("functions that are a name", ["functions"], "square", "functions", "a list of functions"),
     ("unknown key of a function", ["functions", SOFT, "retruns"], "double", f"functions[{SOFT}].retruns", "did you mean 'returns'?"),
@@ -198,7 +204,7 @@ def correct_cases(tap, folder):
 
 def checked(path):
     """Returns the status and the message of `ferry-gen check` for a file."""
-    with contextlib.redirect_stderr(io.StringIO()) as errors:
+    with contextlib.redirect_stderr(io.StringIO()) as errors, contextlib.redirect_stdout(io.StringIO()):
         status = generator.main(["check", str(path)])
     return status, errors.getvalue()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Whatever name ferry-gen accepts compiles: in C99, C11 and C++ with every warning, and as CUDA where NVRTC is installed.
+"""Whatever name ferry-gen accepts compiles: in C99, C11 and C++ with every warning, as CUDA where NVRTC is installed, and as OpenCL C where
+clang is.
 
 The names are the reserved words of all languages, the macros and types of C, and every word of the generated headers; the
 places are those where a file of kernels or a type file may name something. Normally 12 names are drawn for each place.
@@ -17,7 +18,8 @@ import re
 import sys
 import tempfile
 
-from harness import GEN, HERE, ROOT, TEMPLATES, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers, kernel_declarations
+from harness import (GEN, HERE, ROOT, TEMPLATES, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers,
+                     kernel_declarations, opencl_compiler, opencl_problems)
 
 import ferry_names
 from ferry_kernels import KernelFile
@@ -33,6 +35,7 @@ def words():
     """Every word that might mean something to a compiler or to generated code, but the types of the header of the tests: a
     parameter called as one of them is a shadow in any code."""
     found = set(RESERVED) | ferry_names.DEVICE_WORDS | ferry_names.HOST_MACROS | ferry_names.CONSTANTS.keys() | ferry_names.NOT_CPP
+    found |= set("float4 uint16 half CLK_LOCAL_MEM_FENCE MAXFLOAT HALF_MAX M_PI_F CHAR_MAX cl_khr_fp64 dot length clamp mix step sign cross select as_int".split())
     found |= ferry_names.SHARED_NAMES | ferry_names.SHARED_FUNCTIONS | ferry_names.ARITY.keys() | ferry_names.REFUSED
     for path in ("several_kernels.h", "cell_buffer.h"):
         text = (HERE / "golden" / "mylib" / path).read_text()
@@ -115,9 +118,17 @@ def cuda_text(file):
     return text + found.cuda_text + "".join(f"#undef {name}\n" for name in re.findall(r"#define (\w+)\(row_step_", found.cuda_text))
 
 
+def opencl_text(file):
+    """The same in OpenCL C, or a reason that does not compile."""
+    found = file.kernels[0]
+    text = "".join(dict.fromkeys(parameter.element.opencl_text for parameter in found.parameters))
+    text += found.opencl_text or f"#error {found.no_opencl}\n"
+    return text + "".join(f"#undef {name}\n" for name in re.findall(r"#define (\w+)\(row_step_", text))
+
+
 def kernel_headers(folder, renderer, place, names):
-    """Writes a header for each name that is accepted. Returns (names, headers, CUDA texts)."""
-    accepted, headers, texts = [], [], []
+    """Writes a header for each name that is accepted. Returns (names, headers, CUDA texts, OpenCL texts)."""
+    accepted, headers, texts, opencl_texts = [], [], [], []
     for at, name in enumerate(names):
         header = f"{place.replace(' ', '_')}_{at}.h"
         data = {"ferry": 1, "prefix": f"p{at}", "header": header, "types": [str(HERE / "types" / "vec3.json")], **PLACES[place](name)}
@@ -129,7 +140,8 @@ def kernel_headers(folder, renderer, place, names):
         accepted.append(name)
         headers.append(header)
         texts.append(cuda_text(file).replace("near_", f"near_{at}_"))
-    return accepted, headers, texts
+        opencl_texts.append(opencl_text(file).replace("near_", f"near_{at}_"))
+    return accepted, headers, texts, opencl_texts
 
 
 def type_headers(folder, renderer, place, names):
@@ -170,7 +182,7 @@ def compiled(folder, folders, place, headers, alone):
 def main():
     everything = sys.argv[1:] == ["all"]
     seed = int(sys.argv[1]) if len(sys.argv) > 1 and not everything else SEED
-    chosen, tap, nvrtc = random.Random(seed), Tap(), Nvrtc()
+    chosen, tap, nvrtc, opencl = random.Random(seed), Tap(), Nvrtc(), opencl_compiler()
     print(f"# seed {seed}")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
@@ -182,13 +194,18 @@ def main():
         tap.case("the headers of types are generated", problems)
         folders = [folder, HERE / "include", ROOT / "include"]
         for place in PLACES:
-            names, headers, texts = kernel_headers(folder, renderer, place, drawn(words(), everything, chosen))
+            names, headers, texts, opencl_texts = kernel_headers(folder, renderer, place, drawn(words(), everything, chosen))
             problems = [] if names else ["no name is accepted"]
             tap.case(f"{place}: {len(names)} names compile", problems + compiled(folder, folders, place, headers, False))
             if nvrtc.library:
                 tap.case(f"{place}: {len(names)} texts compile as CUDA", nvrtc.problems("".join(texts)))
             else:
                 tap.skip(f"{place}: CUDA", "NVRTC is not installed")
+            if opencl:
+                text = kernel_declarations("opencl") + "".join(opencl_texts)
+                tap.case(f"{place}: {len(names)} texts compile as OpenCL C", opencl_problems(opencl, text, folder))
+            else:
+                tap.skip(f"{place}: OpenCL C", "clang is not installed")
         for place in TYPE_PLACES:
             names, headers = type_headers(folder, renderer, place, drawn(variables(), everything, chosen))
             tap.case(f"{place}: {len(names)} names compile", compiled(folder, folders, place, headers, True))

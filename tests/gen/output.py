@@ -183,7 +183,7 @@ def one_struct(fields, **more):
 
 def cuda_text(header):
     """Returns the CUDA declaration in a header."""
-    found = re.search(r"/\* CUDA      \*/\n(.*?),\n        /\* opencl", header, re.S)
+    found = re.search(r"/\* CUDA      \*/\n(.*?),\n        /\* OpenCL", header, re.S)
     return "".join(line.strip()[1:-1] for line in found[1].splitlines()).encode().decode("unicode_escape") if found else ""
 
 

@@ -397,6 +397,24 @@ def test_grids_of_three_dimensions(context):
     assert seen == [((4, 3, 2), (8, 4, 2))] * 2
 
 
+def test_source_in_several_languages(emulated):
+    """An emulated device takes none of the sources, and says what the kernel has."""
+    opencl = "__kernel void k(__global float *x) {}"
+    a = ferry.zeros(4, "f4", context=emulated)
+    for options, words in (({"opencl_source": opencl, "opencl_options": ["-w"], "exact": True}, "it has OpenCL C source only"),
+                           ({"opencl_source": opencl, "source": "void k();"}, "it has CUDA source and OpenCL C source only"),
+                           ({"source": "void k();", "image": b"x"}, "it has CUDA source and a CUDA image only")):
+        kernel = ferry.Kernel("k", parameters=["update f4 x"], context=emulated, **options)
+        with pytest.raises(ferry.UnsupportedError, match=words):
+            kernel(None, 4, a)
+    with pytest.raises(ferry.ArgumentError, match="it has no opencl_source"):
+        ferry.Kernel("k", host=print, parameters=[], opencl_options=["-w"], context=emulated)
+    with pytest.raises(ferry.ArgumentError, match="it has no source"):
+        ferry.Kernel("k", opencl_source=opencl, parameters=[], options=["-w"], context=emulated)
+    with pytest.raises(ferry.WrongTypeError, match="opencl_source is a text"):
+        ferry.Kernel("k", opencl_source=b"", parameters=[], context=emulated)
+
+
 def test_options_of_the_compiler():
     """They reach it: the text that this compiler makes has them."""
     driver = os.environ.get("FERRY_CUDA_LIBRARY", "")

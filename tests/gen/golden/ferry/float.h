@@ -66,7 +66,7 @@ ferry_float_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 

@@ -91,7 +91,7 @@ ferry_byte_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -137,7 +137,7 @@ ferry_half_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 
@@ -183,7 +183,7 @@ ferry_complex_float_element(void)
         /* fields    */ FERRY_NULL,
         /* count     */ 0,
         /* CUDA      */ FERRY_NULL,
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */ FERRY_NULL,
         /* reserved  */ {0},
     };
 

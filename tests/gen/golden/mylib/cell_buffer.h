@@ -193,7 +193,36 @@ mylib_cell_element(void)
             "};\n"
             "static_assert(sizeof(struct mylib_cell) == 176 && alignof(struct mylib_cell) == 8, \"mylib_cell\");\n"
             "#endif\n",
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */
+            "#ifndef FERRY_OPENCL_mylib_cell_3349160781835b80\n"
+            "#define FERRY_OPENCL_mylib_cell_3349160781835b80\n"
+            "#ifndef FERRY_OPENCL_mylib_label_c16251e4f397eebf\n"
+            "#define FERRY_OPENCL_mylib_label_c16251e4f397eebf\n"
+            "typedef struct mylib_label mylib_label;\n"
+            "struct mylib_label {\n"
+            "    uchar tag;\n"
+            "    double weight;\n"
+            "};\n"
+            "typedef char mylib_label_has_its_size_[sizeof(struct mylib_label) == 16 \? 1 : -1];\n"
+            "#endif\n"
+            "typedef struct mylib_cell mylib_cell;\n"
+            "struct mylib_cell {\n"
+            "    int colour;\n"
+            "    short level;\n"
+            "    ferry_half height;\n"
+            "    ulong count;\n"
+            "    float flux[2][3][4];\n"
+            "    uchar truth[3];\n"
+            "    ferry_bfloat16 weight;\n"
+            "    struct mylib_label labels[1][2];\n"
+            "    ferry_complex_float phase;\n"
+            "    long stamp;\n"
+            "    char letter;\n"
+            "    uchar shade[3];\n"
+            "    ferry_half depth;\n"
+            "};\n"
+            "typedef char mylib_cell_has_its_size_[sizeof(struct mylib_cell) == 176 \? 1 : -1];\n"
+            "#endif\n",
         /* reserved  */ {0},
     };
 
@@ -261,7 +290,12 @@ mylib_vec3_element(void)
             "struct mylib_label { unsigned char tag; double weight; };\n"
             "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
             "#endif\n",
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */
+            "#ifndef FERRY_OPENCL_mylib_vec3_67b33ea1fce471e8\n"
+            "#define FERRY_OPENCL_mylib_vec3_67b33ea1fce471e8\n"
+            "struct mylib_label { uchar tag; double weight; };\n"
+            "struct mylib_vec3 { float x, v[2]; struct mylib_label label; };\n"
+            "#endif\n",
         /* reserved  */ {0},
     };
 

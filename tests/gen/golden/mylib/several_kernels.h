@@ -28,13 +28,15 @@ FERRY_STATIC_ASSERT((MOST) == (100), "several.json: MOST is not (100)");
 FERRY_BEGIN_DECLS
 
 /**
- * @file Kernels that ferry-gen generated from one description: as CUDA code for CUDA devices, and
- *         as C functions for all other devices. Any thread may call every function.
+ * @file Kernels that ferry-gen generated from one description: as CUDA C++ and OpenCL C for devices,
+ *         and as C functions for all others. A program that defines FERRY_NO_OPENCL_SOURCE has no
+ *         OpenCL C. Any thread may call every function.
  *
  * A map that only adds, subtracts, multiplies, divides or takes square roots has the same bits on
  * every device, unless its option "fast" allows fused operations. All other functions are accurate
- * to 2 units in the last place. A reduction combines its elements in an order that depends only on
- * their number, so it has the same bits in each run on one device.
+ * to 2 units in the last place; on OpenCL devices, those of double are as accurate as OpenCL
+ * requires. A reduction combines its elements in an order that depends only on their number, so it
+ * has the same bits in each run on one device.
  */
 
 /** The kernels of one context. A struct that is initialized with {0} has no kernels. */
@@ -1041,8 +1043,21 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
         "        z[i] = a * x[i] + b * y[i];\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_linear_sum(double a, __global const double *x, double b, __global const double *y, __global double *z, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        z[i] = a * x[i] + b * y[i];\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1090,8 +1105,22 @@ mylib_roots_source(ferry_parameter parameters[4])
         "        z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static float mylib_several_sqrtf_(float x) { return (float)sqrt((double)x); }\n"
+        "__kernel void\n"
+        "mylib_roots(__global const float *x, __global const float *y, __global float *z, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1140,8 +1169,27 @@ mylib_functions_source(ferry_parameter parameters[4])
         "        z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static float mylib_several_powf_(float x, float y) { return (float)pow((double)x, (double)y); }\n"
+        "static float mylib_several_expf_(float x) { return (float)exp((double)x); }\n"
+        "static double mylib_several_sqrt_(double x) { return sqrt(x); }\n"
+        "static double mylib_several_sin_(double x) { return sin(x); }\n"
+        "static double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
+        "__kernel void\n"
+        "mylib_functions(__global const float *x, __global float *y, __global double *z, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        y[i] = mylib_several_powf_(x[i], 1.5f) + mylib_several_expf_(-x[i]);\n"
+        "        z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1186,8 +1234,23 @@ mylib_shift_source(ferry_parameter parameters[5])
         "        points[i].label.tag = tag;\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_shift(__global struct mylib_vec3 *points, struct mylib_vec3 by, mylib_large many, uchar tag, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        points[i].x += by.x + (float)many.cells[1][2];\n"
+        "        points[i].v[1] *= by.v[0];\n"
+        "        points[i].label.tag = tag;\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1228,8 +1291,21 @@ mylib_scale_source(ferry_parameter parameters[3])
         "        x[i] = x[i] * by;\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_scale(__global int *x, int by, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        x[i] = x[i] * by;\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1280,8 +1356,35 @@ mylib_dot_source(ferry_parameter parameters[4])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_dot(__global const double *x, __global const double *y, __global double *partial_, ferry_size n_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = (double)(x[i] * y[i]);\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1334,8 +1437,35 @@ mylib_dot_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_dot_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1384,8 +1514,35 @@ mylib_total_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_total(__global const float *x, __global float *partial_, ferry_size n_)\n"
+        "{\n"
+        "    __local float shared_[256];\n"
+        "    float r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const float v_ = (float)(x[i]);\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const float v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1435,8 +1592,35 @@ mylib_total_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_total_into(__global const float *partial_, __global float *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local float shared_[256];\n"
+        "    float r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const float v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const float v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1485,8 +1669,35 @@ mylib_longest_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_longest(__global const struct mylib_vec3 *points, __global float *partial_, ferry_size n_)\n"
+        "{\n"
+        "    __local float shared_[256];\n"
+        "    float r_ = -INFINITY;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const float v_ = (float)(points[i].x * points[i].x);\n"
+        "        r_ = v_ > r_ || v_ != v_ \? v_ : r_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const float v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = v_ > r_ || v_ != v_ \? v_ : r_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1536,8 +1747,35 @@ mylib_longest_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_longest_into(__global const float *partial_, __global float *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local float shared_[256];\n"
+        "    float r_ = -INFINITY;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const float v_ = partial_[i];\n"
+        "        r_ = v_ > r_ || v_ != v_ \? v_ : r_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const float v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = v_ > r_ || v_ != v_ \? v_ : r_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1586,8 +1824,35 @@ mylib_least_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_least(__global const short *x, __global short *partial_, ferry_size n_)\n"
+        "{\n"
+        "    __local short shared_[256];\n"
+        "    short r_ = 32767;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const short v_ = (short)(x[i]);\n"
+        "        r_ = (short)(v_ < r_ \? v_ : r_);\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const short v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = (short)(v_ < r_ \? v_ : r_);\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1637,8 +1902,35 @@ mylib_least_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_least_into(__global const short *partial_, __global short *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local short shared_[256];\n"
+        "    short r_ = 32767;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const short v_ = partial_[i];\n"
+        "        r_ = (short)(v_ < r_ \? v_ : r_);\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const short v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = (short)(v_ < r_ \? v_ : r_);\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1687,8 +1979,35 @@ mylib_count_above_source(ferry_parameter parameters[4])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_count_above(__global const float *x, float limit, __global ulong *partial_, ferry_size n_)\n"
+        "{\n"
+        "    __local ulong shared_[256];\n"
+        "    ulong r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const ulong v_ = (ulong)(x[i] > limit \? 1 : 0);\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const ulong v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1740,8 +2059,35 @@ mylib_count_above_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_count_above_into(__global const ulong *partial_, __global ulong *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local ulong shared_[256];\n"
+        "    ulong r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const ulong v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const ulong v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1790,8 +2136,35 @@ mylib_lengths_source(ferry_parameter parameters[5])
         "        z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static double mylib_several_sqrt_(double x) { return sqrt(x); }\n"
+        "static double\n"
+        "mylib_several_square_(double x)\n"
+        "{\n"
+        "    return x * x;\n"
+        "}\n"
+        "static double\n"
+        "mylib_several_soft_length_(double x, double y, double least)\n"
+        "{\n"
+        "    const double length = mylib_several_sqrt_(mylib_several_square_(x) + mylib_several_square_(y));\n"
+        "    if (length < least)\n"
+        "        return least;\n"
+        "    return length;\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_lengths(__global const double *x, __global const double *y, double least, __global double *z, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1842,8 +2215,27 @@ mylib_move_source(ferry_parameter parameters[3])
         "        points[i] = mylib_several_moved_(points[i], by);\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static struct mylib_vec3\n"
+        "mylib_several_moved_(struct mylib_vec3 point, float by)\n"
+        "{\n"
+        "    point.x += by;\n"
+        "    return point;\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_move(__global struct mylib_vec3 *points, float by, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        points[i] = mylib_several_moved_(points[i], by);\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1899,8 +2291,40 @@ mylib_norm_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        partial_[blockIdx.x] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static double\n"
+        "mylib_several_square_(double x)\n"
+        "{\n"
+        "    return x * x;\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_norm(__global const double *x, __global double *partial_, ferry_size n_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = (double)(mylib_several_square_(x[i]));\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1950,8 +2374,35 @@ mylib_norm_into_source(ferry_parameter parameters[3])
         "    if (threadIdx.x == 0)\n"
         "        out_[0] = r_;\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_norm_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -1995,8 +2446,30 @@ mylib_blur_source(ferry_parameter parameters[8])
         "        next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static size_t near_(size_t at, int step, size_t end)\n"
+        "{\n"
+        "    if (step < 0)\n"
+        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
+        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "}\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "__kernel void\n"
+        "mylib_blur(__global const float *now, float weight, __global float *next, ferry_size rows, ferry_size columns, ferry_size first, ferry_size count, ferry_size from_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < count * columns; i += get_global_size(0)) {\n"
+        "        const size_t row = first + i / columns, column = i % columns;\n"
+        "        (void)row; (void)column;\n"
+        "        next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -2041,8 +2514,21 @@ mylib_clip_source(ferry_parameter parameters[2])
         "        x[i] = x[i] > (100) \? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 \? -1.79769313486231570815e+308 : x[i];\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_clip(__global double *x, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        x[i] = x[i] > (100) \? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 \? -1.79769313486231570815e+308 : x[i];\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 
@@ -2078,8 +2564,22 @@ mylib_slope_source(ferry_parameter parameters[3])
         "        z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;\n"
         "    }\n"
         "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_slope(__global const double *x, __global double *z, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const unsigned after = i + 1 < n_ \? 1 : 0;\n"
+        "        z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;\n"
+        "    }\n"
+        "}\n";
+#endif
     static const ferry_kernel_code codes[] = {
         {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
     };
     ferry_kernel_source source;
 

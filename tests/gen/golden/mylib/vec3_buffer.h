@@ -93,7 +93,12 @@ mylib_vec3_element(void)
             "struct mylib_label { unsigned char tag; double weight; };\n"
             "struct mylib_vec3 { float x, v[2]; mylib_label label; /* \"what\\why\?\?\" */ };\n"
             "#endif\n",
-        /* opencl    */ FERRY_NULL,
+        /* OpenCL    */
+            "#ifndef FERRY_OPENCL_mylib_vec3_67b33ea1fce471e8\n"
+            "#define FERRY_OPENCL_mylib_vec3_67b33ea1fce471e8\n"
+            "struct mylib_label { uchar tag; double weight; };\n"
+            "struct mylib_vec3 { float x, v[2]; struct mylib_label label; };\n"
+            "#endif\n",
         /* reserved  */ {0},
     };
 

@@ -104,6 +104,7 @@ contains
         character(len=64, kind=c_char), target :: names(4)
         character(len=:, kind=c_char), allocatable, target :: name, c_type
         character(len=:, kind=c_char), allocatable, target :: cuda
+        character(len=:, kind=c_char), allocatable, target :: opencl
         type(mylib_vec3), target :: sample
 
         described = c_null_ptr
@@ -142,6 +143,19 @@ contains
         cuda = cuda // achar(10)
         cuda = cuda // c_null_char
         made%cuda_declaration = c_loc(cuda)
+        opencl = ''
+        opencl = opencl // '#ifndef FERRY_OPENCL_mylib_vec3_67b33ea1fce471e8'
+        opencl = opencl // achar(10)
+        opencl = opencl // '#define FERRY_OPENCL_mylib_vec3_67b33ea1fce471e8'
+        opencl = opencl // achar(10)
+        opencl = opencl // 'struct mylib_label { uchar tag; double weight; };'
+        opencl = opencl // achar(10)
+        opencl = opencl // 'struct mylib_vec3 { float x, v[2]; struct mylib_label label; };'
+        opencl = opencl // achar(10)
+        opencl = opencl // '#endif'
+        opencl = opencl // achar(10)
+        opencl = opencl // c_null_char
+        made%opencl_declaration = c_loc(opencl)
         call ferry_check(ferry_c_element_intern(made, described))
 
     contains
