@@ -76,7 +76,7 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     if (whole)
         ferryi_whole_call_note(whole, &call->job, call->timelines);
     ferryi_move_end(&plan->move);
-    /* Of a file, the caller says what arrived. What arrived in temporary memory concerns nobody. */
+    /* Of a file, the caller says what arrived. What arrived in temporary memory is not counted. */
     const bool silent = plan->options.host_side.file || (whole && whole->job.result);
     return status == FERRY_OK || silent
                ? status
