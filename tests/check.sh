@@ -185,7 +185,7 @@ command_check() {
     one_case "gpu over fakecuda" "$root/dev" gpu --fake || true
     one_case "consumers" sh tests/consumer/run.sh "$build" || true
     one_case "wraps" sh tests/wraps.sh || true
-    for model in protocol order lifetime; do
+    for model in protocol order lifetime shortages; do
         [ "$long" = no ] || ! command -v spin >/dev/null || one_case "model $model" python3 tests/model/run.py "$model" --large || true
     done
     [ "$long" = no ] || check_long

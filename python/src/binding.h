@@ -85,10 +85,10 @@ void ferrypy_defer(struct ferrypy_deferred *node);
  * Python code may run. A working callback may call every function of the library, so that nothing
  * is deferred in it.
  */
-enum ferrypy_callback { FERRYPY_RESTRICTED, FERRYPY_WORKING };
+enum ferrypy_callback { FERRYPY_DEFERRING, FERRYPY_WORKING };
 bool ferrypy_callback_enter(enum ferrypy_callback kind, PyGILState_STATE *out);
 void ferrypy_callback_leave(enum ferrypy_callback kind, PyGILState_STATE state);
-/* True inside a restricted callback of the library. */
+/* True inside a callback of the library in which destroying objects is deferred. */
 bool ferrypy_in_callback(void);
 /* atexit: no callback enters Python any more. */
 PyObject *ferrypy_at_exit(PyObject *module, PyObject *unused);

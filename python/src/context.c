@@ -40,13 +40,13 @@ on_log(ferry_log_level level, const char *message, void *user)
     PyObject *type, *value, *traceback;
     PyGILState_STATE state;
 
-    if (!ferrypy_callback_enter(FERRYPY_RESTRICTED, &state))
+    if (!ferrypy_callback_enter(FERRYPY_DEFERRING, &state))
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (self->log)
         notify(self->log, Py_BuildValue("(iN)", (int)level, ferrypy_text(message)));
     PyErr_Restore(type, value, traceback);
-    ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
+    ferrypy_callback_leave(FERRYPY_DEFERRING, state);
 }
 
 static void
@@ -58,7 +58,7 @@ on_trace(const ferry_trace *trace, void *user)
     PyGILState_STATE state;
 
     if (!atomic_load_explicit(&self->tracing, memory_order_relaxed) ||
-        !ferrypy_callback_enter(FERRYPY_RESTRICTED, &state))
+        !ferrypy_callback_enter(FERRYPY_DEFERRING, &state))
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (self->trace)
@@ -68,7 +68,7 @@ on_trace(const ferry_trace *trace, void *user)
                              trace->target_place, names[trace->direction],
                              PyBool_FromLong(trace->staged), ferrypy_text(trace->site)));
     PyErr_Restore(type, value, traceback);
-    ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
+    ferrypy_callback_leave(FERRYPY_DEFERRING, state);
 }
 
 /* -- lifetime ---------------------------------------------------------------------------------- */

@@ -148,14 +148,14 @@ ferrypy_callback_enter(enum ferrypy_callback kind, PyGILState_STATE *out)
     if (atomic_load(&ending) || !Py_IsInitialized())
         return false;
     *out = PyGILState_Ensure();
-    callback_depth += kind == FERRYPY_RESTRICTED;
+    callback_depth += kind == FERRYPY_DEFERRING;
     return true;
 }
 
 void
 ferrypy_callback_leave(enum ferrypy_callback kind, PyGILState_STATE state)
 {
-    callback_depth -= kind == FERRYPY_RESTRICTED;
+    callback_depth -= kind == FERRYPY_DEFERRING;
     PyGILState_Release(state);
 }
 

@@ -134,7 +134,7 @@ run_python(const ferry_call *call, void *user)
     PyGILState_STATE state;
     char text[1024];
 
-    if (!ferrypy_callback_enter(FERRYPY_RESTRICTED, &state)) {
+    if (!ferrypy_callback_enter(FERRYPY_DEFERRING, &state)) {
         ferry_call_fail(call, "the Python interpreter has ended");
         return FERRY_ERROR_INVALID_STATE;
     }
@@ -146,7 +146,7 @@ run_python(const ferry_call *call, void *user)
         ferry_call_fail(call, text);
     }
     PyErr_Restore(type, value, traceback);
-    ferrypy_callback_leave(FERRYPY_RESTRICTED, state);
+    ferrypy_callback_leave(FERRYPY_DEFERRING, state);
     return status;
 }
 

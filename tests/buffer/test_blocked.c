@@ -9,7 +9,10 @@
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "src/base/blocked.h"
 
 #define COUNT      4096
 #define HUGE_COUNT ((size_t)16 << 20)
@@ -24,6 +27,7 @@ struct player {
     ferry_event *event;
     atomic_int *step;
     struct player *other;
+    uint64_t thread;
     ferry_status status; /* of what it called inside the callback */
     char message[512];
     ferry_status call; /* of the call that runs short */
@@ -410,6 +414,53 @@ test_a_callback_waits_for_an_asynchronous_call(void **state)
     ferry_buffer_destroy(&a.wanted);
 }
 
+/* -- after a fork ------------------------------------------------------------------------------ */
+
+static void
+be_blocked(struct player *player)
+{
+    player->thread = ferryi_thread_id();
+    stay_blocked(player);
+}
+
+/* In the child, this thread still runs its callback, and the other thread does not exist. */
+static void
+fork_inside(struct player *player)
+{
+    int result = -1;
+    await(player->step, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct ferryi_runner self = {.thread = ferryi_thread_id()},
+                                   other = {.thread = player->other->thread};
+        _exit(ferryi_blocked_includes(self) && !ferryi_blocked_includes(other) ? 0 : 1);
+    }
+    if (waitpid(child, &result, 0) == child && result == 0)
+        player->status = FERRY_OK;
+    atomic_store(player->step, 2);
+}
+
+static void
+test_a_child_forgets_the_threads_of_its_parent(void **state)
+{
+    fixture *f = *state;
+    atomic_int step = 0;
+    ferry_buffer *first = make(f, HUGE_COUNT), *second = make(f, HUGE_COUNT);
+    struct player b = {.held = second, .inside = be_blocked, .step = &step},
+                  a = {.held = first,
+                       .inside = fork_inside,
+                       .step = &step,
+                       .other = &b,
+                       .status = FERRY_ERROR_INVALID_STATE};
+    ferryi_thread thread;
+    OK(ferryi_thread_start(&thread, "second", run_short, &b));
+    run_short(&a);
+    ferryi_thread_join(thread);
+    OK(a.status);
+    ferry_buffer_destroy(&first);
+    ferry_buffer_destroy(&second);
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, setup, fixture_teardown)
 
 int
@@ -423,6 +474,7 @@ main(void)
         cmocka_unit_test(test_a_callback_stops_waiting_when_the_call_is_blocked),
         CASE(test_a_callback_does_not_wait_for_a_thread_that_is_blocked),
         CASE(test_a_callback_waits_for_an_asynchronous_call),
+        CASE(test_a_child_forgets_the_threads_of_its_parent),
     };
     return cmocka_run_group_tests_name("blocked", tests, NULL, NULL);
 }
