@@ -294,8 +294,9 @@ class Array(_ferry.Array):
             raise _ferry.ArgumentError(f"policy is one of {', '.join(_POLICIES)}, not {policy!r}")
         return self._like(element(dtype), _POLICIES[policy], stream)
 
-    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None, memory: int = 0) -> Array:
-        made = type(self)._create(self.context, kind, self.shape, name, memory, 0)
+    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None, memory: int = 0,
+              zero_on_release: bool = False) -> Array:
+        made = type(self)._create(self.context, kind, self.shape, name, memory, 0, zero_on_release)
         made = made._view(kind, 0, self.shape, self._strides())
         if self.size:
             _ferry.copy(made, self, None, convert, stream, True, None, 0, False, False)
@@ -524,44 +525,46 @@ copyreg.pickle(Element, lambda kind: (_element_of, (_describe(kind),)))
 def _restore(data: bytes, described: Any, shape: tuple[int, ...], strides: tuple[int, ...], name: str | None) -> Array:
     """The array of a pickle, in the default context."""
     kind = _element_of(described)
-    made = Array._create(default_context(), kind, shape, name, 0, 0)
+    made = Array._create(default_context(), kind, shape, name, 0, 0, False)
     if made.size:
         _ferry.copy(made, data, kind, 0, None, True, None, 0, False, False)
     return made if strides == c_strides(shape) else made._view(kind, 0, shape, strides)
 
 
 def empty(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
-          align: int = 0, memory: str | None = None) -> Array:
+          align: int = 0, memory: str | None = None, zero_on_release: bool = False) -> Array:
     """Return an array that reads as zero, and has no memory at any place yet.
 
     `memory` is the kind of its memory on the host. "pinned" is page-locked, so that devices copy it directly and copies
     overlap with other work; "managed" is one memory that the host and the devices share, where the driver has it; None
-    and "pageable" are ordinary memory. `align` is the alignment of the memory in bytes, a power of two.
+    and "pageable" are ordinary memory. `align` is the alignment of the memory in bytes, a power of two. With
+    `zero_on_release` the memory is set to zero before anyone else can get it, as <ferry/buffer.h> says.
 
     >>> import ferry
     >>> ferry.empty((2, 3), "i4").shape
     (2, 3)
     """
-    return Array._create(context_of(context), element(dtype), shape_of(shape), name_of(name), memory_of(memory), align)
+    return Array._create(context_of(context), element(dtype), shape_of(shape), name_of(name), memory_of(memory), align,
+                         bool(zero_on_release))
 
 
 def zeros(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
-          align: int = 0, memory: str | None = None) -> Array:
+          align: int = 0, memory: str | None = None, zero_on_release: bool = False) -> Array:
     """Return an array of zeros; as empty(), whose arrays read as zero.
 
     >>> import ferry
     >>> ferry.zeros(2).tolist()
     [0.0, 0.0]
     """
-    return empty(shape, dtype, context=context, name=name, align=align, memory=memory)
+    return empty(shape, dtype, context=context, name=name, align=align, memory=memory, zero_on_release=zero_on_release)
 
 
 def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None,
-          memory: str | None = None) -> Array:
+          memory: str | None = None, zero_on_release: bool = False) -> Array:
     """Return an array with a copy of what exports a buffer: an ndarray, bytes, array.array, a ferry.Array; or a tensor of DLPack.
 
     Lists and numbers need NumPy. With a `dtype` NumPy converts first, and Ferry where the source is a ferry.Array.
-    `memory` is that of empty().
+    `memory` and `zero_on_release` are those of empty().
 
     >>> import array, ferry
     >>> ferry.array(array.array("d", [1, 2])).tolist()
@@ -572,7 +575,7 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
             source = source.numpy()
         else:
             return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None,
-                                name_of(name), memory_of(memory))
+                                name_of(name), memory_of(memory), bool(zero_on_release))
     kind = None if dtype is None else element(dtype)
     if _is_ndarray(source):
         if kind is None:
@@ -582,14 +585,15 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
     elif not _exports_memory(source):
         known = _ndarray_or_none(source, kind)
         if known is None:
-            return array(from_dlpack(source, context=context), dtype, name=name, memory=memory)
+            return array(from_dlpack(source, context=context), dtype, name=name, memory=memory, zero_on_release=zero_on_release)
         source = known
         kind = kind or element(source.dtype)
     elif kind is not None and not _holds(source, kind):
         source = _as_ndarray(memoryview(source), kind)
     if kind is not None and kind.format is None:
-        return Array._create_from(context_of(context), source.view("u2"), element("u2"), name_of(name), memory_of(memory)).view(kind)
-    return Array._create_from(context_of(context), source, kind, name_of(name), memory_of(memory))
+        return Array._create_from(context_of(context), source.view("u2"), element("u2"), name_of(name), memory_of(memory),
+                                  bool(zero_on_release)).view(kind)
+    return Array._create_from(context_of(context), source, kind, name_of(name), memory_of(memory), bool(zero_on_release))
 
 
 def _ndarray_or_none(source: Any, kind: Element | None) -> Any:
@@ -706,7 +710,7 @@ def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: i
         if odd:
             raise file_error(f"load {os.fspath(path)!r}: the bytes after offset {offset} are no whole number of {rest}", path)
         sizes = tuple(count if size == -1 else size for size in sizes)
-    made = Array._create(context_of(context), kind, sizes, name_of(name), memory_of(memory), 0)
+    made = Array._create(context_of(context), kind, sizes, name_of(name), memory_of(memory), 0, False)
     if made.size:
         made.load_from(path, offset=offset, progress=progress, stream=stream)
     return made

@@ -40,7 +40,7 @@ ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RA
     return count;
 }
 
-/* _create(context, element, shape, name, memory, align) */
+/* _create(context, element, shape, name, memory, align, zero_on_release) */
 static PyObject *
 array_create(PyObject *type, PyObject *arguments)
 {
@@ -52,11 +52,11 @@ array_create(PyObject *type, PyObject *arguments)
     ferry_status status;
     PyObject *tuple;
     Py_ssize_t align;
-    int rank, memory;
+    int rank, memory, zero_on_release;
 
-    if (!ferrypy_parse(arguments, "O!O!O!zin:_create", ferrypy_context_type, (PyObject **)&context,
+    if (!ferrypy_parse(arguments, "O!O!O!zinp:_create", ferrypy_context_type, (PyObject **)&context,
                        ferrypy_element_type, (PyObject **)&element, &PyTuple_Type, &tuple,
-                       &options.name, &memory, &align))
+                       &options.name, &memory, &align, &zero_on_release))
         return NULL;
     count = ferrypy_shape_read(tuple, element->element->bytes, shape, &rank);
     if (count < 0)
@@ -64,6 +64,7 @@ array_create(PyObject *type, PyObject *arguments)
     ferrypy_run_deferred();
     options.memory = (ferry_memory_kind)memory;
     options.align = (size_t)align;
+    options.zero_on_release = zero_on_release;
     FERRYPY_BLOCKING(status, ferry_buffer_create(context->context, element->element, (size_t)count,
                                                  &options, &buffer));
     if (status != FERRY_OK)
@@ -90,8 +91,8 @@ flags_for(PyObject *element)
     return PyBUF_STRIDES | (element == Py_None ? PyBUF_FORMAT : 0);
 }
 
-/* _create_from(context, exporter, element or None, name, memory): copies. _wrap(context, exporter,
- * element or None, read_only, name): does not. */
+/* _create_from(context, exporter, element or None, name, memory, zero_on_release): copies.
+ * _wrap(context, exporter, element or None, read_only, name): does not. */
 static PyObject *
 array_create_from(PyObject *type, PyObject *arguments)
 {
@@ -105,13 +106,15 @@ array_create_from(PyObject *type, PyObject *arguments)
     Py_buffer *view;
     void *packed = NULL;
     bool is_packed;
-    int memory;
+    int memory, zero_on_release;
 
-    if (!ferrypy_parse(arguments, "O!OOzi:_create_from", ferrypy_context_type,
-                       (PyObject **)&context, &exporter, &element, &options.name, &memory) ||
+    if (!ferrypy_parse(arguments, "O!OOzip:_create_from", ferrypy_context_type,
+                       (PyObject **)&context, &exporter, &element, &options.name, &memory,
+                       &zero_on_release) ||
         !check_element(element))
         return NULL;
     options.memory = (ferry_memory_kind)memory;
+    options.zero_on_release = zero_on_release;
     ferrypy_run_deferred();
     owner = ferrypy_owner_create(exporter, flags_for(element));
     if (!owner)

@@ -121,7 +121,7 @@ contains
         call a%create(context, 10_c_size_t)
         call a%copy_to(values)
         call expect(a%count() == 10 .and. all(values == 0) .and. empty%count() == 0, 'a new buffer reads as zero')
-        call b%create_from(context, counting(10), name='heights')
+        call b%create_from(context, counting(10), name='heights', zero_on_release=.true.)
         call b%copy_to(values)
         call expect(all(values == counting(10)), 'create_from copies the values')
         a = b

@@ -42,6 +42,21 @@ def test_each_number_goes_round(context, numpy, dtype):
     assert ferry.array(a.tobytes()).nbytes == values.nbytes
 
 
+@pytest.mark.parametrize("make", ["empty", "zeros", "array"])
+def test_zero_on_release(context, numpy, make):
+    def left_behind(zero_on_release):
+        source = numpy.zeros(4096, "u1") if make == "array" else 4096
+        a = getattr(ferry, make)(source, "u1", context=context, zero_on_release=zero_on_release)
+        with a.overwrite() as values:
+            values[:] = 7
+            address = values.ctypes.data
+        del a, values
+        return ctypes.string_at(address, 4096)  # the pool keeps the memory
+
+    assert b"\7" not in left_behind(True)
+    assert b"\7" in left_behind(False)
+
+
 def test_without_numpy_types(context):
     a = ferry.array(array.array("d", [1, 2, 3]), context=context)
     assert a.dtype == "float64" and a.dtype == float and a.tolist() == [1, 2, 3]

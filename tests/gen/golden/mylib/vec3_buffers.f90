@@ -184,12 +184,14 @@ contains
 
     ! -- creation and lifetime --
 
-    ! Creates a buffer of `count` elements that reads as zero.
-    subroutine create(self, context, count, name, status)
+    ! Creates a buffer of `count` elements that reads as zero. With `zero_on_release` its memory is set to zero before
+    ! anyone else can get it.
+    subroutine create(self, context, count, name, zero_on_release, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_context), intent(in) :: context
         integer(c_size_t), intent(in) :: count
         character(len=*), intent(in), optional :: name
+        logical, intent(in), optional :: zero_on_release
         integer(c_int), intent(out), optional :: status
         type(ferry_c_buffer_options) :: options
         character(len=:, kind=c_char), allocatable, target :: label
@@ -200,6 +202,7 @@ contains
             label = trim(name) // c_null_char
             options%name = c_loc(label)
         end if
+        if (present(zero_on_release)) options%zero_on_release = logical(zero_on_release, c_bool)
         made = c_null_ptr
         got = ferry_c_buffer_create(context%raw(), mylib_vec3_element(), count, options, made)
         if (got == ferry_ok) call keep(self, made)
@@ -207,16 +210,17 @@ contains
     end subroutine
 
     ! Creates a buffer with a copy of the values.
-    subroutine create_from(self, context, values, name, status)
+    subroutine create_from(self, context, values, name, zero_on_release, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_context), intent(in) :: context
         type(mylib_vec3), intent(in), contiguous, target :: values(:)
         character(len=*), intent(in), optional :: name
+        logical, intent(in), optional :: zero_on_release
         integer(c_int), intent(out), optional :: status
         type(mylib_vec3_buffer) :: made
         integer(c_int) :: got
 
-        call made%create(context, size(values, kind=c_size_t), name, got)
+        call made%create(context, size(values, kind=c_size_t), name, zero_on_release, got)
         if (got == ferry_ok) call made%copy_from(values, status=got)
         if (got == ferry_ok) call self%retain(made%handle, got)
         call made%destroy()
