@@ -327,10 +327,9 @@ ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferr
 static void
 commit_part(const struct ferryi_move *move, const struct ferryi_piece *part, size_t bytes)
 {
+    ferryi_claim_is_held();
     ferryi_store *store = store_of(part->target_owner);
-    ferryi_store_lock(store);
-    char *base = ferryi_store_copy(store, part->note)->pointer;
-    ferryi_store_unlock(store);
+    const char *base = ferryi_claimed_copy(store, part->note)->pointer;
     size_t begin = (size_t)((char *)part->target - base);
     if (move->change == FERRYI_CHANGE_OVERWRITE)
         ferryi_pending_calls_overwritten(store, part->note, begin, begin + bytes);
