@@ -9,10 +9,12 @@ usage: opencl.py
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
-from harness import GEN, HERE, ROOT, TYPES, Tap, changed, ferry_gen, kernel_declarations, opencl_compiler, opencl_problems
+from harness import (C_WARNINGS, HERE, ROOT, TYPES, Tap, builtin_headers, c_compilers, compile_problems, ferry_gen, generate, kernel_declarations,
+                     opencl_compiler, opencl_problems)
 
 import ferry_names
 import ferry_opencl
@@ -172,6 +174,21 @@ def option_cases(tap, folder):
         tap.case(f"options of {name}", problems + ([] if found == kinds else [f"{found}, not {kinds}"]))
 
 
+def left_out_case(tap, folder):
+    """FERRY_NO_OPENCL_SOURCE leaves every text out of a program, and the header compiles."""
+    path = folder / "none.c"
+    path.write_text('#include "mylib/several_kernels.h"\ntypedef int not_empty;\n')
+    problems = builtin_headers(folder) + generate("header", [TYPES / "large.json"], str(folder / "mylib" / "large_buffer.h"))
+    folders = [HERE / "golden", HERE / "include", folder, ROOT / "include"]
+    for compiler in c_compilers():
+        for option, found in (("-DFERRY_NO_OPENCL_SOURCE", False), ("-DNOTHING", True)):
+            problems += compile_problems(compiler, ["-std=c99", option, *C_WARNINGS], folders, path)
+            done = subprocess.run([*compiler, "-E", option, *(f"-I{one}" for one in folders), str(path)], capture_output=True, text=True)
+            if ("__kernel void" in done.stdout) is not found or ("FERRY_CODE_OPENCL, " in done.stdout) is not found:
+                problems.append(f"{compiler[0]} {option}: the texts are {'not there' if found else 'there'}")
+    tap.case("FERRY_NO_OPENCL_SOURCE leaves the texts out", problems)
+
+
 def struct_cases(tap, compiler, folder):
     """A struct is declared once where several parameters bring it, and has the places and the size of C."""
     packed = one_struct([{"name": "x", "type": "char"}, {"name": "l", "type": "label"}], align=2)
@@ -194,6 +211,7 @@ def main():
         written_cases(tap, compiler, folder)
         inexpressible_cases(tap, folder)
         option_cases(tap, folder)
+        left_out_case(tap, folder)
         if compiler:
             file_cases(tap, compiler, folder)
             function_cases(tap, compiler, folder)
