@@ -897,7 +897,7 @@ run_import_device(struct world *world)
 {
     ferryi_device *device = device_of(&world->f, 1);
     const ferry_import_options options = {.ready_on = world->stream, .release_on = world->stream};
-    const char *kind = device->kind;
+    const ferry_language language = device->properties.language;
     ferry_buffer *source;
     ferry_scope scope;
     void *event, *memory;
@@ -910,11 +910,11 @@ run_import_device(struct world *world)
     if (status == FERRY_OK) {
         status = device->ops->event_create(device, false, &event);
         if (status == FERRY_OK) {
-            device->kind = "cuda";
+            device->properties.language = FERRY_LANGUAGE_CUDA; /* which DLPack's type says */
             status = device->ops->event_record(device, event, ferry_stream_native(world->stream));
             if (status == FERRY_OK)
                 status = import_each(world, FERRYI_DL_CUDA, memory, event, &options);
-            device->kind = kind;
+            device->properties.language = language;
             (void)device->ops->event_destroy(device, event);
         }
         ferry_status closed = ferry_scope_close(&scope);
