@@ -17,6 +17,7 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
 {
     move->context = context;
     move->reason = reason;
+    move->subject = NULL;
     move->layout = FERRYI_LAYOUT_ANY;
     move->change = FERRYI_CHANGE_OVERWRITE;
     move->host_side = (struct ferryi_host_side){0};
@@ -568,12 +569,42 @@ count_alone(struct ferryi_move *move, const struct ferryi_piece *part, size_t do
 
 /* -- one transfer ------------------------------------------------------------------------------ */
 
+/* Returns the buffer that messages about a transfer name, or NULL. */
+static const ferryi_store *
+find_named(const struct group *group)
+{
+    const struct ferryi_piece *first = group->parts;
+    bool of_source = !first->target_owner || (first->between && first->source_owner);
+    const void *owner = of_source ? first->source_owner : first->target_owner;
+    return owner ? store_of(owner) : group->move->subject;
+}
+
+/* Returns the offset of a part in the buffer that is the subject of its move. */
+static size_t
+offset_of(const ferryi_store *subject, const struct ferryi_piece *part)
+{
+    ferryi_claim_is_held();
+    const bool of_target = part->target_owner == subject;
+    const void *owner = of_target ? part->target_owner : part->source_owner;
+    const char *memory = of_target ? part->target : part->source;
+    int place = of_target ? part->note : part->source_place;
+    return owner == subject
+               ? (size_t)(memory - (const char *)ferryi_claimed_copy(subject, place)->pointer)
+               : SIZE_MAX;
+}
+
 /* Prepares the job of a transfer. `named` is the buffer that messages name, or NULL. */
 static void
 describe_job(const struct group *group, struct ferryi_transfer_job *job, const ferryi_store *named)
 {
+    const struct ferryi_move *move = group->move;
     const struct ferryi_piece *first = group->parts;
     job->buffer = named ? ferryi_store_name(named) : "";
+    job->offset = SIZE_MAX;
+    if (move->subject && group->count == 1) {
+        const size_t offset = offset_of(move->subject, first);
+        job->offset = offset == SIZE_MAX ? SIZE_MAX : offset - job->done;
+    }
     /* The engine must not count the traffic, because it is counted for each buffer. */
     job->traffic = NULL;
     job->foreign_source = !first->source_owner && !first->zeros;
@@ -619,8 +650,7 @@ run_group(struct group *group)
 {
     struct ferryi_move *move = group->move;
     const struct ferryi_piece *first = group->parts;
-    bool of_source = !first->target_owner || (first->between && first->source_owner);
-    const ferryi_store *named = store_of(of_source ? first->source_owner : first->target_owner);
+    const ferryi_store *named = find_named(group);
     struct ferryi_transfer_job quiet = {.reason = move->reason},
                                *job = first->between ? &quiet : move->job;
     describe_job(group, job, named);
@@ -631,7 +661,8 @@ run_group(struct group *group)
     if (status == FERRY_OK)
         status = transfer(group, job);
     const size_t done = job->done - before;
-    if (move->context->trace && job != &quiet)
+    /* The transfer itself names its only piece in the trace, if its buffer is known. */
+    if (move->context->trace && job != &quiet && !(move->subject && group->count == 1))
         ferryi_observe_pieces(move->context, group->parts, group->count, done, move->reason);
     commit(group, done);
     if (move->count == 1)

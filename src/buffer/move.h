@@ -28,6 +28,9 @@ struct ferryi_moved_store {
 struct ferryi_move {
     ferry_context *context;
     const char *reason; /* name of the operation in traces and messages, such as "copy" */
+    /* The buffer that messages and traces name if a part has none; NULL: they name no buffer. A
+     * trace names one buffer for the whole move only if this is set. */
+    const ferryi_store *subject;
     enum ferryi_layout layout;
     /* How the bytes of a target buffer are marked: as overwritten, or as read if the source is
      * another replica of the same buffer. */

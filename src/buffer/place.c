@@ -234,6 +234,7 @@ ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
     FERRYI_OR_RETURN(ferryi_store_reserve(store, to, NULL));
     ferryi_store_name_job(store, &job, reason, SIZE_MAX);
     ferryi_move_begin(&move, store->context, reason, &job);
+    move.subject = store;
     move.change = FERRYI_CHANGE_READ;
     ferry_status status = ferryi_move_add_only_at(&move, store, range, place, to);
     status = ferryi_move_run(&move, status);

@@ -145,6 +145,7 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
     assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
     ferryi_move_begin(&move, main->store->context, main->reason, &job);
+    move.subject = main->store;
     if (call->file.file) {
         move.host_side = (struct ferryi_host_side){
             .file = call->file.file, .offset = call->file.offset, .stores = true};
