@@ -44,7 +44,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (_FRAMES + "(?=held by )", ", "),
     (r"(launch kernel \"[^\"]*\": argument \d+ is .*); pass the buffer$", r"\1; pass the array"),
 )]
-_TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer", "+0x")
+_TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer", "the callback has", "+0x")
 
 
 def in_python(text: str) -> str:
