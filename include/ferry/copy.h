@@ -129,8 +129,9 @@ typedef struct ferry_copy_options {
  *
  * Errors: before it moves any bytes, the call checks all arguments, and checks that no open scope
  * conflicts. If it fails later, or is cancelled, each chunk holds either its old or its new values,
- * and no element is a mixture, unless it is larger than a chunk of the staging ring. Every buffer
- * records which of its bytes are new, and the message says how many bytes arrived.
+ * and no element is a mixture, unless it is larger than a chunk of the staging ring or its bytes
+ * were current at different places. Every buffer records which of its bytes are new, and the
+ * message says how many bytes arrived.
  *
  * Conversions: if both sides of a region have the same element type and its `conversion` is NULL,
  * the bytes are copied unchanged. Any other region is converted with the policy options->convert,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/move.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
     move->value = "";
     move->value_bytes = 1;
     move->job = job;
+    move->cut = false;
     move->timelines = 0;
     move->parts = move->few_parts;
     move->stores = move->few_stores;
@@ -159,6 +161,7 @@ release_reservation(const struct ferryi_piece *part)
 ferry_status
 ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
 {
+    assert(part->bytes > 0);
     struct ferryi_piece *last = move->count > 0 ? &move->parts[move->count - 1] : NULL;
     if (last && !move->host_side.transform && continues(last, part)) {
         last->bytes += part->bytes;
@@ -305,6 +308,16 @@ add_segment(struct ferryi_move *move, ferryi_store *source, struct ferryi_segmen
     return ferryi_move_add(move, &part);
 }
 
+/* Returns whether a segment, which begins with an element, can be converted by itself. */
+static bool
+is_convertible(const struct ferryi_transform *transform, struct ferryi_segment segment)
+{
+    return (segment.end - segment.begin) % transform->source_bytes == 0 &&
+           (transform->keeps_zeros || ferryi_places_written(segment.places));
+}
+
+/* Another thread may read the range, and so change which bytes are current at which places. The map
+ * is therefore read only once for each segment. */
 ferry_status
 ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferryi_range range,
                      struct ferryi_piece part)
@@ -315,6 +328,10 @@ ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferr
     for (size_t at = range.begin; at < range.end && status == FERRY_OK;) {
         struct ferryi_segment segment = segment_at(source, at, range.end);
         size_t before = at - range.begin;
+        move->cut =
+            transform && !(segment.places & FERRYI_LOST) && !is_convertible(transform, segment);
+        if (move->cut)
+            return FERRY_ERROR_UNSUPPORTED;
         if (transform)
             before = before / transform->source_bytes * transform->target_bytes;
         part.target = (void *)(target + before);
@@ -579,6 +596,14 @@ find_named(const struct group *group)
     return owner ? store_of(owner) : group->move->subject;
 }
 
+/* Returns whether the trace names the buffer and the range of a transfer with the transfer itself,
+ * and not with each of its pieces. */
+static bool
+names_itself(const struct group *group)
+{
+    return group->move->subject && group->count == 1;
+}
+
 /* Returns the offset of a part in the buffer that is the subject of its move. */
 static size_t
 offset_of(const ferryi_store *subject, const struct ferryi_piece *part)
@@ -601,8 +626,10 @@ describe_job(const struct group *group, struct ferryi_transfer_job *job, const f
     const struct ferryi_piece *first = group->parts;
     job->buffer = named ? ferryi_store_name(named) : "";
     job->offset = SIZE_MAX;
-    if (move->subject && group->count == 1) {
+    job->id = 0;
+    if (names_itself(group)) {
         const size_t offset = offset_of(move->subject, first);
+        job->id = ferryi_store_number(move->subject);
         job->offset = offset == SIZE_MAX ? SIZE_MAX : offset - job->done;
     }
     /* The engine must not count the traffic, because it is counted for each buffer. */
@@ -661,9 +688,9 @@ run_group(struct group *group)
     if (status == FERRY_OK)
         status = transfer(group, job);
     const size_t done = job->done - before;
-    /* The transfer itself names its only piece in the trace, if its buffer is known. */
-    if (move->context->trace && job != &quiet && !(move->subject && group->count == 1))
-        ferryi_observe_pieces(move->context, group->parts, group->count, done, move->reason);
+    if (move->context->trace && job != &quiet && !names_itself(group))
+        ferryi_observe_pieces(move->context, group->parts, group->count,
+                              counted(move, first, done, false), move->reason);
     commit(group, done);
     if (move->count == 1)
         count_alone(move, first, counted(move, first, done, false));

@@ -40,6 +40,7 @@ struct ferryi_move {
     const void *value;                 /* the value with which parts without a source are filled */
     size_t value_bytes;
     struct ferryi_transfer_job *job; /* receives the progress of the call */
+    bool cut; /* whether a part could not be added because it cannot be converted by itself */
     uint64_t timelines; /* set of the numbers of the timelines on which work was queued */
     struct ferryi_piece *parts;
     size_t count, room;
@@ -65,7 +66,10 @@ void ferryi_part_set_target(struct ferryi_piece *part, ferryi_store *store, int 
 ferry_status ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part);
 /* Adds the copy of a buffer's range to the target of `part`, whose `bytes` need not be set. Splits
  * the range into stretches that are current at the same places, and reads each of them at one of
- * these. Fails if bytes of the range are lost. */
+ * these. Fails if bytes of the range are lost.
+ *
+ * Only whole elements that were written can be converted. If a stretch is none, fails with
+ * UNSUPPORTED and no message, and sets move->cut: the caller must convert a copy of the range. */
 ferry_status ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source,
                                   struct ferryi_range range, struct ferryi_piece part);
 /* Adds the copy of those bytes of a range that are current only at `place`, to the same buffer's

@@ -43,6 +43,7 @@ ferryi_convert_transform(const struct ferryi_convert_call *call)
                                      .target_bytes = call->conversion->to->bytes,
                                      .by_helpers = !call->conversion->convert &&
                                                    call->policy != FERRY_CONVERT_CHECK,
+                                     .keeps_zeros = !call->conversion->convert,
                                      .user = call};
 }
 

@@ -18,6 +18,8 @@ struct ferryi_plan_options {
     const char *reason; /* name of the operation in traces and messages, such as "copy" */
     enum ferryi_layout layout;
     struct ferryi_host_side host_side; /* see struct ferryi_move */
+    bool *cut; /* with a conversion: receives whether the plan failed, and moved nothing, because of
+                  move->cut */
     const void *value; /* not NULL: the value of a fill, whose copies have no source */
     size_t value_bytes;
     /* Options of the transfers, or NULL. The plan makes a copy of the options. */

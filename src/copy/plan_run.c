@@ -76,8 +76,11 @@ ferryi_plan_run(struct ferryi_whole_call *call)
     if (whole)
         ferryi_whole_call_note(whole, &call->job, call->timelines);
     ferryi_move_end(&plan->move);
+    if (plan->options.cut)
+        *plan->options.cut = plan->move.cut;
     /* Of a file, the caller says what arrived. What arrived in temporary memory is not counted. */
-    const bool silent = plan->options.host_side.file || (whole && whole->job.result);
+    const bool silent =
+        plan->options.host_side.file || plan->move.cut || (whole && whole->job.result);
     return status == FERRY_OK || silent
                ? status
                : ferryi_fail_in(status, "%s of %zu copies, %zu of %zu bytes of which arrived",

@@ -111,12 +111,13 @@ open_file(const struct ferryi_region_list *list, const struct ferryi_region *reg
     return status;
 }
 
-/* Closes the file of a region. `status` is the status of the copy so far. If the copy failed, the
- * function returns this status. Otherwise it first checks that an input file did not change, or
- * makes an output file end after the region's last byte. */
+/* Closes the file of a region. `before` is the progress of the list when the file was opened, and
+ * `status` the status of the copy so far. If the copy failed, the function returns this status.
+ * Otherwise it first checks that an input file did not change, or makes an output file end after
+ * the region's last byte. */
 static ferry_status
 close_file(const struct ferryi_region_list *list, const struct ferryi_region *region,
-           struct ferryi_file *file, ferry_status status)
+           struct ferryi_file *file, size_t before, ferry_status status)
 {
     const struct ferryi_region_side *side = file_side(region);
     bool writes = side == &region->target;
@@ -131,9 +132,11 @@ close_file(const struct ferryi_region_list *list, const struct ferryi_region *re
     if (status == FERRY_OK)
         return FERRY_OK;
     size_t index = ferry_error_index();
-    ferryi_fail_in(status, "%s %zu bytes at offset %llu", writes ? "store" : "load",
+    ferryi_fail_in(status, "%s %zu bytes at offset %llu, %zu of %zu bytes of which arrived",
+                   writes ? "store" : "load",
                    ferryi_region_rows(region) * ferryi_region_row_bytes(region, side),
-                   (unsigned long long)side->file_offset);
+                   (unsigned long long)side->file_offset, list->whole.job.done - before,
+                   ferryi_region_bytes(region));
     ferryi_fail_index(index);
     return status;
 }
@@ -146,10 +149,11 @@ pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
                                             .host_side = {.file = &file,
                                                           .offset = file_side(region)->file_offset,
                                                           .stores = region->target.path}};
+    const size_t before = list->whole.job.done;
     ferry_status status = open_file(list, region, &file);
     if (status == FERRY_OK)
         status = run_rows(list, region, how);
-    return close_file(list, region, &file, status);
+    return close_file(list, region, &file, before, status);
 }
 
 /* -- conversions
@@ -161,7 +165,9 @@ struct conversion_work {
     struct ferryi_region region;
     struct ferryi_convert_call convert;
     struct ferryi_file file;
-    void *chunk; /* temporary host memory for elements of the file */
+    bool together; /* whether all rows and stretches are converted in one plan */
+    bool cut;      /* whether they could not, so that nothing was moved; see struct ferryi_move */
+    void *chunk;   /* temporary host memory for elements of the file */
     size_t chunk_count;
 };
 
@@ -188,30 +194,14 @@ ferryi_region_is_uniform(const struct ferryi_region *region)
     for (size_t row = 0; store && row < ferryi_region_rows(region) && uniform; row++) {
         const struct ferryi_range range = ferryi_region_row(region, &region->source, row);
         ferryi_store_lock(store);
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, range.begin);
+        uniform = range.end <= store->map.bytes; /* a resize may have made it shorter */
+        if (uniform) {
+            struct ferryi_segment segment = ferryi_valid_map_at(&store->map, range.begin);
+            uniform = ferryi_places_written(segment.places) && segment.end >= range.end;
+        }
         ferryi_store_unlock(store);
-        uniform = ferryi_places_written(segment.places) && segment.end >= range.end;
     }
     return uniform;
-}
-
-/* Returns whether each stretch of a row of the source that is current at the same places consists
- * of whole elements that were written. */
-static bool
-has_whole_stretches(const struct ferryi_region *region, size_t row)
-{
-    ferryi_store *store = region->source.store;
-    const struct ferryi_range range = ferryi_region_row(region, &region->source, row);
-    bool whole = true;
-    ferryi_store_lock(store);
-    for (size_t at = range.begin; at < range.end && whole;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        at = ferryi_min_size(segment.end, range.end);
-        whole = ferryi_places_written(segment.places) &&
-                (at - range.begin) % region->source.element->bytes == 0;
-    }
-    ferryi_store_unlock(store);
-    return whole;
 }
 
 /* Returns whether the stretches of a region are converted together. The host does this, between a
@@ -225,29 +215,20 @@ goes_together(const struct ferryi_region *region)
            (ferryi_region_rows(region) > 1 || !ferryi_region_is_uniform(region));
 }
 
-static bool
-is_stretched(const struct ferryi_region *region)
-{
-    bool whole = true;
-    for (size_t row = 0; row < ferryi_region_rows(region) && whole; row++)
-        whole = has_whole_stretches(region, row);
-    return !whole;
-}
-
 /*
  * Returns whether the whole source must be copied to host memory before the target changes. Only a
- * source buffer is ever copied, for one of three reasons. It may overlap the target. The policy
+ * source buffer is ever copied, for one of two reasons. It may overlap the target. Or the policy
  * FERRY_CONVERT_CHECK may require that all stretches are checked before the first one is written.
- * Or stretches that are converted together cannot be converted by themselves.
  */
 static bool
-must_fetch(const struct ferryi_region *region, ferry_convert_policy policy)
+must_fetch(const struct conversion_work *work)
 {
+    const struct ferryi_region *region = &work->region;
     if (!region->source.store)
         return false;
-    bool several = ferryi_region_rows(region) > 1 || region->target.path || goes_together(region);
-    return (policy == FERRY_CONVERT_CHECK && several) || ferryi_region_overlaps(region) ||
-           (goes_together(region) && is_stretched(region));
+    bool several = ferryi_region_rows(region) > 1 || region->target.path || work->together;
+    return (work->convert.policy == FERRY_CONVERT_CHECK && several) ||
+           ferryi_region_overlaps(region);
 }
 
 /* Returns a copy of the list's call for a step that writes `bytes` bytes to temporary memory. These
@@ -411,7 +392,8 @@ static ferry_status
 convert_together(struct conversion_work *work)
 {
     const struct ferryi_transform transform = ferryi_convert_transform(&work->convert);
-    const struct ferryi_plan_options how = {.reason = "convert", .host_side.transform = &transform};
+    const struct ferryi_plan_options how = {
+        .reason = "convert", .host_side.transform = &transform, .cut = &work->cut};
     return run_rows(work->list, &work->region, how);
 }
 
@@ -419,7 +401,7 @@ static ferry_status
 convert_rows(struct conversion_work *work)
 {
     const struct ferryi_region *region = &work->region;
-    if (goes_together(region))
+    if (work->together)
         return convert_together(work);
     ferry_status status = FERRY_OK;
     for (size_t row = 0; row < ferryi_region_rows(region) && status == FERRY_OK; row++) {
@@ -444,30 +426,48 @@ convert_file(struct conversion_work *work, size_t count)
     if (!work->chunk)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "convert a file: no memory for %zu elements",
                            work->chunk_count);
+    const size_t before = list->whole.job.done;
     ferry_status status = open_file(list, region, &work->file);
     if (status == FERRY_OK)
         status = convert_rows(work);
-    status = close_file(list, region, &work->file, status);
+    status = close_file(list, region, &work->file, before, status);
     free(work->chunk);
+    return status;
+}
+
+/* Copies the source to host memory, and converts the copy. */
+static ferry_status
+convert_fetched(struct conversion_work *work)
+{
+    const struct ferryi_region *region = &work->region;
+    const struct ferryi_region given = *region;
+    void *fetched = NULL;
+    ferry_status status = fetch(work, &fetched);
+    work->together = goes_together(region);
+    if (status == FERRY_OK && work->convert.policy == FERRY_CONVERT_CHECK)
+        status = check_values(work, &given);
+    if (status == FERRY_OK)
+        status = region->target.path ? convert_file(work, region->count) : convert_rows(work);
+    free(fetched);
     return status;
 }
 
 static ferry_status
 convert(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
-    struct conversion_work work = {
-        .list = list, .region = *region, .convert = {&region->conversion, list->setting.policy}};
-    const bool checks = list->setting.policy == FERRY_CONVERT_CHECK;
-    void *fetched = NULL;
-    ferry_status status =
-        must_fetch(region, list->setting.policy) ? fetch(&work, &fetched) : FERRY_OK;
-    if (status == FERRY_OK && checks && !work.region.source.store)
+    struct conversion_work work = {.list = list,
+                                   .region = *region,
+                                   .convert = {&region->conversion, list->setting.policy},
+                                   .together = goes_together(region)};
+    ferry_status status = FERRY_OK;
+    if (must_fetch(&work))
+        return convert_fetched(&work);
+    if (list->setting.policy == FERRY_CONVERT_CHECK && !region->source.store)
         status = check_values(&work, region);
     if (status == FERRY_OK)
         status = region->target.path || region->source.path ? convert_file(&work, region->count)
                                                             : convert_rows(&work);
-    free(fetched);
-    return status;
+    return work.cut ? convert_fetched(&work) : status;
 }
 
 /* -- any region -------------------------------------------------------------------------------- */

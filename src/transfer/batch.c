@@ -633,6 +633,7 @@ ferryi_engine_fill_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
                           const void *value, size_t value_bytes, ferryi_timeline *timeline,
                           struct ferryi_transfer_job *job)
 {
+    const bool by_host = ferryi_engine_is_host(engine, pieces->target_place);
     ferry_status status = FERRY_OK;
     for (size_t i = 0, next; i < count && status == FERRY_OK; i = next) {
         const struct ferryi_piece *piece = &pieces[i];
@@ -642,9 +643,9 @@ ferryi_engine_fill_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
         status =
             ferryi_engine_fill(engine, target, piece->bytes, value, value_bytes, timeline, job);
         next = i + 1;
-        while (next < count && pieces[next].bytes <= piece->bytes)
+        while (!by_host && next < count && pieces[next].bytes <= piece->bytes)
             next++;
-        if (next - i <= REPEAT_FROM || ferryi_engine_is_host(engine, piece->target_place))
+        if (next - i <= REPEAT_FROM)
             next = i + 1;
         else if (status == FERRY_OK)
             status = repeat_seed(engine, piece, piece + 1, next - i - 1, timeline, job);

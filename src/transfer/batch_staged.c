@@ -36,7 +36,8 @@ plan_chunks(struct packing *packing)
     size_t table_bytes = batch->room * sizeof(*batch->table);
     const size_t unit = packing->device_unit > 1 ? packing->device_unit : batch->run->job->unit;
     packing->table_at = ring->chunk_bytes;
-    if (ferryi_scatter_may_run(device) && table_bytes < ring->chunk_bytes / 2)
+    if (ferryi_scatter_may_run(device) && table_bytes < ring->chunk_bytes / 2 &&
+        packing->device_unit + table_bytes + sizeof(uint64_t) <= ring->chunk_bytes)
         packing->table_at = (ring->chunk_bytes - table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
     const size_t most = ferryi_min_size(packing->table_at, packing->how->part);
     packing->packed_max = ferryi_min_size(most, ferryi_run_part(batch->run, 0, most, unit));
@@ -302,7 +303,7 @@ ferryi_batch_stage(struct ferryi_batch *batch)
     if (packing.device_unit > packing.packed_max)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "one element of %zu bytes is larger than a staging chunk of %zu bytes",
-                           packing.device_unit, packing.packed_max);
+                           packing.device_unit, how.ring->chunk_bytes);
     struct ferryi_flow flow = {.run = run,
                                .ring = how.ring,
                                .fill = from_host ? fill_from_host : fill_from_device,

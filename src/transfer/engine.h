@@ -87,6 +87,7 @@ struct ferryi_transform {
     /* Whether helper threads may call `run`. It must then not fail, and call nothing of the
      * program. */
     bool by_helpers;
+    bool keeps_zeros; /* whether `run` makes zero bytes of zero bytes */
     const void *user;
 };
 

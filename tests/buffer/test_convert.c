@@ -3,6 +3,8 @@
 #include "tests/buffer/support.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include <ferry/byte_convert.h>
 #include <ferry/double_convert.h>
@@ -490,6 +492,87 @@ test_converting_out_moves_nothing(void **state)
         }
 }
 
+/* What another thread does while this one converts. */
+struct neighbour {
+    fixture *f;
+    ferry_buffer *buffer;
+    atomic_bool stops;
+};
+
+/* Reads single bytes at the host, so that they become current there, within elements that are not.
+ */
+static void *
+read_bytes(void *user)
+{
+    struct neighbour *neighbour = user;
+    ferry_byte_buffer bytes;
+    OK(ferry_byte_reinterpret(neighbour->buffer, 0, FERRY_REST, &bytes));
+    for (size_t at = 1; at < sizeof(int32_t) * PATCHED && !neighbour->stops; at += 37) {
+        const unsigned char *memory;
+        ferry_scope scope;
+        OK(ferry_byte_read_host_range(bytes, at, 1, &scope, &memory));
+        OK(ferry_scope_close(&scope));
+    }
+    ferry_byte_destroy(&bytes);
+    return NULL;
+}
+
+/* Reads of other threads may split the stretches of the source while they are listed. */
+static void
+test_converting_out_beside_readers(void **state)
+{
+    fixture *f = *state;
+    static double target[PATCHED];
+    for (int repetition = 0; repetition < 60; repetition++) {
+        ferry_buffer *buffer = make_ints(f, PATCHED);
+        struct neighbour neighbour = {.f = f, .buffer = buffer};
+        pthread_t thread;
+        write_counting(f, buffer, 1, 0, PATCHED, 5);
+        pthread_create(&thread, NULL, read_bytes, &neighbour);
+        for (int way = 0; way < 3; way++) {
+            const size_t rows = repetition % 2 ? 1 : PATCHED_ROWS;
+            const size_t columns = rows > 1 ? PATCHED_COLUMNS : PATCHED;
+            OK(copy_out_patched(buffer, way, rows, target));
+            for (size_t i = 0; i < rows * columns; i++) {
+                const double value = (double)(i / columns * PATCHED_PITCH + i % columns + 5);
+                assert_true(target[i] == (way == 2 ? -value - 1 : value));
+            }
+        }
+        neighbour.stops = true;
+        pthread_join(thread, NULL);
+        ferry_buffer_destroy(&buffer);
+    }
+}
+
+static void *
+resize_often(void *user)
+{
+    struct neighbour *neighbour = user;
+    for (size_t i = 0; !neighbour->stops; i++) {
+        ferry_status status = ferry_buffer_resize(neighbour->buffer, i % 2 ? PATCHED : 16);
+        assert_true(status == FERRY_OK || status == FERRY_ERROR_BUSY);
+    }
+    return NULL;
+}
+
+static void
+test_converting_out_beside_a_resize(void **state)
+{
+    fixture *f = *state;
+    static double target[PATCHED];
+    ferry_buffer *buffer = make_ints(f, PATCHED);
+    struct neighbour neighbour = {.f = f, .buffer = buffer};
+    pthread_t thread;
+    pthread_create(&thread, NULL, resize_often, &neighbour);
+    for (int i = 0; i < 3000; i++) {
+        ferry_status status = copy_out_patched(buffer, 0, 1, target);
+        assert_true(status == FERRY_OK || status == FERRY_ERROR_OUT_OF_RANGE);
+    }
+    neighbour.stops = true;
+    pthread_join(thread, NULL);
+    ferry_buffer_destroy(&buffer);
+}
+
 /* Number of calls for which refuse_at_last() succeeds. All later calls fail. */
 static int calls_until_refusal;
 
@@ -641,6 +724,8 @@ main(void)
         TEST(test_own_functions_run_on_the_host),
         TEST(test_own_functions_check_what_comes_from_a_device),
         TEST(test_converting_out_moves_nothing),
+        TEST(test_converting_out_beside_readers),
+        TEST(test_converting_out_beside_a_resize),
         TEST(test_own_functions_may_refuse),
         TEST(test_no_room_for_scratch),
         TEST(test_scratch_that_fails),
