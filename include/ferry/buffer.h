@@ -442,7 +442,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(const ferry_argument
 
 /**
  * Blocks until no open scope conflicts with an access of this kind to the handle's range. The call
- * opens no scope.
+ * opens no scope, and asks about writes through a read-only handle, too.
  * @param timeout_ns longest wait in nanoseconds; 0: the call checks once and returns
  * @return the usual statuses; FERRY_ERROR_BUSY when a scope still conflicts after that time.
  */

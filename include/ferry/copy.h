@@ -34,10 +34,10 @@ FERRY_BEGIN_DECLS
  *   memory, and must not unload its conversion functions. The call keeps the buffers alive.
  * - On success the twin sets `*event`, which the caller then owns. The event completes when the
  *   copy has ended, and reports failures that occur after the call has returned, such as a missing
- *   file.
+ *   file. Target buffers then keep what did not arrive. A failure whose event was never asked is
+ *   logged. Waiting for options->stream does not wait for the copy.
  * - `event` may be NULL. If such a copy fails, the bytes of target buffers are lost, as those of a
- *   launch that fails: the next call that reads them returns the failure. A failure without a
- *   target buffer is logged.
+ *   launch that fails: the next call that reads them returns the failure, which is also logged.
  * - FERRY_CONVERT_CHECK needs the function that blocks.
  *
  * Files hold raw elements in the machine's byte order, without a header. A call fails with

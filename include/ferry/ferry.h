@@ -6,7 +6,7 @@
  * @file
  * Includes every header of the C interface that programs need, except those of single element
  * types. docs/concepts.md and docs/glossary.md explain the words of all headers, such as place,
- * replica and scope.
+ * replica and scope. Members that are called `reserved` must be 0.
  *
  * Each element type has a header with typed functions: <ferry/float.h>, and in the same folder
  * double.h, half.h, bfloat16.h, int8.h, int16.h, int.h, int64.h, byte.h, uint16.h, uint32.h,

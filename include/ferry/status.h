@@ -60,8 +60,8 @@ FERRY_API const char *ferry_last_error(void);
 FERRY_API size_t ferry_error_index(void);
 
 /**
- * Returns the status of `call` from the surrounding function if the call failed. Variables of
- * FERRY_SCOPED() in <ferry/scoped.h> are cleaned up.
+ * Returns the status of `call` from the surrounding function, which returns a ferry_status, if the
+ * call failed. Variables of FERRY_SCOPED() in <ferry/scoped.h> are cleaned up.
  */
 #define FERRY_CHECK(call)                                                                          \
     do {                                                                                           \

@@ -159,12 +159,14 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_wait_event(ferry_stream *str
  * that failed; ferry_stream_synchronize() and calls that read the bytes do.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_INVALID_STATE; FERRY_ERROR_DEVICE;
  *         FERRY_ERROR_BUSY as for ferry_stream_wait_event(); the status of the event, such as
- * FERRY_ERROR_CANCELLED. Threads: any.
+ *         FERRY_ERROR_CANCELLED.
+ * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_event_synchronize(ferry_event *event);
 
 /**
- * Sets `*out_done` to true if the event has completed, else to false. Does not block.
+ * Sets `*out_done` to true if the event has completed, else to false. Does not block. `*out_done`
+ * changes only on FERRY_OK.
  * @return FERRY_OK, also while the event has not completed; the status of the event;
  *         FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_INVALID_STATE.
  * Threads: any.

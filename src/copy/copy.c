@@ -154,8 +154,8 @@ ferryi_copy_run_to(struct ferryi_copy_call *call)
     status = ferryi_move_run(&move, ferryi_move_add_from(&move, main->store, range, part));
     if (call->whole)
         ferryi_whole_call_note(call->whole, &job, 0);
-    (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
     ferryi_move_end(&move);
+    (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
     return status;
 }
 

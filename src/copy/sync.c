@@ -32,8 +32,10 @@ run_sync(struct ferryi_copy_call *call)
         return status;
     if (call->arrived)
         atomic_store(call->arrived, call->bytes);
-    status = ferryi_access_close(&call->main, FERRYI_CLOSE_COMMIT, NULL);
-    return status == FERRY_OK ? ferryi_place_wait(store, call->main.place) : status;
+    /* The wait comes first: if the program has destroyed the buffer, it ends with the access. */
+    status = ferryi_place_wait(store, call->main.place);
+    ferry_status closed = ferryi_access_close(&call->main, FERRYI_CLOSE_COMMIT, NULL);
+    return status == FERRY_OK ? closed : status;
 }
 
 FERRYI_INLINE ferry_status

@@ -395,6 +395,52 @@ struct pause {
     size_t bytes;
 };
 
+/* -- buffers that end before their calls ------------------------------------------------------- */
+
+/* Starts asynchronous call number `way` on the buffer, without an event. */
+static void
+start_call(fixture *f, ferry_buffer *buffer, int way, int32_t *memory)
+{
+    const int32_t value = 7;
+    int place = way % (f->places + 1);
+    switch (way / (f->places + 1)) {
+    case 0:
+        OK(ferry_buffer_sync_to_async(buffer, 0, FERRY_REST, place, NULL, NULL));
+        break;
+    case 1:
+        OK(ferry_buffer_prefetch(buffer, 0, FERRY_REST, place, NULL));
+        break;
+    case 2:
+        OK(ferry_buffer_copy_to_async(buffer, INT, 0, FERRY_REST, memory, NULL, NULL));
+        break;
+    case 3:
+        OK(ferry_buffer_copy_from_async(buffer, INT, 0, 500, memory, NULL, NULL));
+        break;
+    case 4:
+        OK(ferry_buffer_fill_async(buffer, INT, 0, FERRY_REST, &value, NULL, NULL));
+        break;
+    default:
+        OK(ferry_buffer_copy_async(buffer, INT, 0, buffer, 500, 500, NULL, NULL));
+    }
+}
+
+/* An asynchronous call keeps its buffer until it has ended. */
+static void
+test_buffers_end_before_their_calls(void **state)
+{
+    fixture *f = *state;
+    static int32_t memory[1000];
+    const ferry_buffer_options options = {.name = "short-lived"};
+    for (int i = 0; i < 40; i++)
+        for (int way = 0; way < 6 * (f->places + 1); way++) {
+            ferry_buffer *buffer;
+            OK(ferry_buffer_create(f->context, INT, 1000, &options, &buffer));
+            write_counting(f, buffer, way % (f->places + 1), 0, 1000, i);
+            start_call(f, buffer, way, memory);
+            ferry_buffer_destroy(&buffer);
+        }
+}
+
 /* A trace callback: blocks the thread that makes the first transfer after `armed` was set. The
  * thread stays blocked, right after that transfer, until `open` is set. */
 static void
@@ -551,6 +597,7 @@ main(void)
         TEST(test_streams_wait_for_the_event_of_a_copy),
         TEST(test_progress_of_every_call),
         TEST(test_events_and_buffers_may_go_first),
+        TEST(test_buffers_end_before_their_calls),
         cmocka_unit_test(test_an_upload_does_not_wait_behind_a_download),
         cmocka_unit_test(test_progress_is_that_of_the_moment),
         cmocka_unit_test(test_a_failure_is_reported_by_the_event_or_by_the_log),

@@ -45,6 +45,9 @@ FERRY_BEGIN_DECLS
  *   real one.
  * - NaN stays NaN in every floating-point type, but its other bits are unspecified.
  *
+ * A function for buffers is declared in the header of the type after which it is named. Of the other
+ * type this header declares the handle alone: include that type's own header to use it.
+ *
  * Functions for buffers have a parameter `options`, which may be NULL; ferry_copy_options explains
  * it. options->convert must be FERRY_CONVERT_NONE or equal to `policy`. These functions block; their
  * twins whose names end in `_async` do not, see <ferry/copy.h>.
