@@ -8,6 +8,7 @@ import itertools
 import json
 import multiprocessing.sharedctypes
 import operator
+import os
 import pickle
 import threading
 import time
@@ -42,6 +43,7 @@ def test_each_number_goes_round(context, numpy, dtype):
     assert ferry.array(a.tobytes()).nbytes == values.nbytes
 
 
+@pytest.mark.skipif(os.environ.get("FERRY_DEBUG") == "1", reason="the test reads freed memory, which a checked run protects")
 @pytest.mark.parametrize("make", ["empty", "zeros", "array"])
 def test_zero_on_release(context, numpy, make):
     def left_behind(zero_on_release):
