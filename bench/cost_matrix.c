@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <ferry/double.h>
 #include <ferry/float.h>
@@ -12,6 +10,7 @@
 #include "current_context.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/fakecuda.h"
+#include "tests/support/folder.h"
 
 enum { WARM_ROUNDS = 6, COUNTED_ROUNDS = 3 };
 
@@ -33,7 +32,8 @@ struct world {
     ferry_float_buffer buffer, other;
     float *wrapped; /* the memory that `buffer` wraps, or NULL */
     double *memory; /* memory of the caller, with room for `count` elements of any type */
-    char path[32];
+    char folder[FOLDER_PATH_BYTES];
+    char path[FOLDER_PATH_BYTES + 8]; /* of a file in the folder */
 };
 
 static bool
@@ -329,16 +329,13 @@ create_buffer(struct world *world, bool wrapped)
                                   "wrap memory");
 }
 
-static bool
+/* Creates a file with a zero for each element of the buffer. */
+static void
 create_file(struct world *world)
 {
-    strcpy(world->path, "/tmp/ferry_cost_XXXXXX");
-    const int file = mkstemp(world->path);
-    if (file < 0)
-        return failed("create a file");
-    const bool ok = ftruncate(file, (off_t)(world->count * sizeof(float))) == 0;
-    close(file);
-    return ok || failed("set the size of a file");
+    folder_make(world->folder);
+    snprintf(world->path, sizeof(world->path), "%s/cost", world->folder);
+    folder_write_file(world->path, world->memory, world->count * sizeof(float));
 }
 
 static bool
@@ -353,8 +350,8 @@ open_world(struct world *world, size_t operation)
     if (!world->memory || !fakecuda_find_driver(&world->fake))
         return failed("no memory, or FERRY_CUDA_LIBRARY names no fakecuda");
     convert_kernels_register();
-    if (!create_file(world) ||
-        !done(ferry_context_create(&options, &world->context), "open the device") ||
+    create_file(world);
+    if (!done(ferry_context_create(&options, &world->context), "open the device") ||
         !current_context_push(&world->current))
         return false;
     world->stream = ferry_context_stream(world->context, 1);
@@ -374,8 +371,8 @@ close_world(struct world *world)
     current_context_pop(&world->current);
     free(world->wrapped);
     free(world->memory);
-    if (world->path[0])
-        unlink(world->path);
+    if (world->folder[0])
+        folder_remove(world->folder);
 }
 
 /* -- counting ---------------------------------------------------------------------------------- */
