@@ -505,20 +505,32 @@ commit(const struct group *group, size_t done)
     }
 }
 
-/* Adds the first `done` bytes of a transfer to a sum of each buffer. `side` selects the buffer to
- * which the bytes of a part are added. TARGET_ELSE_SOURCE selects the source only if the target is
- * not a buffer. */
-enum side { SOURCE, TARGET, TARGET_ELSE_SOURCE };
+/* Returns the buffer that is counted as having received the bytes of a part, or sent them: the
+ * target, unless it is no buffer or only temporary storage. Returns NULL if neither is a buffer. */
+static const void *
+carrier_of(const struct ferryi_piece *part)
+{
+    return part->between || !part->target_owner ? part->source_owner : part->target_owner;
+}
+
+/* Returns the buffer whose replica at the host is the host's side of a part, or NULL. */
+static const void *
+host_owner_of(const struct ferryi_piece *part)
+{
+    return part->source_place == 0 ? part->source_owner : part->target_owner;
+}
+
+/* Adds the first `done` bytes of a transfer to a sum of each buffer: to those that crossed of the
+ * buffer at the host, or to those that were carried. */
 static void
-add_bytes(const struct group *group, size_t done, enum side side, bool crossed)
+add_bytes(const struct group *group, size_t done, bool crossed)
 {
     struct ferryi_move *move = group->move;
     const void *last = NULL;
     struct ferryi_moved_store *sums = NULL;
     for (size_t i = 0; i < group->count && done > 0; i++) {
         const struct ferryi_piece *part = &group->parts[i];
-        bool of_source = side == SOURCE || (side == TARGET_ELSE_SOURCE && !part->target_owner);
-        const void *owner = of_source ? part->source_owner : part->target_owner;
+        const void *owner = crossed ? host_owner_of(part) : carrier_of(part);
         size_t bytes = ferryi_min_size(part->bytes, done);
         if (owner && owner != last)
             sums = &move->stores[find_store(move, store_of(last = owner))];
@@ -554,8 +566,8 @@ count_group(const struct group *group, size_t done)
     if (first->zeros || first->target_place == first->source_place)
         return;
     if (crosses_pageable(first))
-        add_bytes(group, done, first->source_place == 0 ? SOURCE : TARGET, true);
-    add_bytes(group, done, first->between ? SOURCE : TARGET_ELSE_SOURCE, false);
+        add_bytes(group, done, true);
+    add_bytes(group, done, false);
     for (size_t i = 0; i < move->store_count; i++) {
         if (move->stores[i].carried > 0)
             ferryi_traffic_count(ferryi_store_traffic(move->stores[i].store), direction_of(first),
@@ -570,9 +582,7 @@ count_alone(struct ferryi_move *move, const struct ferryi_piece *part, size_t do
 {
     if (part->zeros || done == 0 || part->target_place == part->source_place)
         return;
-    const void *crossing = part->source_place == 0 ? part->source_owner : part->target_owner;
-    const void *carrying =
-        part->between || !part->target_owner ? part->source_owner : part->target_owner;
+    const void *crossing = host_owner_of(part), *carrying = carrier_of(part);
     if (carrying)
         ferryi_traffic_count(ferryi_store_traffic(store_of(carrying)), direction_of(part), done);
     if (!crossing || !crosses_pageable(part))
