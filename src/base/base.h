@@ -67,12 +67,7 @@ void ferryi_explainv(const char *format, va_list arguments);
 void ferryi_explain_in(const char *format, ...) FERRY_PRINTF(1, 2);
 /* Evaluates `call`. If the result is not FERRY_OK, the function that uses the macro returns this
  * result. The macro must not be used where a function must clean up before it returns. */
-#define FERRYI_OR_RETURN(call)                                                                     \
-    do {                                                                                           \
-        const ferry_status status_of_call = (call);                                                \
-        if (status_of_call != FERRY_OK)                                                            \
-            return status_of_call;                                                                 \
-    } while (0)
+#define FERRYI_OR_RETURN(call) FERRY_CHECK(call)
 /* Returns how many error messages this thread has set so far. Two equal results mean that no
  * message was set in between. */
 uint64_t ferryi_error_count(void);
