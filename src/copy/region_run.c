@@ -156,8 +156,7 @@ pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
     return close_file(list, region, &file, before, status);
 }
 
-/* -- conversions
- * ----------------------------------------------------------------------------------- */
+/* -- conversions ------------------------------------------------------------------------------- */
 
 struct conversion_work {
     struct ferryi_region_list *list;
@@ -183,8 +182,7 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
     return (struct ferryi_range){side->begin + at, side->begin + at + bytes};
 }
 
-/* -- conversions: the source, fetched
- * ----------------------------------------------------------------------- */
+/* -- conversions: the source, fetched ---------------------------------------------------------- */
 
 bool
 ferryi_region_is_uniform(const struct ferryi_region *region)
@@ -288,8 +286,7 @@ check_values(const struct conversion_work *work, const struct ferryi_region *reg
     return status;
 }
 
-/* -- conversions: rows
- * -------------------------------------------------------------------------------------- */
+/* -- conversions: rows ------------------------------------------------------------------------- */
 
 /* Prepares one converting copy and runs it as a step of `whole`, which holds the range locks. */
 static ferry_status
