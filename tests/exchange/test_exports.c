@@ -364,8 +364,8 @@ test_exports_without_memory(void **state)
             tripped = short_memory_tripped();
             short_memory_disarm();
             assert_int_equal(status, tripped ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_OK);
-            if (tripped)
-                assert_int_equal(short_memory_live(), live);
+            if (tripped) /* the device's own thread may free what an earlier upload needed */
+                assert_true(short_memory_live() <= live);
             else if (arrow)
                 array.array.release(&array.array), schema.release(&schema);
             else
