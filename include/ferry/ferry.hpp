@@ -1102,9 +1102,9 @@ template <class T> class lease : public detail::owner<ferry_lease, ferry_lease_d
     }
 
     struct elements {
-        T *data = nullptr;
-        std::size_t size = 0;
-        bool are_on_host = true;
+        T *data = nullptr;       /**< address of the first element */
+        std::size_t size = 0;    /**< number of elements */
+        bool are_on_host = true; /**< whether the host may read them through `data` */
     };
     elements elements_;
 };
@@ -1782,8 +1782,10 @@ template <class T> class buffer<const T> : private buffer<T>
     using base = buffer<T>;
 
   public:
+    /** The type of the elements, without const. */
     using value_type = T;
 
+    /** Makes an empty object, which owns no handle. */
     buffer() noexcept = default;
     /** Takes ownership of a C handle, as buffer<T>::adopt() does. */
     static buffer
@@ -1809,6 +1811,7 @@ template <class T> class buffer<const T> : private buffer<T>
     {
         return base::read_only(offset, count);
     }
+    /** Returns a view of a part of the elements, as view() does. */
     buffer
     read_only(std::size_t offset = 0, std::size_t count = rest) const
     {

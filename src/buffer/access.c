@@ -155,16 +155,9 @@ scrub(struct ferryi_access *access)
                               access->end - access->begin, "", 1, access->timeline, &job);
 }
 
-/*
- * Marks the whole host replica as lost. Called before the host overwrites a range, if a device was
- * lost while its work on the host replica was still queued. It is unknown how much of that work was
- * done. Bytes become valid again when they are overwritten.
- */
-static ferry_status
-give_host_copy_up(struct ferryi_access *access)
+ferry_status
+ferryi_access_give_host_copy_up(ferryi_store *store)
 {
-    ferryi_claim_is_held();
-    ferryi_store *store = access->store;
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
     for (int place = 0; place <= store->context->place_count; place++)
@@ -275,7 +268,7 @@ prepare_one(struct ferryi_access *access)
         bool replaces = !access->timeline && access->access == FERRY_OVERWRITE &&
                         ferryi_store_same_memory(store, access->place, 0);
         if (status == FERRY_ERROR_DEVICE_LOST && replaces)
-            status = give_host_copy_up(access);
+            status = ferryi_access_give_host_copy_up(store);
     }
     if (status == FERRY_OK)
         access->pointer =

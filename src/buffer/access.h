@@ -180,6 +180,11 @@ struct ferryi_memory ferryi_access_memory(ferryi_store *store, int place, size_t
  * `status`. */
 FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status);
+/* Marks the whole host replica as lost. Called before the host overwrites a range, if a device was
+ * lost while its work on the host replica was still queued. It is unknown how much of that work was
+ * done. Bytes become valid again when they are overwritten. */
+FERRYI_REQUIRES(ferryi_claim_lock)
+ferry_status ferryi_access_give_host_copy_up(ferryi_store *store);
 /* Returns which devices are lost, after a transfer between two places failed with DEVICE_LOST.
  * Queries the devices at both places, and returns each one that reports the loss. If no device
  * reports it, returns the first of the two places that is a device. Preserves the last error

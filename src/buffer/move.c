@@ -459,9 +459,14 @@ each_store(const struct group *group,
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
+    ferryi_claim_is_held();
     int place = is_target ? group->parts->target_place : group->parts->source_place;
     bool by_host = place == 0 && !group->parts->pinned;
-    return ferryi_store_order(store, place, by_host ? NULL : group->timeline, is_target);
+    ferry_status status =
+        ferryi_store_order(store, place, by_host ? NULL : group->timeline, is_target);
+    bool replaces = by_host && is_target && group->move->change == FERRYI_CHANGE_OVERWRITE;
+    return status == FERRY_ERROR_DEVICE_LOST && replaces ? ferryi_access_give_host_copy_up(store)
+                                                         : status;
 }
 
 static ferry_status

@@ -128,6 +128,15 @@ observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, u
 }
 
 void
+ferryi_observe_use(const ferryi_store *store, struct ferryi_range range, uint8_t access, int place,
+                   const char *reason)
+{
+    struct arguments arguments;
+    describe_use(&arguments, store, range.begin, range.end, access, place);
+    add(store->context->trace, of_use, reason, &arguments);
+}
+
+void
 ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
                      size_t done_end, enum ferryi_close how)
 {
@@ -137,9 +146,8 @@ ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_cla
     if (!access->reason) {
         observe_scope_end(store, claim, access->id, how);
     } else if (how == FERRYI_CLOSE_COMMIT && done_end > claim->begin) {
-        struct arguments arguments;
-        describe_use(&arguments, store, claim->begin, done_end, claim->access, claim->place);
-        add(store->context->trace, of_use, access->reason, &arguments);
+        ferryi_observe_use(store, (struct ferryi_range){claim->begin, done_end}, claim->access,
+                           claim->place, access->reason);
     }
 }
 

@@ -27,6 +27,9 @@ void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, f
  * the library, which `reason` names. */
 void ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
                           size_t done_end, enum ferryi_close how);
+/* Records that a call of the library, which `reason` names, used a range of a buffer. */
+void ferryi_observe_use(const ferryi_store *store, struct ferryi_range range, uint8_t access,
+                        int place, const char *reason);
 /* Records that the program called ferry_buffer_hold(), which keeps a replica at its address. */
 void ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end);
 /* Records one transfer that consists of several pieces of memory. `done` is the number of bytes

@@ -114,7 +114,9 @@ run_copy_job(struct ferryi_async *async, ferryi_sync_point *out_last)
     call->cancelled = &async->event->cancelled;
     call->arrived = &async->event->arrived;
     ferry_status status = ferryi_copy_run_claimed(call);
-    *out_last = call->main.timeline ? ferryi_timeline_sync_point(call->main.timeline) : 0;
+    *out_last = ferryi_sync_points_join(&async->context->order, 0, call->timelines);
+    if (call->main.timeline)
+        *out_last = ferryi_timeline_sync_point(call->main.timeline);
     return status;
 }
 
@@ -131,8 +133,8 @@ static unsigned
 way_of(const struct ferryi_copy_call *call)
 {
     const struct ferryi_access *main = &call->main;
-    bool stays = main->place == FERRY_PLACE_HOST || main->place == FERRYI_PLACE_NONE;
-    int place = main->place;
+    int place = call->row.target_store ? call->place : main->place;
+    bool stays = place == FERRY_PLACE_HOST || place == FERRYI_PLACE_NONE;
     if (stays && main->access == FERRY_READ)
         place = ferryi_copy_home(main->store, (struct ferryi_range){main->begin, main->end});
     else if (stays)

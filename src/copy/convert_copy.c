@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/copy/convert_copy.h"
 
+#include "src/buffer/claim.h"
 #include "src/buffer/place_pool.h"
 #include "src/convert/converter.h"
 #include "src/transfer/throttle.h"
@@ -261,6 +262,89 @@ convert_across(const struct device_work *work, struct ferryi_memory target,
     return status;
 }
 
+/* -- running ----------------------------------------------------------------------------------- */
+
+/* Closes all accesses of a call. For accesses that write, marks the first `done` bytes of the call
+ * as current. */
+static ferry_status
+close_all(struct ferryi_copy_call *call, size_t done)
+{
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < call->access_count; i++) {
+        struct ferryi_access *access = &call->accesses[i];
+        bool reads = access->access == FERRY_READ;
+        size_t end = reads ? access->end : ferryi_min_size(call->begin + done, access->end);
+        ferry_status closed = ferryi_access_close_part(access, end, access->timeline);
+        if (status == FERRY_OK && !reads)
+            status = closed;
+    }
+    return status;
+}
+
+/* The `run` function of a call that converts. Prepares the accesses, converts the bytes and closes
+ * the accesses. */
+static ferry_status
+run_conversion_call(struct ferryi_copy_call *call)
+{
+    ferryi_claim_is_held();
+    struct ferryi_access *main = &call->main;
+    /* Locking the ranges has sorted the accesses by buffer and range. So `main` may now be the
+     * access to the source. `main` must be the access to the target, so the two are swapped back.
+     */
+    if (call->access_count > 1 && main->access == FERRY_READ) {
+        struct ferryi_access reads = *main;
+        *main = call->other;
+        call->other = reads;
+    }
+    FERRYI_OR_RETURN(ferryi_access_prepare(call->accesses, call->access_count));
+    struct ferryi_transfer_job job = ferryi_copy_job(call);
+    job.foreign_source = call->source;
+    size_t before = job.done;
+    ferry_status status = call->move(
+        call, ferryi_access_memory(main->store, main->timeline ? main->place : 0, call->begin),
+        &job);
+    ferryi_access_note_loss(main->store, main->place, status);
+    if (call->whole)
+        ferryi_whole_call_note(call->whole, &job,
+                               main->timeline && main->access != FERRY_READ
+                                   ? UINT64_C(1) << main->timeline->number
+                                   : 0);
+    if (status == FERRY_OK)
+        return close_all(call, call->bytes);
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    size_t done = job.done - before;
+    (void)close_all(call, call->unit > 1 ? done - done % call->unit : done);
+    ferryi_last_error_restore(&why);
+    return status;
+}
+
+static void
+add_access(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+           uint8_t access, int place, ferryi_timeline *timeline, const char *reason)
+{
+    struct ferryi_access *added = &call->accesses[call->access_count++];
+    *added = ferryi_access_of(store, range, access, place, reason);
+    added->timeline = timeline;
+    added->derives = added->writes_all = true;
+}
+
+/* Adds the access to the target of a call. */
+static ferry_status
+add_target(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, int place,
+           ferryi_timeline *other, const char *reason)
+{
+    ferryi_timeline *timeline;
+    FERRYI_OR_RETURN(ferryi_place_timeline(store, place, &timeline));
+    /* If the target is in managed memory, it has no timeline at this place. The copy then uses the
+     * timeline of the source, which belongs to the device. */
+    add_access(call, store, range, FERRY_OVERWRITE, place, timeline ? timeline : other, reason);
+    call->begin = range.begin;
+    call->bytes = range.end - range.begin;
+    call->run = run_conversion_call;
+    return FERRY_OK;
+}
+
 /* -- moves ------------------------------------------------------------------------------------- */
 
 static struct device_work
@@ -377,12 +461,12 @@ plan_out(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
     ferry_status status = FERRY_OK;
     if (!ferryi_store_same_memory(store, place, 0))
         status = ferryi_store_timeline(store, 0, place, "convert", &timeline);
-    ferryi_copy_add_access(call, store, range, FERRY_READ, place, timeline, "copy_to");
+    add_access(call, store, range, FERRY_READ, place, timeline, "copy_to");
     call->begin = range.begin;
     call->bytes = (range.end - range.begin) / conversion->from->bytes * conversion->to->bytes;
     call->target = target;
     call->move = move_out;
-    call->run = ferryi_copy_run_move;
+    call->run = run_conversion_call;
     return status;
 }
 
@@ -409,15 +493,17 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
     bool meets = host_reaches(target, source, meeting) ||
                  (there && ferryi_device_converts(target->context, meeting, conversion));
     bool at_host = !meets && (place < 0 || ferryi_store_same_memory(target, place, 0));
-    ferry_status status =
-        ferryi_copy_plan(call, target, to, source, from, at_host ? FERRY_PLACE_HOST : meeting);
+    int target_place = at_host ? FERRY_PLACE_HOST : meeting,
+        source_place = meets ? meeting : FERRY_PLACE_HOST;
+    ferryi_timeline *timeline;
+    FERRYI_OR_RETURN(ferryi_place_timeline(source, source_place, &timeline));
+    FERRYI_OR_RETURN(add_target(call, target, to, target_place, timeline, "convert"));
+    if (source_place == target_place)
+        timeline = call->main.timeline;
+    add_access(call, source, from, FERRY_READ, source_place, timeline, "convert");
+    call->from = from.begin;
     call->move = move_between;
-    if (status != FERRY_OK || meets || at_host)
-        return status;
-    struct ferryi_copy_call host = {0};
-    status = ferryi_copy_plan(&host, target, to, source, from, FERRY_PLACE_HOST);
-    call->other = host.other;
-    return status;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -429,16 +515,12 @@ ferryi_convert_plan(struct ferryi_copy_call *call, const struct ferryi_convert_c
     call->unit = convert->conversion->to->bytes;
     if (!target)
         return plan_out(call, source, from, (void *)to.begin);
-    ferry_status status = FERRY_OK;
-    if (source) {
-        status = plan_between(call, target, to, source, from, convert->conversion, place);
-        call->main.reason = call->other.reason = "convert";
-        return status;
-    }
-    status = check_values(convert, (const void *)from.begin,
-                          (to.end - to.begin) / convert->conversion->to->bytes);
-    if (status == FERRY_OK)
-        status = ferryi_copy_plan(call, target, to, NULL, from, place);
+    if (source)
+        return plan_between(call, target, to, source, from, convert->conversion, place);
+    FERRYI_OR_RETURN(check_values(convert, (const void *)from.begin,
+                                  (to.end - to.begin) / convert->conversion->to->bytes));
+    call->source = (const void *)from.begin;
     call->move = move_in;
-    return status;
+    return add_target(call, target, to, place < 0 ? ferryi_copy_home(target, to) : place, NULL,
+                      "copy_from");
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <assert.h>
-#include <string.h>
+#include "src/copy/copy.h"
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
-#include "src/buffer/move.h"
-#include "src/copy/copy.h"
+#include "src/buffer/observe.h"
 #include "src/transfer/engine.h"
 
 /* Copies and fills. The byte ranges that a call uses stay locked until the call ends. The transfer
@@ -51,112 +49,178 @@ ferryi_copy_home(ferryi_store *store, struct ferryi_range range)
     return __builtin_ctz(validity.all & known);
 }
 
-/* -- into a buffer ----------------------------------------------------------------------------- */
+/* -- locks ------------------------------------------------------------------------------------- */
 
-/* Closes all accesses of a call. For accesses that write, marks the first `done` bytes of the call
- * as current. */
-static ferry_status
-close_all(struct ferryi_copy_call *call, size_t done)
+/* Adds a lock on a range to a call. The ranges of all accesses of a call are locked together. */
+static void
+add_lock(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+         uint8_t access, const char *reason)
 {
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; i < call->access_count; i++) {
-        struct ferryi_access *access = &call->accesses[i];
-        bool reads = access->access == FERRY_READ;
-        size_t end = reads ? access->end : ferryi_min_size(call->begin + done, access->end);
-        ferry_status closed = ferryi_access_close_part(access, end, access->timeline);
-        if (status == FERRY_OK && !reads)
-            status = closed;
-    }
-    return status;
+    struct ferryi_access *added = &call->accesses[call->access_count++];
+    *added = ferryi_access_of(store, range, access, FERRYI_PLACE_NONE, reason);
+    added->derives = true;
 }
 
+/* -- moving ------------------------------------------------------------------------------------ */
+
 ferry_status
-ferryi_copy_run_move(struct ferryi_copy_call *call)
+ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place)
 {
-    ferryi_claim_is_held();
-    struct ferryi_access *main = &call->main;
-    ferry_status status = ferryi_access_prepare(call->accesses, call->access_count);
-    if (status != FERRY_OK)
-        return status;
-    struct ferryi_transfer_job job = ferryi_copy_job(call);
-    job.foreign_source = call->source || call->file.file;
-    size_t before = job.done;
-    status = call->move(
-        call, ferryi_access_memory(main->store, main->timeline ? main->place : 0, call->begin),
-        &job);
-    ferryi_access_note_loss(main->store, main->place, status);
-    if (call->whole)
-        ferryi_whole_call_note(call->whole, &job,
-                               main->timeline && main->access != FERRY_READ
-                                   ? UINT64_C(1) << main->timeline->number
-                                   : 0);
-    if (status == FERRY_OK)
-        return close_all(call, call->bytes);
+    const struct ferryi_range from = {row->source, row->source + row->source_bytes};
+    struct ferryi_piece part = {.target = (void *)row->target,
+                                .source = (const void *)row->source,
+                                .bytes = row->bytes,
+                                .unit = row->unit,
+                                .zeros = !row->source_store && row->source_bytes == 0,
+                                .between = row->between};
+    if (row->target_store) {
+        FERRYI_OR_RETURN(ferryi_store_reserve(row->target_store, place, NULL));
+        ferryi_part_set_target(&part, row->target_store, place, row->target);
+    }
+    return row->source_store ? ferryi_move_add_from(move, row->source_store, from, part)
+                             : ferryi_move_add(move, &part);
+}
+
+/* Records the use of the buffers in the trace. `done` is the number of bytes that were copied. */
+static void
+observe(const struct ferryi_copy_call *call, size_t done)
+{
+    const struct ferryi_row *row = &call->row;
+    if (row->source_store)
+        ferryi_observe_use(
+            row->source_store, (struct ferryi_range){row->source, row->source + row->source_bytes},
+            FERRY_READ, row->target_store ? call->place : FERRYI_PLACE_NONE, call->main.reason);
+    if (row->target_store && done > 0)
+        ferryi_observe_use(row->target_store,
+                           (struct ferryi_range){row->target, row->target + done}, FERRY_OVERWRITE,
+                           call->place, call->main.reason);
+}
+
+/* Unlocks the ranges of a call. If the call failed, preserves its error message. */
+static void
+unlock(struct ferryi_copy_call *call, ferry_status status)
+{
     struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
-    size_t done = job.done - before;
-    (void)close_all(call, call->unit > 1 ? done - done % call->unit : done);
-    ferryi_last_error_restore(&why);
-    return status;
+    if (status != FERRY_OK)
+        ferryi_last_error_keep(&why);
+    for (size_t i = 0; i < call->access_count; i++)
+        ferryi_claim_drop(&call->accesses[i]);
+    if (status != FERRY_OK)
+        ferryi_last_error_restore(&why);
 }
 
+/* The `run` function of calls that copy or fill one row without converting. `move_row` adds the row
+ * to the move and runs it. */
 static ferry_status
-copy_from_memory(struct ferryi_copy_call *call, struct ferryi_memory target,
-                 struct ferryi_transfer_job *job)
+run(struct ferryi_copy_call *call,
+    ferry_status (*move_row)(struct ferryi_copy_call *call, struct ferryi_move *move))
 {
-    ferryi_engine *engine = call->main.store->context->engine;
-    struct ferryi_memory source = {.place = 0, .pointer = (void *)(uintptr_t)call->source};
-    if (call->file.file)
-        return ferryi_engine_copy_file(engine, target, call->file, call->bytes, false,
-                                       call->main.timeline, job);
-    return ferryi_engine_copy(engine, target, source, call->bytes, call->main.timeline, job);
-}
-
-static ferry_status
-copy_from_buffer(struct ferryi_copy_call *call, struct ferryi_memory target,
-                 struct ferryi_transfer_job *job)
-{
-    ferryi_claim_is_held();
-    struct ferryi_memory source = ferryi_access_memory(call->other.store, target.place, call->from);
-    return ferryi_engine_copy(call->main.store->context->engine, target, source, call->bytes,
-                              call->main.timeline, job);
-}
-
-static ferry_status
-fill_with_value(struct ferryi_copy_call *call, struct ferryi_memory target,
-                struct ferryi_transfer_job *job)
-{
-    return ferryi_engine_fill(call->main.store->context->engine, target, call->bytes, call->value,
-                              call->value_bytes, call->main.timeline, job);
-}
-
-/* -- out of a buffer --------------------------------------------------------------------------- */
-
-ferry_status
-ferryi_copy_run_to(struct ferryi_copy_call *call)
-{
-    struct ferryi_access *main = &call->main;
-    const struct ferryi_range range = {main->begin, main->end};
-    struct ferryi_piece part = {.target = call->target, .unit = (uint32_t)call->unit};
+    const struct ferryi_row *row = &call->row;
     struct ferryi_move move;
-    ferry_status status = ferryi_access_prepare(main, 1);
-    /* ferryi_access_prepare() cannot fail here, because an access without a place needs no
-     * preparation */
-    assert(status == FERRY_OK);
     struct ferryi_transfer_job job = ferryi_copy_job(call);
-    ferryi_move_begin(&move, main->store->context, main->reason, &job);
-    move.subject = main->store;
-    if (call->file.file) {
-        move.host_side = (struct ferryi_host_side){
-            .file = call->file.file, .offset = call->file.offset, .stores = true};
-        part.target = NULL;
+    const size_t before = job.done;
+    ferryi_access_await_kernels(call->accesses, call->access_count);
+    ferryi_move_begin(&move, call->main.store->context, call->main.reason, &job);
+    move.subject = row->target_store ? row->target_store : row->source_store;
+    if (call->value) {
+        move.value = call->value;
+        move.value_bytes = call->value_bytes;
     }
-    status = ferryi_move_run(&move, ferryi_move_add_from(&move, main->store, range, part));
+    if (call->file.file)
+        move.host_side = (struct ferryi_host_side){
+            .file = call->file.file, .offset = call->file.offset, .stores = !row->target_store};
+    ferry_status status = move_row(call, &move);
+    call->timelines = move.timelines;
     if (call->whole)
-        ferryi_whole_call_note(call->whole, &job, 0);
+        ferryi_whole_call_note(call->whole, &job, move.timelines);
     ferryi_move_end(&move);
-    (void)ferryi_access_close(main, FERRYI_CLOSE_COMMIT, NULL);
+    if (ferryi_store_is_traced(call->main.store))
+        observe(call, job.done - before);
+    unlock(call, status);
     return status;
+}
+
+static ferry_status
+move_row(struct ferryi_copy_call *call, struct ferryi_move *move)
+{
+    return ferryi_move_run(move, ferryi_row_add(move, &call->row, call->place));
+}
+
+static ferry_status
+run_row(struct ferryi_copy_call *call)
+{
+    return run(call, move_row);
+}
+
+/* -- overlapping ranges of one buffer ---------------------------------------------------------- */
+
+/* Returns whether one memmove() on the host copies the row, because all of its source is current
+ * there together. */
+static bool
+is_one_memmove(const struct ferryi_copy_call *call)
+{
+    const struct ferryi_row *row = &call->row;
+    ferryi_store *store = row->source_store;
+    ferryi_store_lock(store);
+    struct ferryi_segment segment = ferryi_valid_map_at(&store->map, row->source);
+    bool at_host = segment.places & FERRYI_PLACE_BIT(call->place);
+    ferryi_store_unlock(store);
+    return ferryi_store_same_memory(store, call->place, FERRY_PLACE_HOST) && at_host &&
+           segment.end >= row->source + row->source_bytes;
+}
+
+/* Copies a row through the temporary storage `middle`. */
+static ferry_status
+move_through(struct ferryi_copy_call *call, struct ferryi_move *move, ferryi_store *middle)
+{
+    struct ferryi_row in = call->row, out = call->row;
+    in.target_store = out.source_store = middle;
+    in.target = out.source = 0;
+    in.between = true;
+    FERRYI_OR_RETURN(ferryi_move_run(move, ferryi_row_add(move, &in, call->place)));
+    return ferryi_move_run(move, ferryi_row_add(move, &out, call->place));
+}
+
+/* Copies between overlapping ranges of one buffer, with the result of memmove(). */
+static ferry_status
+move_overlapping(struct ferryi_copy_call *call, struct ferryi_move *move)
+{
+    ferryi_store *middle, *store = call->row.target_store;
+    const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
+    if (is_one_memmove(call))
+        return move_row(call, move);
+    FERRYI_OR_RETURN(
+        ferryi_store_create(store->context, call->row.bytes, &options, false, &middle));
+    ferry_status status = move_through(call, move, middle);
+    ferryi_store_release(middle);
+    return status;
+}
+
+static ferry_status
+run_overlapping(struct ferryi_copy_call *call)
+{
+    return run(call, move_overlapping);
+}
+
+/* Adds one access for the bytes that are only written, one for those that are both read and
+ * written, and one for those that are only read. Ranges that are locked together must be disjoint.
+ */
+static void
+add_overlapping(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range to,
+                struct ferryi_range from)
+{
+    const bool upwards = from.begin < to.begin;
+    struct ferryi_range written = {to.begin, from.begin}, both = {from.begin, to.end},
+                        read = {to.end, from.end};
+    if (upwards) {
+        written = (struct ferryi_range){from.end, to.end};
+        both = (struct ferryi_range){to.begin, from.end};
+        read = (struct ferryi_range){from.begin, to.begin};
+    }
+    add_lock(call, store, written, FERRY_OVERWRITE, "copy");
+    add_lock(call, store, both, FERRY_UPDATE, "copy");
+    add_lock(call, store, read, FERRY_READ, "copy");
+    call->run = run_overlapping;
 }
 
 /* -- buffer to buffer -------------------------------------------------------------------------- */
@@ -177,33 +241,9 @@ ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_s
     return good ? __builtin_ctz(good) : FERRY_PLACE_HOST;
 }
 
-void
-ferryi_copy_add_access(struct ferryi_copy_call *call, ferryi_store *store,
-                       struct ferryi_range range, uint8_t access, int place,
-                       ferryi_timeline *timeline, const char *reason)
-{
-    call->accesses[call->access_count++] = (struct ferryi_access){.store = store,
-                                                                  .begin = range.begin,
-                                                                  .end = range.end,
-                                                                  .access = access,
-                                                                  .place = (uint8_t)place,
-                                                                  .timeline = timeline,
-                                                                  .reason = reason,
-                                                                  .derives = true,
-                                                                  .writes_all = true};
-}
-
 ferry_status
 ferryi_copy_run_claimed(struct ferryi_copy_call *call)
 {
-    /* Locking the ranges has sorted the accesses by buffer and range. So `main` may now be the
-     * access to the source. `main` must be the access to the target, so the two are swapped back.
-     */
-    if (call->access_count > 1 && call->main.access == FERRY_READ) {
-        struct ferryi_access reads = call->main;
-        call->main = call->other;
-        call->other = reads;
-    }
     return call->run(call);
 }
 
@@ -232,95 +272,84 @@ run_onto_itself(struct ferryi_copy_call *call)
 
 /* Prepares a copy of a range onto itself. It locks the range as a write does, so that it waits for
  * the same calls and fails beside the same scopes as any other copy to this range. */
-static ferry_status
+static void
 plan_onto_itself(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range)
 {
-    ferryi_copy_add_access(call, store, range, FERRY_UPDATE, FERRYI_PLACE_NONE, NULL, "copy");
-    call->begin = call->from = range.begin;
-    call->bytes = range.end - range.begin;
+    add_lock(call, store, range, FERRY_UPDATE, "copy");
+    call->place = FERRY_PLACE_HOST; /* it uses no device */
     call->run = run_onto_itself;
-    return FERRY_OK;
-}
-
-static ferry_status
-plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
-             ferryi_store *source, struct ferryi_range from, int place)
-{
-    if (target == source && to.begin == from.begin)
-        return plan_onto_itself(call, target, to);
-    if (place < 0)
-        place = ferryi_copy_meeting_place(target, to, source, from);
-    if (target == source && to.begin < from.end && from.begin < to.end)
-        return ferryi_copy_plan_overlapping(call, target, to, from, place);
-    ferryi_timeline *timeline, *other;
-    ferry_status status = ferryi_place_timeline(target, place, &timeline);
-    if (status == FERRY_OK)
-        status = ferryi_place_timeline(source, place, &other);
-    if (status != FERRY_OK)
-        return status;
-    /* If the target is in managed memory, it has no timeline at this place. The copy then uses the
-     * timeline of the source, which belongs to the device. */
-    timeline = timeline ? timeline : other;
-    call->begin = to.begin;
-    call->bytes = to.end - to.begin;
-    call->from = from.begin;
-    ferryi_copy_add_access(call, target, to, FERRY_OVERWRITE, place, timeline, "copy");
-    ferryi_copy_add_access(call, source, from, FERRY_READ, place, timeline, "copy");
-    call->move = copy_from_buffer;
-    call->run = ferryi_copy_run_move;
-    return FERRY_OK;
-}
-
-/* -- buffer and memory ------------------------------------------------------------------------- */
-
-static ferry_status
-plan_write(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, int place,
-           const char *reason)
-{
-    ferryi_timeline *timeline;
-    if (place < 0)
-        place = ferryi_copy_home(store, range);
-    ferry_status status = ferryi_place_timeline(store, place, &timeline);
-    ferryi_copy_add_access(call, store, range, FERRY_OVERWRITE, place, timeline, reason);
-    call->begin = range.begin;
-    call->bytes = range.end - range.begin;
-    call->run = ferryi_copy_run_move;
-    return status;
-}
-
-ferry_status
-ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
-                      const void *value, size_t value_bytes, int place)
-{
-    call->value = value;
-    call->value_bytes = value_bytes;
-    call->move = fill_with_value;
-    return plan_write(call, store, range, place, "fill");
 }
 
 static void
-plan_to(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range, void *target)
+plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
+             ferryi_store *source, struct ferryi_range from)
 {
-    ferryi_copy_add_access(call, store, range, FERRY_READ, FERRYI_PLACE_NONE, NULL,
-                           call->file.file ? "store" : "copy_to");
-    call->begin = range.begin;
-    call->bytes = range.end - range.begin;
-    call->target = target;
-    call->run = ferryi_copy_run_to;
+    if (call->place < 0)
+        call->place = ferryi_copy_meeting_place(target, to, source, from);
+    if (target == source && to.begin < from.end && from.begin < to.end) {
+        add_overlapping(call, target, to, from);
+        return;
+    }
+    add_lock(call, target, to, FERRY_OVERWRITE, "copy");
+    add_lock(call, source, from, FERRY_READ, "copy");
+    call->run = run_row;
 }
 
-ferry_status
+/* -- a plan of one row ------------------------------------------------------------------------- */
+
+static void
+plan_write(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+           const char *reason)
+{
+    if (call->place < 0)
+        call->place = ferryi_copy_home(store, range);
+    add_lock(call, store, range, FERRY_OVERWRITE, reason);
+    call->run = run_row;
+}
+
+/* Sets what the call copies from a range of a buffer, memory, or a file, to another one. */
+static void
+set_row(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
+        ferryi_store *source, struct ferryi_range from, int place)
+{
+    const struct ferryi_range range = target ? to : from;
+    call->bytes = range.end - range.begin;
+    call->begin = range.begin;
+    call->place = place;
+    call->row = (struct ferryi_row){.target_store = target,
+                                    .source_store = source,
+                                    .target = to.begin,
+                                    .source = from.begin,
+                                    .bytes = call->bytes,
+                                    .source_bytes = call->bytes,
+                                    .unit = (uint32_t)call->unit};
+}
+
+void
+ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range range,
+                      const void *value, size_t value_bytes, int place)
+{
+    set_row(call, store, range, NULL, (struct ferryi_range){0}, place);
+    call->row.source_bytes = 0;
+    call->value = value;
+    call->value_bytes = value_bytes;
+    plan_write(call, store, range, "fill");
+}
+
+void
 ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
                  ferryi_store *source, struct ferryi_range from, int place)
 {
-    if (target && source)
-        return plan_between(call, target, to, source, from, place);
-    if (!target) {
-        plan_to(call, source, from, (void *)to.begin);
-        return FERRY_OK;
+    const bool of_file = call->file.file;
+    set_row(call, target, to, source, from, place);
+    if (target && target == source && to.begin == from.begin) {
+        plan_onto_itself(call, target, to);
+    } else if (target && source) {
+        plan_between(call, target, to, source, from);
+    } else if (target) {
+        plan_write(call, target, to, of_file ? "load" : "copy_from");
+    } else {
+        add_lock(call, source, from, FERRY_READ, of_file ? "store" : "copy_to");
+        call->run = run_row;
     }
-    if (!call->file.file)
-        call->source = (const void *)from.begin;
-    call->move = copy_from_memory;
-    return plan_write(call, target, to, place, call->file.file ? "load" : "copy_from");
 }

@@ -164,11 +164,9 @@ load_all(void *argument)
             .cancelled = &pipeline->stop,
             .file = {&pipeline->input,
                      pipeline->options->input_offset + bytes_before(pipeline, chunk)}};
-        ferry_status status = ferryi_copy_plan(&call, slot_of(pipeline, chunk)->whole->store,
-                                               (struct ferryi_range){0, bytes}, NULL,
-                                               (struct ferryi_range){0}, place);
-        if (status == FERRY_OK)
-            status = ferryi_copy_run(&call);
+        ferryi_copy_plan(&call, slot_of(pipeline, chunk)->whole->store,
+                         (struct ferryi_range){0, bytes}, NULL, (struct ferryi_range){0}, place);
+        ferry_status status = ferryi_copy_run(&call);
         if (status != FERRY_OK) {
             fail(pipeline, status);
             return;
@@ -193,9 +191,8 @@ write_out(struct pipeline *pipeline, uint64_t chunk)
     if (pipeline->options->direct)
         status = ferry_buffer_sync_to(slot->whole, 0, bytes / pipeline->element->bytes,
                                       FERRY_PLACE_HOST, NULL);
-    if (status == FERRY_OK)
-        status = ferryi_copy_plan(&call, NULL, (struct ferryi_range){0}, slot->whole->store,
-                                  (struct ferryi_range){0, bytes}, -1);
+    ferryi_copy_plan(&call, NULL, (struct ferryi_range){0}, slot->whole->store,
+                     (struct ferryi_range){0, bytes}, -1);
     if (status == FERRY_OK)
         status = ferryi_copy_run(&call);
     pipeline->stats.store_ns += ferryi_now_ns() - begun;

@@ -49,14 +49,14 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", count);
     for (size_t row = 0; row < rows; row++)
         plan->copies[plan->count++] =
-            (struct ferryi_plan_copy){region->target.store,
-                                      region->source.store,
-                                      ferryi_region_row(region, &region->target, row).begin,
-                                      ferryi_region_row(region, &region->source, row).begin,
-                                      row_bytes,
-                                      source_bytes,
-                                      (uint32_t)region->target.element->bytes,
-                                      between};
+            (struct ferryi_row){region->target.store,
+                                region->source.store,
+                                ferryi_region_row(region, &region->target, row).begin,
+                                ferryi_region_row(region, &region->source, row).begin,
+                                row_bytes,
+                                source_bytes,
+                                (uint32_t)region->target.element->bytes,
+                                between};
     return FERRY_OK;
 }
 
@@ -84,9 +84,9 @@ add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
 /* -- levels ------------------------------------------------------------------------------------ */
 
 static struct ferryi_use
-use_of(const struct ferryi_plan_copy *copies, size_t index, bool writes)
+use_of(const struct ferryi_row *copies, size_t index, bool writes)
 {
-    const struct ferryi_plan_copy *copy = &copies[index];
+    const struct ferryi_row *copy = &copies[index];
     uintptr_t begin = writes ? copy->target : copy->source;
     return (struct ferryi_use){.space = writes ? copy->target_store : copy->source_store,
                                .begin = begin,
@@ -138,7 +138,7 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
         plan->level_ends[0] = plan->count;
         return FERRY_OK;
     }
-    struct ferryi_plan_copy *sorted = malloc(plan->count * sizeof(*sorted));
+    struct ferryi_row *sorted = malloc(plan->count * sizeof(*sorted));
     if (!sorted)
         return fail_memory(plan->count);
     for (size_t i = 0; i < plan->count; i++)

@@ -11,7 +11,7 @@
  */
 
 #include "src/buffer/move.h"
-#include "src/copy/async.h"
+#include "src/copy/copy.h"
 #include "src/copy/regions.h"
 
 struct ferryi_plan_options {
@@ -53,25 +53,12 @@ ferry_status ferryi_plan_regions(ferry_context *context, const struct ferryi_reg
 
 /* -- members of a plan, which plan.c makes and plan_run.c runs --------------------------------- */
 
-/* One copy of a plan. `target` and `source` are offsets in their buffers, or addresses in the
- * caller's memory. */
-struct ferryi_plan_copy {
-    ferryi_store *target_store,
-        *source_store; /* storage of the target buffer and of the source buffer; NULL for the
-                          caller's memory; at most one is NULL */
-    uintptr_t target, source;
-    size_t bytes, source_bytes; /* of the target and of the source; more than 0. They differ only if
-                                   the copy converts */
-    uint32_t unit;              /* bytes of an element */
-    bool between; /* whether the target is temporary storage; such a copy reports no progress */
-};
-
 struct ferryi_plan {
     struct ferryi_whole_call call; /* must be the first member */
     struct ferryi_plan_options options;
     int place; /* place where the target buffers are written; -1: where the bytes of each copy are
                   current */
-    struct ferryi_plan_copy *copies; /* ordered by level */
+    struct ferryi_row *copies; /* ordered by level */
     size_t count, copy_room;
     size_t *level_ends; /* for each level, the index in `copies` after the level's last copy */
     uint32_t level_count;

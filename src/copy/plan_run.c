@@ -7,11 +7,11 @@
 
 /* Returns the place where a copy writes its target buffer. */
 static int
-target_place(const ferryi_plan *plan, const struct ferryi_plan_copy *copy)
+target_place(const ferryi_plan *plan, const struct ferryi_row *copy)
 {
     struct ferryi_range to = {copy->target, copy->target + copy->bytes},
                         from = {copy->source, copy->source + copy->source_bytes};
-    if (plan->place >= 0)
+    if (plan->place >= 0 || !copy->target_store)
         return plan->place;
     return copy->source_store
                ? ferryi_copy_meeting_place(copy->target_store, to, copy->source_store, from)
@@ -19,31 +19,12 @@ target_place(const ferryi_plan *plan, const struct ferryi_plan_copy *copy)
 }
 
 static ferry_status
-add_copy(ferryi_plan *plan, const struct ferryi_plan_copy *copy)
-{
-    struct ferryi_piece part = {.target = (void *)copy->target,
-                                .source = (const void *)copy->source,
-                                .bytes = copy->bytes,
-                                .unit = copy->unit,
-                                .zeros = plan->options.value,
-                                .between = copy->between};
-    if (copy->target_store) {
-        int place = target_place(plan, copy);
-        FERRYI_OR_RETURN(ferryi_store_reserve(copy->target_store, place, NULL));
-        ferryi_part_set_target(&part, copy->target_store, place, copy->target);
-    }
-    if (!copy->source_store)
-        return ferryi_move_add(&plan->move, &part);
-    const struct ferryi_range from = {copy->source, copy->source + copy->source_bytes};
-    return ferryi_move_add_from(&plan->move, copy->source_store, from, part);
-}
-
-static ferry_status
 run_level(ferryi_plan *plan, size_t begin, size_t end)
 {
     ferry_status status = FERRY_OK;
     for (size_t i = begin; i < end && status == FERRY_OK; i++)
-        status = add_copy(plan, &plan->copies[i]);
+        status =
+            ferryi_row_add(&plan->move, &plan->copies[i], target_place(plan, &plan->copies[i]));
     return ferryi_move_run(&plan->move, status);
 }
 

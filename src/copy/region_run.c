@@ -25,11 +25,13 @@ ferryi_region_plan_row(const struct ferryi_region *region, size_t row,
                         from = ferryi_region_row(region, source, row);
     call->unit = target->element->bytes;
     if (region->kind == FERRYI_REGION_FILL)
-        return ferryi_copy_plan_fill(call, target->store, to, region->value, target->element->bytes,
-                                     place);
-    if (region->kind == FERRYI_REGION_CONVERT)
+        ferryi_copy_plan_fill(call, target->store, to, region->value, target->element->bytes,
+                              place);
+    else if (region->kind == FERRYI_REGION_CONVERT)
         return ferryi_convert_plan(call, convert, target->store, to, source->store, from, place);
-    return ferryi_copy_plan(call, target->store, to, source->store, from, place);
+    else
+        ferryi_copy_plan(call, target->store, to, source->store, from, place);
+    return FERRY_OK;
 }
 
 /* Copies the rows of a region together, as a plan under the locks of the list. The plan's options

@@ -46,9 +46,11 @@ try_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, si
     }
     call.unit = buffer->element_bytes;
     struct ferryi_range there = ferryi_copy_memory(memory);
-    status = from ? ferryi_copy_plan(&call, buffer->store, range, NULL, there, place)
-                  : ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
-    return status == FERRY_OK ? ferryi_async_run(&call, caller) : status;
+    if (from)
+        ferryi_copy_plan(&call, buffer->store, range, NULL, there, place);
+    else
+        ferryi_copy_plan(&call, NULL, there, buffer->store, range, place);
+    return ferryi_async_run(&call, caller);
 }
 
 /* Copies between a buffer and memory, in either direction. The function must be inlined into the
@@ -143,8 +145,8 @@ try_buffer(ferry_buffer *target, const ferry_element *element, size_t target_off
         return ferryi_regions_copy(&region, 1, options, caller);
     }
     call.unit = target->element_bytes;
-    ferry_status status = ferryi_copy_plan(&call, target->store, to, source->store, from, place);
-    return status == FERRY_OK ? ferryi_async_run(&call, caller) : status;
+    ferryi_copy_plan(&call, target->store, to, source->store, from, place);
+    return ferryi_async_run(&call, caller);
 }
 
 FERRYI_INLINE ferry_status
@@ -203,10 +205,8 @@ fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t c
             return ferryi_regions_copy(&region, 1, options, caller);
         }
         call.unit = buffer->element_bytes;
-        status =
-            ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
-        if (status == FERRY_OK)
-            status = ferryi_async_run(&call, caller);
+        ferryi_copy_plan_fill(&call, buffer->store, range, value, buffer->element_bytes, place);
+        status = ferryi_async_run(&call, caller);
     } while (ferryi_buffer_starts_over(status, count));
     return status;
 }

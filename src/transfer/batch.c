@@ -693,7 +693,7 @@ ferryi_engine_copy_pieces(ferryi_engine *engine, const struct ferryi_piece *piec
         job->unit = host_side->transform->target_bytes;
     }
     ferry_status status = copy_pieces(&run, pieces, count, layout, host_side);
-    if (run.done > 0) {
+    if (run.done > 0 && count > 1) {
         atomic_fetch_add_explicit(&engine->batch_submissions, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&engine->batch_copies, count, memory_order_relaxed);
     }

@@ -512,7 +512,7 @@ static void
 test_asynchronous_calls_do_not_wait_for_queued_ones(void **state)
 {
     fixture *f = *state;
-    enum { PAIRS = 3, LARGE = 2 * COUNT };
+    enum { PAIRS = 3, LARGE = 4 * COUNT };
     ferry_buffer *from[PAIRS], *to[PAIRS],
         *small_from = make_counting(f, 1, 1), *small_to = make_ints(f, 1),
         *large_from = make_counting(f, LARGE, 1), *large_to = make_ints(f, LARGE);

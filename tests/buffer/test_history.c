@@ -520,13 +520,16 @@ choose_pair(struct history *h, struct target *to, struct target *from)
     return count > 0;
 }
 
+/* The target is written at `place`. The source stays as it was. */
 static void
 model_copy_at(struct history *h, const struct target *to, const struct target *from, int place)
 {
     static struct cell values[ROOM];
     size_t count = to->end - to->begin;
     memcpy(values, &from->model->cells[from->begin], count * sizeof(*values));
-    model_bring(h, from->model, from->begin, from->end, place);
+    for (size_t i = 0; i < count; i++)
+        if (values[i].written && !(values[i].places & BIT(place)))
+            h->crossed += sizeof(int32_t);
     model_take(to->model, to->begin, to->end, place);
     for (size_t i = 0; i < count; i++) {
         to->model->cells[to->begin + i].value = values[i].value;
